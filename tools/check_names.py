@@ -183,7 +183,7 @@ def measure(source: Path = SOURCE) -> list[Check]:
     per_file: list[tuple[Check, Callable[[str, ast.Module, Check], None]]] = [
         (Check("vague bindings", 1, is_share=True), _check_bindings),
         (Check("functions named by a participle", 1, is_share=True), _check_functions),
-        (Check("docstrings with what or who", 1.5, is_share=True), _first_line_check(_WHO.search)),
+        (Check("docstrings with what or who", 1.2, is_share=True), _first_line_check(_WHO.search)),
         (
             Check("docstrings that begin with a question word", 0.1, is_share=True),
             _first_line_check(_QUESTION_WORD.search),

@@ -30,15 +30,15 @@ NOTE = "<!-- Written by tools/cli_docs.py. Change the source and run it again. -
 
 CLI_HEAD = """# Command line
 
-Wherever a command takes a SESSION or a CTX, any of these names will do:
+A SESSION or CTX argument accepts these names:
 
 | name | means |
 |---|---|
-| `demo`, `codex:019f17a5` | a session that `harken sessions` lists, or the beginning of its id |
+| `demo`, `codex:019f17a5` | a session that `harken sessions` lists, or a prefix of its id |
 | `latest` | the first session of that list |
 | a file | a session log, or a file from which a session was imported |
-| `ctx-0f1e2d3c4b5a` | a commit, or the unique beginning of its name |
-| a label | the commit that has it, see `harken ctx label` |
+| `ctx-0f1e2d3c4b5a` | a commit, or a unique prefix of its name |
+| a label | the commit with this label, see `harken ctx label` |
 
 Where a commit is needed, a session stands for the last commit of its main agent; where a log is
 needed, only recorded sessions and files will do. Agents are named by name or id, messages by id
@@ -94,7 +94,7 @@ GROUPS = {
     ],
     "Hooks": ["Hook", "HookQuestion", "Ok", "Comment", "Deny", "Rewrite"],
     "The world": [
-        *("World", "local_world", "Tool", "tool", "ToolContext", "ToolError"),
+        *("LocalWorld", "local_world", "Tool", "tool", "ToolContext", "ToolError"),
         *("Permissions", "User"),
     ],
     "Models": [

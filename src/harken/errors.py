@@ -67,7 +67,7 @@ class LogNotFound(LogError):
     """There is no file at this path."""
 
     def __init__(self, file: str | Path) -> None:
-        super().__init__(file, "no such session log; `harken sessions` lists those that exist")
+        super().__init__(file, "session log not found; `harken sessions` lists sessions")
 
 
 class InvalidLog(LogError):
@@ -80,9 +80,9 @@ class LogCorrupted(LogError):
     def __init__(self, file: str | Path, *, line: int, byte: int, reason: str) -> None:
         super().__init__(
             file,
-            f"damaged at line {line}, byte {byte}: {reason}; nothing was changed; "
-            f"`harken sessions check` lists all damage, "
-            f"`harken sessions repair` writes what is whole to a new file",
+            f"corrupted at line {line}, byte {byte}: {reason}; nothing was changed; "
+            "`harken sessions check` lists all damage, `harken sessions repair` "
+            "writes the intact events to a new log",
         )
         self.line, self.byte, self.reason = line, byte, reason
 
@@ -93,7 +93,8 @@ class LogVersionUnsupported(LogError):
     def __init__(self, file: str | Path, *, found: int, known: int) -> None:
         super().__init__(
             file,
-            f"has schema version {found}, this Harken reads up to {known}: upgrade Harken",
+            f"schema version {found} is not supported (this Harken supports up to "
+            f"{known}); upgrade Harken",
         )
         self.found, self.known = found, known
 
@@ -104,8 +105,8 @@ class LogReadOnly(LogError):
     def __init__(self, file: str | Path, *, dialect: str) -> None:
         super().__init__(
             file,
-            f"is of the older dialect {dialect}, which is read but not written; "
-            f"`harken sessions repair {file} --out NEW` writes it as a current log",
+            f"the older log format {dialect} is read-only; `harken sessions repair "
+            f"{file} --out NEW` converts it",
         )
         self.dialect = dialect
 
@@ -116,7 +117,7 @@ class LogLocked(LogError):
     def __init__(self, file: str | Path, *, pid: int | None) -> None:
         holder = f"process {pid}" if pid else "another process"
         super().__init__(
-            file, f"is being written by {holder}; end it, or look at the log with `harken view`"
+            file, f"locked by {holder}, which writes it; end that process, or use `harken view`"
         )
         self.pid = pid
 
@@ -127,8 +128,8 @@ class SessionClosed(LogError):
     def __init__(self, file: str | Path) -> None:
         super().__init__(
             file,
-            "this session is closed, and nothing was written; use it inside its `with` block, "
-            "or open it again with load_session()",
+            "the session is closed; nothing was written; use it inside its `with` "
+            "block, or open it again with load_session()",
         )
 
 
@@ -140,9 +141,9 @@ class LogWriteError(LogError):
     """A write or sync failed. The event may be on disk, and the session accepts no more events."""
 
     def __init__(self, file: str | Path, *, reason: str, advice: str = "") -> None:
-        advice = advice or "make room or mend the disk, then resume the session"
-        safe = "everything acknowledged before is safe"
-        super().__init__(file, f"could not be written ({reason}); {safe}; {advice}")
+        advice = advice or "free disk space or repair the disk, then resume the session"
+        safe = "all acknowledged events are safe"
+        super().__init__(file, f"write failed: {reason}; {safe}; {advice}")
         self.reason = reason
 
 
@@ -153,8 +154,8 @@ class LogDeleted(LogWriteError):
         LogError.__init__(
             self,
             file,
-            "was deleted while this session wrote it: its messages are lost, but for those that "
-            "were committed (`harken ctx log` lists the commits); start a new session",
+            "deleted while this session wrote it; its messages are lost, except "
+            "committed ones (`harken ctx log` lists commits); start a new session",
         )
         self.reason = "the file was deleted"
 
@@ -176,7 +177,9 @@ class StoreVersionUnsupported(StoreError):
 
     def __init__(self, store: str | Path, *, found: int, known: int) -> None:
         super().__init__(
-            store, f"has format version {found}, this Harken reads up to {known}: upgrade Harken"
+            store,
+            f"format version {found} is not supported (this Harken supports up to "
+            f"{known}); upgrade Harken",
         )
         self.found, self.known = found, known
 
@@ -185,7 +188,7 @@ class StoreLocked(StoreError):
     """The timeout for the store's lock expired; nothing was written."""
 
     def __init__(self, store: str | Path) -> None:
-        super().__init__(store, "is being written by another process for too long; try again")
+        super().__init__(store, "locked by another process for too long; try again")
 
 
 class StoreUnavailable(StoreError):
@@ -196,8 +199,8 @@ class StoreWriteError(StoreError):
     """A write failed: nothing of the batch was written, and all acknowledged data is safe."""
 
     def __init__(self, store: str | Path, *, reason: str, advice: str = "") -> None:
-        advice = advice or "make room or mend the disk, then try again"
-        super().__init__(store, f"could not be written ({reason}); {advice}")
+        advice = advice or "free disk space or repair the disk, then try again"
+        super().__init__(store, f"write failed: {reason}; {advice}")
         self.reason = reason
 
 
@@ -207,8 +210,9 @@ class PurgeIncomplete(StoreError):
     def __init__(self, store: str | Path, *, reason: str) -> None:
         super().__init__(
             store,
-            f"what was purged is replaced, but its bytes may still be in the file ({reason}); "
-            f"end what uses the store, or make room, then purge again",
+            "the purged content was replaced, but its bytes may still be in the "
+            f"file: {reason}; end the processes that use the store, or free disk "
+            "space, then purge again",
         )
         self.reason = reason
 
@@ -218,7 +222,7 @@ class ObjectNotFound(StoreError):
 
     def __init__(self, store: str | Path, name: str, *, needed_by: str = "") -> None:
         reason = f", which {needed_by} names," if needed_by else ""
-        super().__init__(store, f"{name}{reason} is not there")
+        super().__init__(store, f"{name}{reason} not found")
         self.name, self.needed_by = name, needed_by
 
 
@@ -226,7 +230,7 @@ class ObjectCorrupted(StoreError):
     """The bytes of an object do not match its name; nothing was changed."""
 
     def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
-        super().__init__(store, f"{name} is damaged: {reason}; nothing was changed")
+        super().__init__(store, f"{name} is corrupted: {reason}; nothing was changed")
         self.name, self.reason = name, reason
 
 
@@ -237,8 +241,9 @@ class ObjectTooLarge(StoreError):
         size_mb, limit_mb = size_bytes / 2**20, limit_bytes / 2**20
         super().__init__(
             store,
-            f"{name} is too large: {size_mb:.1f} MB, and one object holds at most {limit_mb:.0f} "
-            f"MB; put the data into a file and name the file in the message",
+            f"{name} is too large: {size_mb:.1f} MB; the maximum of an object is "
+            f"{limit_mb:.0f} MB; write the data to a file and name the file in the "
+            "message",
         )
         self.name, self.size_bytes, self.limit_bytes = name, size_bytes, limit_bytes
 
@@ -247,7 +252,7 @@ class ArtifactNotMessages(StoreError):
     """An artifact is raw bytes, which only a format can decode into messages."""
 
     def __init__(self, store: str | Path, name: str) -> None:
-        super().__init__(store, f"{name} is raw bytes, not messages: read it by its format")
+        super().__init__(store, f"{name} has raw bytes, not messages; read it with its format")
         self.name = name
 
 
@@ -255,7 +260,7 @@ class NotesConflict(StoreError):
     """The notes of a commit were changed concurrently; nothing was written."""
 
     def __init__(self, store: str | Path, name: str) -> None:
-        super().__init__(store, f"the notes of {name} were changed by somebody else meanwhile")
+        super().__init__(store, f"conflict: the notes of {name} were changed by another process")
         self.name = name
 
 
@@ -285,15 +290,20 @@ class NameNotFound(HarkenError, LookupError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         names = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
-        super().__init__(f"there is no {kind} {name!r} here; there is: {names or 'none'}")
+        kinds = " or ".join(
+            f"{noun}{'es' if noun.endswith('s') else 's'}" for noun in kind.split(" or ")
+        )
+        existing = f"; existing {kinds}: {names}" if names else ""
+        super().__init__(f"{kind} {name!r} not found{existing}")
 
 
 class AmbiguousName(NameNotFound):
-    """A prefix matches several names; the text lists them."""
+    """A name matches several objects; the text lists them."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(kind, name, known)
-        self.args = (f"{name!r} is the beginning of several: {', '.join(self.known)}; give more",)
+        names = ", ".join(self.known)
+        self.args = (f"{kind} {name!r} is ambiguous: {names}; use a longer name",)
 
 
 class NotBorn(NameNotFound):
@@ -316,7 +326,7 @@ class FormatError(HarkenError, ValueError):
     """Bytes are not valid in their format."""
 
     def __init__(self, format: str, reason: str) -> None:
-        super().__init__(f"this is no {format}: {reason}")
+        super().__init__(f"not valid {format}: {reason}")
         self.format, self.reason = format, reason
 
 
@@ -357,7 +367,7 @@ class AgentBusy(HarkenError, RuntimeError):
     """An agent was addressed during its turn: wait for its answer."""
 
     def __init__(self, agent: str) -> None:
-        super().__init__(f"{agent} is in the middle of a turn: wait for its answer")
+        super().__init__(f"{agent} is in a turn: wait for its answer")
         self.agent = agent
 
 

@@ -111,7 +111,7 @@ def test_review_continues_on_another_machine_after_a_crash(tmp_path: Path) -> No
     for file in mine.home.glob("store.db*"):  # what SQLite has not put into its file yet, too
         shutil.copy(file, other_machine.home)
     shutil.rmtree(tmp_path / "mine")
-    answer = other_machine.ask("--from", ctx[:16], "-p", "what did you find?")
+    answer = other_machine.ask("--from-commit", ctx[:16], "-p", "what did you find?")
     assert answer == "An empty line breaks it; I was about to try that."
 
     system, *contents = first_request(other_machine)

@@ -80,7 +80,7 @@ def test_a_bound_ends_it_and_a_resume_arms_again(cli: Cli, model: str, tmp_path:
     (tmp_path / "here" / "data.json").write_text("{}")
     out, err = run_agent(cli, model, "--for", "1s", "-p", "watch")
     assert out == "Done.\n"
-    assert "something is armed still; go on with: harken agent run --resume session_" in err
+    assert ("some triggers are still armed; resume with: harken agent run --resume session_") in err
     (tmp_path / "here" / "data.json").write_text('{"tea": 1}')
     ran = cli.ok("agent", "run", "--resume", "latest", "--permission", "all", "--for", "3s")
     assert ran.out == "The data changed.\n"
@@ -101,7 +101,7 @@ def test_a_template_gives_prompt_model_and_tools(cli: Cli, model: str) -> None:
         assert session.context(agent.id)[0].content == "You watch."
     (folder / "odd.md").write_text("---\ntools: [fly]\n---\nYou fly.")
     why = cli.refused("agent", "run", "--model", model, "--template", "odd", "-p", "hello")
-    assert "odd.md: no tool 'fly' is here; there is: " in why
+    assert "odd.md: tool 'fly' not found; available tools: " in why
     assert cli.sessions() == [log]
 
 
@@ -111,7 +111,7 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
     front = "---\nhooks: [single-minded]\npermission: plan\nskills: []\n---\n"
     (folder / "careful.md").write_text(front + "You are careful.")
     ran = cli.ok("agent", "run", "--model", model, "--template", "careful", "-p", "hello")
-    assert "main is watched by single-minded" in ran.err
+    assert "main: single-minded" in ran.err
     [log] = cli.sessions()
     with Session(log) as session:
         agent = session.agents[session.state.root]  # type: ignore[index]
@@ -119,15 +119,18 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
         assert (agent.spec["permission"], agent.spec["skills"]) == ("plan", [])
     run_agent(cli, model, "--template", "careful", "-p", "soon")
     heard = cli.ok("view", "latest", "perspective", "main").out
-    assert "[Received]: Error: wake_me was not done" in heard
+    assert "[Received]: Error: wake_me was not run" in heard
 
 
 @pytest.mark.parametrize(
     ("front", "why"),
     [
-        ("hooks: [nobody]", "template:odd cannot be used: there is no hook 'nobody' here"),
-        ("mcp: [docs]", "template:odd names an MCP server 'docs' that is not here"),
-        ("tools: [mcp__docs__*]", "names an MCP server 'docs' that is not here"),
+        ("hooks: [nobody]", "template:odd is unavailable: hook 'nobody' not found"),
+        (
+            "mcp: [docs]",
+            ("template:odd names an MCP server 'docs' that is not here; there is: none"),
+        ),
+        ("tools: [mcp__docs__*]", "names an MCP server 'docs' that is not here; there is: none"),
     ],
 )
 def test_nobody_begins_without_what_the_template_names(
@@ -142,7 +145,7 @@ def test_nobody_begins_without_what_the_template_names(
 
 
 def test_what_cannot_be_run_is_said_on_a_line(cli: Cli, model: str) -> None:
-    assert "needs something to begin with" in cli("agent", "run", "--model", model).err
+    assert "needs a prompt" in cli("agent", "run", "--model", model).err
     ran = cli("agent", "run", "--model", model, "-p", "fail")
     assert (ran.code, ran.out) == (1, "")
     assert "overloaded" in ran.err
@@ -171,7 +174,7 @@ def test_a_signal_ends_it_cleanly(cli: Cli, model: str, number: signal.Signals, 
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
-    assert "something is armed still; go on with: " in err
+    assert "some triggers are still armed; resume with: " in err
     [log] = cli.sessions()
     assert read_lines(log)[-1]["event_type"] == "session_ended"
     with Session(log) as session:

@@ -67,9 +67,7 @@ def test_an_agent_is_meant_by_its_path_its_name_or_its_id(one: Stage, talk: Talk
         find_agent(talk, "Cleo")
     for command in ("/talkwith Bob", "/task Zoe Another.", "/talkwith main"):
         talk(command)
-    with pytest.raises(
-        NameNotFound, match="no single agent named 'Zoe' here; there is: Ann/Zoe, Bob/Zoe"
-    ):
+    with pytest.raises(NameNotFound, match="agent 'Zoe' is ambiguous: Ann/Zoe, Bob/Zoe"):
         find_agent(talk, "Zoe")
 
 
@@ -108,7 +106,7 @@ def test_what_a_hook_was_told_is_said_once_and_not_of_each_copy(one: Stage) -> N
 def test_code_needs_no_tools(one: Stage, talk: Talking) -> None:
     watch(one)
     assert "guard" not in talk("/tools")
-    assert talk("/tools guard") == "guard is code, which needs no tools"
+    assert talk("/tools guard") == "guard is code and has no tools"
 
 
 @pytest.mark.req("S4-47")
@@ -125,7 +123,7 @@ def test_transcripts_are_shown_the_last_messages_first_lines(talk: Talking) -> N
     assert lines[0].endswith("user: Tea?")
     assert lines[-1].endswith("assistant: Tea.")
     assert talk("/transcript Ann 1").splitlines()[0] == ("… 3 earlier messages (/transcript Ann 4)")
-    assert talk("/transcript Bob") == "Bob has heard nothing yet"
+    assert talk("/transcript Bob") == "Bob has no messages"
 
 
 def test_a_long_message_is_cut_and_says_how_it_is_shown_whole(tmp_path: Path) -> None:
@@ -154,5 +152,5 @@ def test_all_of_it_can_be_looked_at_while_a_turn_runs(tmp_path: Path) -> None:
     there.ask("What now?")
     assert shown[0] == "main:\n  You are main."
     assert "user: What now?" in shown[1]
-    assert shown[1].endswith("(main is at work: waiting for the model)")
+    assert shown[1].endswith("(main is working: waiting for the model)")
     assert shown[2] == "main has no subagents"

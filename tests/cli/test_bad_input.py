@@ -45,12 +45,15 @@ def bad_file(kind: str) -> Path:
 
 
 KINDS = {
-    "missing": "bad.jsonl: no such session log; `harken sessions` lists those that exist",
+    "missing": "bad.jsonl: session log not found; `harken sessions` lists sessions",
     "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
     "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
     "binary": "bad.jsonl: is no session log",
     "text": "bad.jsonl: is no session log: its first line is no JSON object",
-    "newer": "bad.jsonl: has schema version 99, this Harken reads up to 1: upgrade Harken",
+    "newer": (
+        "bad.jsonl: schema version 99 is not supported (this Harken supports up "
+        "to 1); upgrade Harken"
+    ),
 }
 
 COMMANDS = {
@@ -96,7 +99,7 @@ def test_a_damaged_log_is_named_with_line_and_byte_and_what_to_do(
     damaged = log.read_bytes().replace(b"cafe", b"cave", 1)
     log.write_bytes(damaged)
     text = demo.refused(*arguments)
-    assert "damaged at line 3, byte " in text
+    assert "corrupted at line 3, byte " in text
     assert "`harken sessions check`" in text
     assert "`harken sessions repair`" in text
     assert log.read_bytes() == damaged
@@ -104,13 +107,13 @@ def test_a_damaged_log_is_named_with_line_and_byte_and_what_to_do(
 
 def test_resuming_an_unknown_session_lists_those_that_exist(demo: Cli) -> None:
     assert demo.refused("chat", "--resume", "dmeo", "-p", "go on") == (
-        "there is no session or commit 'dmeo' here; there is: demo"
+        "session or commit 'dmeo' not found; existing sessions or commits: demo"
     )
 
 
 def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
     text = cli.refused("chat", "--continue", "-p", "hello")
-    assert "no session yet; `harken demo` makes one" in text
+    assert "no sessions; `harken demo` creates one" in text
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,11 @@ def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
         ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
         ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),
         ("scripted:worse.yaml", "worse.yaml, line 3: not YAML: "),
-        ("replay:nobody", "there is no session or commit 'nobody' here; there is: demo"),
-        ("replay:no/such.jsonl", "no/such.jsonl: no such session log; `harken sessions`"),
+        (
+            "replay:nobody",
+            "session or commit 'nobody' not found; existing sessions or commits: demo",
+        ),
+        ("replay:no/such.jsonl", "no/such.jsonl: session log not found; `harken sessions`"),
     ],
 )
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_made(
@@ -139,7 +145,7 @@ def test_a_model_that_cannot_be_used_is_told_before_anything_is_made(
 
 
 def test_a_new_session_needs_a_model(cli: Cli) -> None:
-    assert "which model? Pass --model NAME" in cli.refused("chat", "-p", "hello")
+    assert "no model configured: pass --model NAME" in cli.refused("chat", "-p", "hello")
 
 
 def test_a_model_that_is_gone_is_told_before_anything_is_said(cli: Cli, script: str) -> None:
@@ -150,7 +156,7 @@ def test_a_model_that_is_gone_is_told_before_anything_is_said(cli: Cli, script: 
     path.unlink()
     text = cli.refused("chat", "--continue", "-p", "hello")
     assert "cannot be read" in text
-    assert "name a model that is there with --model" in text
+    assert "choose another model with --model" in text
     assert log.read_bytes() == before
     Path("other.yaml").write_text(SCRIPT)
     cli.ok("chat", "--continue", "--model", "scripted:other.yaml", "-p", "hello")
@@ -168,8 +174,8 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         session.log_agent_created(hook, root.birth, "guard", relation="hook", spec=spec)
     before = log.read_bytes()
     text = cli.refused("chat", "--continue", "-p", "hello")
-    assert text.startswith("there is no registered kind of agent 'somebodys' here")
-    assert "go on with the program that registers it" in text
+    assert text.startswith("registered agent class 'somebodys' not found")
+    assert "resume with the program that registers it" in text
     assert log.read_bytes() == before
 
 
@@ -181,11 +187,11 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         (["store"], None),
         (
             ["sessions", "frob"],
-            "commands: check, repair, pack, unpack, rename; see `harken sessions --help`",
+            ("commands: check, repair, compress, decompress, rename; see `harken sessions --help`"),
         ),
         (["sessions", "check"], "Missing argument 'SESSION'; see `harken sessions check --help`"),
-        (["chat", "--resume"], "--resume without a session shows a list, which needs a terminal"),
-        (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),
+        (["chat", "--resume"], "--resume without a session needs a terminal to show a list"),
+        (["chat", "--resume", "x", "--continue"], "--resume and --continue cannot be combined"),
         (["demo", "extra"], "unexpected extra argument (extra); see `harken demo --help`"),
     ],
 )
@@ -206,7 +212,7 @@ def test_a_home_that_cannot_be_made_is_refused(
     monkeypatch.setenv("HARKEN_HOME", home)
     for arguments in (["demo"], ["chat", "--model", script, "-p", "hello"]):
         text = cli.refused(*arguments)
-        assert text.startswith(f"{home}: the home folder cannot be made (")
+        assert text.startswith(f"{home}: the home folder cannot be created: ")
         assert text.endswith("choose another with --home or HARKEN_HOME")
     assert Path("below-a-file").read_text() == "I am no folder"
 
@@ -219,7 +225,7 @@ def test_a_folder_that_cannot_be_written_is_refused(cli: Cli, tmp_path: Path) ->
         (home / "sessions").rmdir()
         (home / "sessions").symlink_to("/proc")
     text = cli.refused("demo")
-    assert "demo.jsonl: could not be written (" in text
+    assert "demo.jsonl: write failed: " in text
 
 
 @pytest.fixture
@@ -243,7 +249,7 @@ def holder(demo: Cli) -> Iterator[int]:
 def test_a_log_that_another_process_holds_is_refused_with_its_pid(demo: Cli, holder: int) -> None:
     before = demo.sessions()[0].read_bytes()
     text = demo.refused("chat", "--resume", "demo", "-p", "go on")
-    assert f"is being written by process {holder}; end it, or look at the log with" in text
+    assert f"locked by process {holder}, which writes it; end that process, or use" in text
     assert demo.sessions()[0].read_bytes() == before
     demo.ok("view", "demo", "tree")  # looking is allowed
     demo.ok("sessions", "check", "demo")
@@ -287,8 +293,8 @@ def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
     ran = start(small_disk, "chat", "--continue", stdin=f"hello {'x' * 3000}\n" * 10)
     assert ran.returncode == 2
     text = one_line(ran.stderr.decode().splitlines(keepends=True)[-1])
-    assert "could not be written (" in text
-    assert "make room" in text  # whichever had no room first, the log or the store
+    assert "write failed: " in text
+    assert "free disk space" in text  # whichever had no room first, the log or the store
     acknowledged = ran.stdout.decode().count("Hi there.")
     filler.unlink()
     again = start(small_disk, "chat", "--continue", "-p", "hello")
@@ -303,7 +309,7 @@ def test_a_disk_without_room_for_a_new_session_is_told(small_disk: Path, script:
     fill(small_disk, spare=0)
     ran = start(small_disk, "chat", "--model", script, "-p", "hello")
     assert ran.returncode == 2
-    assert "make room or mend the disk" in one_line(ran.stderr.decode())
+    assert "free disk space or repair the disk" in one_line(ran.stderr.decode())
 
 
 def test_an_output_that_takes_nothing_is_told(demo: Cli) -> None:
@@ -320,5 +326,5 @@ def test_an_output_that_takes_nothing_is_told(demo: Cli) -> None:
 def test_a_working_folder_that_is_gone_is_told(cli: Cli, command: tuple[str, ...]) -> None:
     Path.cwd().rmdir()
     assert cli.refused(*command).startswith(
-        "the working folder is not there any more, it was deleted or moved: go to one that exists"
+        "the working folder was deleted or moved; change to an existing folder"
     )

@@ -44,14 +44,14 @@ def test_all_that_is_kept_goes_to_another_machine(
     talked: Cli, script: str, elsewhere: Path, out: Path
 ) -> None:
     before = talked.ok("ctx", "log", "--all", "--json").json
-    made = talked.ok("store", "bundle", "create", "-o", out, "--as-is")
+    made = talked.ok("store", "bundle", "create", "-o", out, "--no-redact")
     assert made.out.startswith(f"{out}: {len(before)} commits, 2 sessions, ")
-    assert "is in it as it was: anthropic-key (1)" in made.err
+    assert "credentials not redacted: anthropic-key (1)" in made.err
     ran = talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
     assert (
         ran.out == f"{len(before)} commits, {len(before)} of them new; 2 sessions, 2 of them new\n"
     )
-    assert f"chat --from {before[0]['id'][:16]} --home {elsewhere}" in ran.err
+    assert f"chat --from-commit {before[0]['id'][:16]} --home {elsewhere}" in ran.err
     after = talked.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json
     assert {row["id"]: row["summary"] for row in after} == {
         row["id"]: row["summary"] for row in before
@@ -88,7 +88,7 @@ def test_credentials_are_redacted_unless_one_says_otherwise(
     talked: Cli, elsewhere: Path, out: Path
 ) -> None:
     made = talked.ok("store", "bundle", "create", "-o", out)
-    assert "was redacted: anthropic-key (1)" in made.err
+    assert "credentials redacted: anthropic-key (1)" in made.err
     with zipfile.ZipFile(out) as bundle:
         assert not any(b"k1k1k1" in bundle.read(name) for name in bundle.namelist())
     talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
@@ -117,7 +117,7 @@ def test_opened_twice_nothing_changes_and_names_that_are_taken_are_told(
     again = talked.ok(
         "store", "bundle", "open", out
     )  # here the logs are others: they are not redacted
-    [told] = [line for line in again.out.splitlines() if "is kept as" in line]
+    [told] = [line for line in again.out.splitlines() if "was imported as" in line]
     assert told.endswith("-2")
     before = {path.name: path.read_bytes() for path in talked.sessions()}
     assert len(before) == 3
@@ -134,12 +134,12 @@ def test_a_damaged_log_is_left_out_and_the_exit_code_says_so(talked: Cli, out: P
     path.write_bytes(path.read_bytes().replace(b"Ann", b"Bnn"))
     ran = talked("store", "bundle", "create", "-o", out)
     assert (ran.code, ran.out.count("1 session,")) == (1, 1)
-    assert f"left out: {path}: " in ran.err
+    assert f"skipped: {path}: " in ran.err
 
 
 def test_what_cannot_be_done_is_said_in_a_line(talked: Cli, out: Path, tmp_path: Path) -> None:
-    assert "no commit" in talked.refused("store", "bundle", "create", "ctx-0000", "-o", out)
-    assert "no session" in talked.refused("store", "bundle", "create", "none", "-o", out)
+    assert "not found" in talked.refused("store", "bundle", "create", "ctx-0000", "-o", out)
+    assert "session or commit" in talked.refused("store", "bundle", "create", "none", "-o", out)
     out.write_text("x")
     assert "is there already" in talked.refused("store", "bundle", "create", "-o", out)
     assert "is no whole bundle" in talked.refused("store", "bundle", "open", out)
@@ -155,7 +155,7 @@ def test_without_a_name_the_file_has_that_of_the_moment(talked: Cli) -> None:
 
 
 def test_an_empty_home_has_nothing_to_give(cli: Cli, out: Path) -> None:
-    assert "neither a commit nor a session" in cli.refused("store", "bundle", "create", "-o", out)
+    assert "no commits and no sessions" in cli.refused("store", "bundle", "create", "-o", out)
     assert not out.exists()
 
 

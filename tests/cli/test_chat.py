@@ -147,7 +147,7 @@ def test_a_failed_model_call_is_told_and_the_chat_goes_on(tmp_path: Path, script
     assert "no rule for answer 1 of main to 'what?'" in failed["error"]
     assert answered["text"] == "Hi there."
     assert b"no rule for answer 1 of main to 'what?'" in ran.stderr
-    assert b"an empty line lets it go on" in ran.stderr
+    assert b"an empty line continues" in ran.stderr
 
 
 def test_a_failed_model_call_is_exit_code_1_and_the_session_goes_on_after_it(
@@ -184,18 +184,18 @@ def test_actions_that_were_refused_as_nobody_could_be_asked_are_counted(
     ran = cli.ok("chat", "--model", f"scripted:{script}", "-p", "write")
     assert ran.out == "Done.\n"
     assert ran.err.splitlines()[1:] == [
-        "2 actions were refused: nobody could be asked; see --permission"
+        "2 actions were refused: no user to ask for approval; see --permission"
     ]
 
 
 def test_something_must_be_said(cli: Cli, script: str) -> None:
-    assert "needs something to say" in cli.refused("chat", "--model", script, "-p", " ")
+    assert "needs a prompt" in cli.refused("chat", "--model", script, "-p", " ")
     assert cli.sessions() == []
     cli.ok("chat", "--model", script, "-p", "hello")
     before = said(cli.sessions()[0])
     ran = cli("chat", "--continue", "-p", "")
     assert ran.code == 2
-    assert "no turn was cut off" in ran.err
+    assert "there is no interrupted turn" in ran.err
     assert said(cli.sessions()[0]) == before
 
 
@@ -313,7 +313,7 @@ def test_a_turn_that_never_ends_is_stopped_and_can_go_on(cli: Cli, tmp_path: Pat
     ran = cli(*chat, "--max-calls", "3", "-p", "go")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines()[-1] == (
-        "harken: 3 model calls in one turn, and no answer: it was stopped; see --max-calls"
+        "harken: 3 model calls in one turn without an answer: the turn was stopped; see --max-calls"
     )
     ran = cli.ok("chat", "--continue", "--max-calls", "3", "-p", "")  # a turn of its own
     assert ran.out == "Done.\n"

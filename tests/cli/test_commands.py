@@ -58,14 +58,14 @@ def test_the_beginning_of_a_name_is_enough_where_it_is_the_only_one(talk: Talkin
 
 def test_an_unknown_command_names_the_near_ones(talk: Talking) -> None:
     assert not run_command(talk, "/contekst")
-    assert "there is no command /contekst; did you mean /context" in talk.said[0]
+    assert "command /contekst not found; did you mean '/context'" in talk.said[0]
     assert not run_command(talk, "/zzz")
-    assert talk.said[1] == "there is no command /zzz (/help lists them)"
+    assert talk.said[1] == "command /zzz not found (/help lists commands)"
 
 
 def test_a_beginning_of_several_names_says_of_which(talk: Talking) -> None:
     assert not run_command(talk, "/co")
-    assert talk.said == ["/co may be /context or /compact or /cost: type more of it"]
+    assert talk.said == ["/co is ambiguous: /context or /compact or /cost; type more letters"]
 
 
 def test_a_command_that_fails_does_not_end_the_chat(talk: Talking) -> None:
@@ -97,22 +97,22 @@ def test_context_says_what_the_model_reads_and_what_was_counted(talk: Talking) -
     text = talk("/context")
     assert "7 messages in the context:" in text
     assert "  assistant      3   ~" in text
-    assert "the last call read 1.5k tokens, 1.0k of them from the cache" in text
-    assert "its first 4 messages are those of the call before: all can be cached" in text
+    assert "the last request had 1.5k tokens, 1.0k of them cached" in text
+    assert "its first 4 messages equal the previous request: all can be cached" in text
 
 
 def test_context_says_where_a_changed_context_broke_the_cache(one: Stage, talk: Talking) -> None:
     kept = [Segment(start=0, stop=1), Segment(start=2, stop=7)]
     one.session.append(TranscriptEdited(agent_id=AgentId(one.root.agent_id), segments=kept))
     one.ask("again")
-    assert "its cached prefix broke at message 1: user 'think' is gone" in talk("/context")
+    assert "its cached prefix ended at message 1: user 'think' is gone" in talk("/context")
 
 
 def test_context_of_a_session_without_a_call(tmp_path: Path) -> None:
     talk = Talking(open_stage(tmp_path, script_model()))
     assert talk("/context").startswith("1 message in the context:")
-    assert talk("/cost") == "no model was called yet"
-    assert talk("/thinking") == "nothing was thought aloud yet"
+    assert talk("/cost") == "no model calls yet"
+    assert talk("/thinking") == "no thinking recorded yet"
 
 
 def test_cost_is_told_for_each_agent_and_together(talk: Talking) -> None:
@@ -133,12 +133,12 @@ def test_agents_are_shown_as_a_tree_with_what_they_do(one: Stage, talk: Talking)
 def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "Ann" in talk("/view tree")
     assert "Ann: Tea." in talk("/view dialog main Ann")
-    assert "/view timeline     Show everything" in talk("/view")
+    assert "/view timeline     Show all events" in talk("/view")
     assert talk("/view dialog") == "Missing argument 'AGENTS...'; it takes: AGENTS..."
     assert "No such command 'nonsense'; there is: conversation, context, dialog," in talk(
         "/view nonsense"
     )
-    assert "there is no agent 'Bob'" in talk("/view dialog Bob")
+    assert "agent 'Bob' not found" in talk("/view dialog Bob")
     assert "No closing quotation" in talk("/view dialog 'Ann")
 
 
@@ -153,7 +153,7 @@ def test_this_session_and_past_ones_are_stepped_through(
     past = tmp_path / "past.jsonl"
     play_demo(past)
     assert "── request 4 of 9 · Jack" in talk(f"/replay {past} --at 4")
-    assert "no model call '99'" in talk("/replay --at 99")
+    assert "model call '99' not found" in talk("/replay --at 99")
     assert "No closing quotation" in talk("/replay 'x")
 
 
@@ -161,8 +161,8 @@ def test_a_message_is_shown_in_full(one: Stage, talk: Talking) -> None:
     [row] = one.select_lines(role="assistant", agent_id=one.id_of("Ann"))
     assert talk(f"/show {row['message_id'].removeprefix('msg_')}") == "Tea.\nHot."
     assert "session_started" in talk("/show 0")
-    assert "which message?" in talk("/show")
-    assert "there is no message '9999'" in talk("/show 9999")
+    assert "no message given" in talk("/show")
+    assert "message '9999' not found" in talk("/show 9999")
 
 
 def test_the_last_thought_is_shown(talk: Talking) -> None:
@@ -187,25 +187,25 @@ def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
     permissions = Permissions()
     runtime = AgentRuntime(model=script_model(), world=LocalWorld(permissions=permissions))
     talk = Talking(open_stage(tmp_path, script_model(), runtime=runtime))
-    assert talk("/permission").startswith("ask: reading is free")
+    assert talk("/permission").startswith("ask: reading is allowed")
     assert talk("/permission edits").startswith("edits:")
     assert permissions.mode == "edits"
-    assert "there is no mode x" in talk("/permission x")
+    assert "mode 'x' not found" in talk("/permission x")
     assert permissions.mode == "edits"
 
 
 def test_a_world_without_permissions_says_so(talk: Talking) -> None:
-    assert talk("/permission all") == "nothing is asked in this chat"
+    assert talk("/permission all") == "this chat has no permission modes"
 
 
 def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
     assert talk("/compact the colours of the cups") == "no tea: the colours of the cups"
-    assert format_compaction(None) == "there is too little to sum up"
+    assert format_compaction(None) == "the context is too short to compact"
     done = CompactionResult(
         LoggedString("Tea."), messages=41, tokens_before=120_000, tokens_after=900
     )
     assert format_compaction(done) == (
-        "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
+        "41 messages summarized: the context has ~900 tokens, before ~120.0k"
     )
 
 

@@ -51,31 +51,31 @@ def test_everything_can_be_said() -> None:
 KNOWN = "model, permission, actions, compact_at, permissions, parameters, models, providers, prices, tools"
 
 BAD = {
-    "model = 'a'\nmodle = 'b'": f", line 2: modle: unknown; there is: {KNOWN}",
-    "model = 5": ", line 1: model: is a text: put it in quotes",
-    "model = ' '": ", line 1: model: names no model",
+    "model = 'a'\nmodle = 'b'": f", line 2: modle: unknown; valid names: {KNOWN}",
+    "model = 5": ", line 1: model: is a string: put it in quotes",
+    "model = ' '": ", line 1: model: must name a model",
     "\npermission = 'alll'": ", line 2: permission: is one of ask, edits, all, plan",
     "compact_at = 1.5": ", line 1: compact_at: is a number from 0 to 1",
     "compact_at = '80%'": ", line 1: compact_at: is a number from 0 to 1",
     "[models.x]\ncontext_window = 0": ", line 2: models.x.context_window: is a whole number from 1",
     "permission = true": ", line 1: permission: is one of ask, edits, all, plan",
-    "permissions = 5": ", line 1: permissions: is a table: write [permissions]",
+    "permissions = 5": ", line 1: permissions: must be a table: write [permissions]",
     "[permissions]\nallow = 'bash'": (
-        ', line 2: permissions.allow: is a list of texts: write ["...", "..."]'
+        ', line 2: permissions.allow: is a list of strings: write ["...", "..."]'
     ),
-    "[permissions]\nallow = [1]": ", line 2: permissions.allow: is a text: put it in quotes",
+    "[permissions]\nallow = [1]": ", line 2: permissions.allow: is a string: put it in quotes",
     "[permissions]\nask = ['a']\ndeny = ['bash(git *']": (
-        ", line 3: permissions.deny: 'bash(git *' is no rule: write TOOL, TOOL(PATTERN)"
+        ", line 3: permissions.deny: 'bash(git *' is not a rule: write TOOL, TOOL(PATTERN)"
     ),
-    "[permissions]\nalow = []": ", line 2: permissions.alow: unknown; there is: allow, ask, deny",
+    "[permissions]\nalow = []": ", line 2: permissions.alow: unknown; valid names: allow, ask, deny",
     "[parameters]\nday = 2026-01-31": (
-        ", line 2: parameters.day: is a text, a number, true, false, a list or a table"
+        ", line 2: parameters.day: must be a string, a number, true, false, a list or a table"
     ),
-    "[parameters.x]\ny = nan": ", line 2: parameters.x.y: is a text, a number, true, false",
-    "[parameters]\nx = [[inf]]": ", line 2: parameters.x: is a text, a number, true, false",
-    f"[parameters]\nx = {'9' * 400}": ", line 2: parameters.x: is a text, a number",
-    "[models.x]\nmax_tokens = 5": ", line 2: models.x.max_tokens: unknown; there is: parameters",
-    "[providers.work]\nprotocol = 'openai'": ", line 1: providers.work: needs base_url: a text",
+    "[parameters.x]\ny = nan": ", line 2: parameters.x.y: must be a string, a number, true, false",
+    "[parameters]\nx = [[inf]]": ", line 2: parameters.x: must be a string, a number, true, false",
+    f"[parameters]\nx = {'9' * 400}": ", line 2: parameters.x: must be a string, a number",
+    "[models.x]\nmax_tokens = 5": ", line 2: models.x.max_tokens: unknown; valid names: parameters",
+    "[providers.work]\nprotocol = 'openai'": ", line 1: providers.work: needs base_url: a string",
     "[providers.work]\nprotocol = 'grpc'\nbase_url = 'http://x'": (
         ", line 2: providers.work.protocol: is one of anthropic, openai"
     ),
@@ -83,14 +83,14 @@ BAD = {
         ", line 3: providers.work.short_ids: is true or false"
     ),
     "[providers.work]\nbase_url = 'http://x'\nomit = 'seed'": (
-        ', line 3: providers.work.omit: is a list of texts: write ["...", "..."]'
+        ', line 3: providers.work.omit: is a list of strings: write ["...", "..."]'
     ),
     "[providers.'a/b']\nbase_url = 'http://x'": (
-        ', line 1: providers."a/b": a provider\'s name is of a-z, 0-9, - and _'
+        ', line 1: providers."a/b": a provider name has the characters a-z, 0-9, - and _'
     ),
-    "[providers.replay]\nbase_url = 'http://x'": ", line 1: providers.replay: a provider's name",
+    "[providers.replay]\nbase_url = 'http://x'": ", line 1: providers.replay: a provider name",
     "providers.work.base_url = 'ftp://x'": (
-        ", line 1: providers.work.base_url: is an address such as https://llm.example.org/v1"
+        ", line 1: providers.work.base_url: must be a URL such as https://llm.example.org/v1"
     ),
     "[prices.'a/b']\ninput = -1\noutput = 1": ', line 2: prices."a/b".input: is a number from 0',
     "[prices.'a/b']\ninput = 1": ', line 1: prices."a/b": needs output: a number from 0',
@@ -98,14 +98,14 @@ BAD = {
         ', line 4: prices."a/b".long_prompt.from_tokens: is a whole number from 1'
     ),
     "[prices.'a/b']\ninput = 1\noutput = 1\neffective_from = 'May'": (
-        ', line 4: prices."a/b".effective_from: is a day such as 2026-01-31'
+        ', line 4: prices."a/b".effective_from: is a date such as 2026-01-31'
     ),
     "x = [\n": ": no TOML: Invalid value (at end of document)",
     "a = 1\n\nx": "no TOML: ",
     "a = 1\nb = ?\nc = 3": ", line 2: no TOML: Invalid value",
     "'a\\nb' = 1": "unknown",
     '"a\\nb" = 1': ': "a b": unknown',
-    "[tools]\nallow_folders = { a = 1 }": ", line 2: tools.allow_folders: is a list of texts",
+    "[tools]\nallow_folders = { a = 1 }": ", line 2: tools.allow_folders: is a list of strings",
 }
 
 
@@ -140,7 +140,7 @@ KEYS = [
 @pytest.mark.parametrize("text", KEYS)
 def test_a_key_in_the_file_is_refused_and_not_repeated(text: str) -> None:
     said = wrong(text)
-    assert "a key does not belong into a file: put it into a variable of the environment" in said
+    assert "keys must not be in the file; use an environment variable" in said
     assert "hunter2" not in said
     assert "abcdef" not in said
 
@@ -176,6 +176,6 @@ def test_a_line_is_that_of_the_member_or_of_the_nearest_above(
 def test_a_secret_of_a_login_is_named_and_not_written() -> None:
     text = '[mcp.servers.x]\nurl = "https://a.example"\noauth = { client_secret = "pw" }\n'
     said = wrong(text)
-    assert said.startswith(", line 1: mcp.servers.x: a secret never stands in a file")
+    assert said.startswith(", line 1: mcp.servers.x: secrets must not be in the file")
     assert "pw" not in said
     assert parse_config(text.replace("pw", "${X}")).mcp.servers["x"].oauth.client_secret == "${X}"

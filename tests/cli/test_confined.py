@@ -70,7 +70,9 @@ def test_without_one_a_person_is_told_what_that_means(home: Home) -> None:
     settings = configured(home, "[tools]\nsandbox = 'off'\n")
     found = build_shell_sandbox(home, settings, outputs=home.folder / "outputs")
     [note] = found.notes
-    assert note.startswith("Commands run without a sandbox: the shell of an agent can do all that")
+    assert note.startswith(
+        "Commands run without a sandbox: the shell of an agent has all your rights"
+    )
     assert (found.sandbox, found.refusal) == (None, "")
 
 
@@ -85,22 +87,22 @@ def test_where_one_is_required_and_there_is_none_no_command_runs(home: Home) -> 
     settings = configured(home, f"[tools]\nsandbox = 'on'\nallow_folders = ['{odd}']\n")
     found = build_shell_sandbox(home, settings, outputs=home.folder / "outputs")
     assert found.sandbox is None
-    assert found.refusal.startswith("it may run in a sandbox only, and there is none: ")
+    assert found.refusal.startswith("it requires a sandbox, which is not available: ")
     assert found.notes[0].startswith("Commands do not run: ")
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("sandbox = 'off'", "tools.sandbox lets commands out"),
-        ("sandbox = 'auto'", "tools.sandbox lets commands out"),
-        ("network = true", "tools.network lets commands out"),
-        ("pass_env = ['GITHUB_TOKEN']", "tools.pass_env passes your secrets on"),
+        ("sandbox = 'off'", "tools.sandbox would weaken the sandbox"),
+        ("sandbox = 'auto'", "tools.sandbox would weaken the sandbox"),
+        ("network = true", "tools.network would give commands network access"),
+        ("pass_env = ['GITHUB_TOKEN']", "tools.pass_env would pass on your secrets"),
     ],
 )
 def test_a_project_cannot_widen_what_commands_may_do(cli: Cli, said: str, reason: str) -> None:
     trusted(cli, f"[tools]\n{said}\n")
-    assert f"{reason}: only your own config.toml may say that" in cli.refused("models")
+    assert f"{reason}; only config.toml in your home folder may set it" in cli.refused("models")
 
 
 def test_a_project_may_require_a_sandbox(cli: Cli) -> None:
@@ -139,7 +141,7 @@ def test_a_chat_without_one_says_so_when_it_begins(cli: Cli, tmp_path: Path) -> 
     script = tmp_path / "bash.yaml"
     script.write_text(BASH)
     cli.ok("chat", "--model", f"scripted:{script}", "--sandbox", "off", "-p", "hello")
-    said = "Commands run without a sandbox: the shell of an agent can do all that you"
+    said = "Commands run without a sandbox: the shell of an agent has all your"
     assert said in cli.whole_err
 
 

@@ -102,17 +102,19 @@ def test_a_store_that_cannot_be_used_stops_no_chat(
     before = (cli.home / "store.db").read_bytes()
     ran = cli.ok("chat", "--model", script, "-p", "hello")
     assert ran.out == "Hi there.\n"
-    [told] = [line for line in ran.err.splitlines() if "Nothing is committed" in line]
+    [told] = [line for line in ran.err.splitlines() if "Commits are disabled" in line]
     assert "store.db" in told
     assert (cli.home / "store.db").read_bytes() == before
     assert cli.ok("chat", "--continue", "-p", "hello").out == "Hi there.\n"
-    assert "store.db" in cli.refused("chat", "--model", script, "--from", "ctx-12", "-p", "hello")
+    assert "store.db" in cli.refused(
+        "chat", "--model", script, "--from-commit", "ctx-12", "-p", "hello"
+    )
 
 
 def test_what_began_with_a_commit_cannot_go_on_without_its_store(cli: Cli, script: str) -> None:
     cli.ok("chat", "--model", script, "-p", "hello")
     [commit, *_] = cli.ok("ctx", "log", "--json").json
-    cli.ok("chat", "--model", script, "--from", commit["id"], "-p", "hello")
+    cli.ok("chat", "--model", script, "--from-commit", commit["id"], "-p", "hello")
     (cli.home / "store.db").rename(cli.home / "kept.db")
     something_else(cli.home / "store.db")
     assert "store.db" in cli.refused("chat", "--continue", "-p", "hello")

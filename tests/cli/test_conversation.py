@@ -84,7 +84,7 @@ def test_the_beginning_of_several_sessions_is_refused(shelf: Shelf) -> None:
     with pytest.raises(AmbiguousName, match=f"claude:{ONE}, claude:{TWO}"):
         shelf.find("claude:5e5510")
     with pytest.raises(
-        NameNotFound, match=f"there is no session or commit 'codex:1' here.*claude:{TWO[:8]}"
+        NameNotFound, match=f"session or commit 'codex:1' not found.*claude:{TWO[:8]}"
     ):
         shelf.find("codex:1")
 
@@ -116,9 +116,11 @@ def test_a_session_is_its_main_conversation_and_not_that_of_a_subagent(shelf: Sh
 def test_a_file_that_was_not_imported_says_what_to_do(shelf: Shelf, tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_bytes(talk(ONE, "a").data)
-    with pytest.raises(ConfigError, match=r"if another runtime wrote it: `harken import "):
+    with pytest.raises(
+        ConfigError, match=r"if another runtime wrote it, import it: `harken import "
+    ):
         shelf.find(other)
-    with pytest.raises(LogError, match="no such session log"):
+    with pytest.raises(LogError, match="session log not found"):
         shelf.find(tmp_path / "nothing.jsonl")
 
 

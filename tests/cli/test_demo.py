@@ -46,7 +46,7 @@ def test_the_demo_shows_the_dialog_the_inner_view_and_who_heard_what(cli: Cli) -
     out = cli.ok("demo").out
     assert "  Jack: Hi, I'm Jack. *extends hand*\n  Jill: *smiles* Hello Jack, I'm Jill." in out
     assert "  Inner: Be friendly but not over-eager." in out
-    heard = out.partition("Who heard what")[2]
+    heard = out.partition("The agents that received each message")[2]
     assert "Jack: Hi, I'm Jack. *extends hand*\n          heard by Jill, main" in heard
     assert "heard by Jill\n" in heard  # her inner voice is heard by nobody else
 

@@ -44,7 +44,7 @@ def test_a_server_that_runs_tells_its_models() -> None:
 
 def test_a_server_that_does_not_run_is_to_be_started() -> None:
     one = only(discover([here("http://127.0.0.1:1/v1")], has=everything))
-    assert one.missing == ("start it: nothing answers at http://127.0.0.1:1/v1",)
+    assert one.missing == ("not running: start it at http://127.0.0.1:1/v1",)
     assert not one.is_ready
 
 

@@ -133,10 +133,10 @@ def test_what_cannot_be_exported_is_said(talked: Cli, tmp_path: Path) -> None:
     name = last(talked)
     assert "messages-v1" in talked.refused("export", name, "--format", "cobol")
     nobody = "ctx-" + 64 * "0"
-    assert f"no commit '{nobody}'" in talked.refused("export", nobody)
-    assert "which commit?" in talked.refused("export")
+    assert f"commit '{nobody}'" in talked.refused("export", nobody)
+    assert "no commit given" in talked.refused("export")
     assert "No such file" in talked.refused("export", name, "-o", tmp_path / "no" / "file")
-    assert "was built on" in talked.refused(
+    assert "ancestor commit" in talked.refused(
         "export", name, "--stop", commit_raw(talked, b"", "x-v1")
     )
 
@@ -157,7 +157,7 @@ def test_a_delta_is_its_json(talked: Cli) -> None:
     artifact = talked.ok("ctx", "show", last(talked), "--json").json["artifact"]
     entries = json.loads(talked.ok("cat", artifact).out)
     assert [set(entry) for entry in entries] == [{"message", "occurrence", "time"}] * len(entries)
-    assert "no commit or artifact" in talked.refused("cat", "art-" + 64 * "0")
+    assert "commit or artifact" in talked.refused("cat", "art-" + 64 * "0")
     assert "harken export" in talked.refused("cat", last(talked))
 
 

@@ -56,7 +56,7 @@ def test_what_a_log_mentions_stays(talked: Cli) -> None:
     mentioned, other = store.newest_commits(1)[0], batch_of("nobody mentions this")
     store.write(other)
     store.close()
-    talked.ok("store", "keep", mentioned, commit_in(other), "--for", "0s")
+    talked.ok("store", "retain", mentioned, commit_in(other), "--for", "0s")
     assert talked.ok("store", "gc", "--grace", "0s", "--json").json["commits"] == [commit_in(other)]
     talked.ok("store", "fsck")
 
@@ -66,7 +66,7 @@ def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
     store.write(other)
     store.close()
     assert talked.ok("search", "marzipan", "--json").json["total"] == 1
-    talked.ok("store", "keep", commit_in(other), "--for", "0s")
+    talked.ok("store", "retain", commit_in(other), "--for", "0s")
     talked.ok("store", "gc", "--grace", "0s")
     assert b"marzipan" not in b"".join(one.read_bytes() for one in talked.home.glob("facts.db*"))
     assert talked.ok("search", "marzipan", "--json").json["total"] == 0
@@ -74,35 +74,35 @@ def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
 
 def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     loose, ctx = hash_raw(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
-    assert talked.ok("store", "keep").out == ""
-    talked.ok("store", "keep", loose[:16], "--pin")
-    talked.ok("store", "keep", ctx, "--for", "7d")
-    rows = {row["name"]: row for row in talked.ok("store", "keep", "--json").json}
+    assert talked.ok("store", "retain").out == ""
+    talked.ok("store", "retain", loose[:16], "--pin")
+    talked.ok("store", "retain", ctx, "--for", "7d")
+    rows = {row["name"]: row for row in talked.ok("store", "retain", "--json").json}
     assert rows[loose] == {"name": loose, "policy": "pin"}
     assert rows[ctx]["policy"] == "ephemeral"
-    assert f"{loose[:16]}  pin" in talked.ok("store", "keep").out
+    assert f"{loose[:16]}  pin" in talked.ok("store", "retain").out
     assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things")
-    talked.ok("store", "keep", loose, ctx, "--default")
-    assert talked.ok("store", "keep", "--json").json == []
+    talked.ok("store", "retain", loose, ctx, "--default")
+    assert talked.ok("store", "retain", "--json").json == []
     assert talked.ok("store", "gc", "--grace", "0s").out.startswith("1 thing ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["art-ffffffffffff", "--pin"], "no commit or artifact"),
-        (["ctx-ffffffffffff", "--pin"], "no commit"),
-        (["ctx-ffffffffffff"], "say one of --pin"),
-        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "say one of --pin"),
-        (["--pin"], "name what shall be kept"),
-        (["ctx-ffffffffffff", "--for", "soon"], "no duration such as"),
-        (["x", "--pin"], "no session or commit"),
+        (["art-ffffffffffff", "--pin"], "commit or artifact"),
+        (["ctx-ffffffffffff", "--pin"], "not found"),
+        (["ctx-ffffffffffff"], "give exactly one of --pin"),
+        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "give exactly one of --pin"),
+        (["--pin"], "no CTX or ART given"),
+        (["ctx-ffffffffffff", "--for", "soon"], "is not a duration"),
+        (["x", "--pin"], "session or commit"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_a_line(
     talked: Cli, arguments: list[str], because: str
 ) -> None:
-    assert because in talked.refused("store", "keep", *arguments)
+    assert because in talked.refused("store", "retain", *arguments)
 
 
 @pytest.mark.req("D-02")
@@ -164,7 +164,7 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
     tip = talked.ok("ctx", "log", "--json").json[0]["id"]
     assert talked.ok("ctx", "cat", tip).out == before
     talked.ok("store", "fsck")
-    talked.ok("chat", "--model", script, "-p", "hello", "--from", tip)
+    talked.ok("chat", "--model", script, "-p", "hello", "--from-commit", tip)
     assert "1 commit sent" in talked.ok("store", "gc").out
     behind = SqliteStore(tmp_path / "behind.db")
     assert behind.commits([CommitId(tip)])
@@ -178,7 +178,7 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
         ('url = "http://127.0.0.1:1"\nbacking = "x.db"', "store.backing"),
         ("most_mb = 5", "needs a backing store"),
         ('backing = "x.db"\nmost_mb = -1', "a number of megabytes"),
-        ('backing = "store.db"', "cannot stand behind itself"),
+        ('backing = "store.db"', "cannot be its own backing store"),
     ],
 )
 def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, because: str) -> None:
@@ -187,5 +187,5 @@ def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, be
 
 
 def test_a_home_without_a_store_has_nothing_to_collect(cli: Cli) -> None:
-    assert "no store yet" in cli.refused("store", "gc")
+    assert "store not found" in cli.refused("store", "gc")
     assert cli.ok("store", "fsck").out.endswith("whole\n")

@@ -27,8 +27,8 @@ def test_all_hooks_are_listed_with_what_they_do_and_where_they_come_from(cli: Cl
     out = cli.ok("hooks").out
     assert f"careful  (smart, {mine})\n  Denies sending.\n" in out
     assert "on-your-toes  (smart, built in)\n  Before the agent disagrees" in out
-    assert "todo-reminder  (code, built in, watches new chats)\n" in out
-    assert ", cannot be used)\n" in out
+    assert "todo-reminder  (code, built in, in new chats)\n" in out
+    assert ", unusable)\n" in out
     assert "points are input, action, result and response, not 'thought'" in out
     by_name = {row["name"]: row for row in cli.ok("hooks", "--json").json}
     assert by_name["careful"]["path"] == str(mine)
@@ -42,13 +42,13 @@ def test_one_hook_is_shown_with_what_it_is_told(cli: Cli) -> None:
     assert "points: action\ntools: todo\nkeeps: notes\n" in out
     assert out.endswith("\n\nDeny it.\n")
     written(cli.home, "red", "---\ncolour: red\n---\nWatch.\n")
-    assert "means nothing here: colour\n" in cli.ok("hooks", "show", "red").out
+    assert "is not a member of [hooks]: colour\n" in cli.ok("hooks", "show", "red").out
     nag = cli.ok("hooks", "show", "nag").out
     assert "options: requests = 3, without_list = false, tool = todo" in nag
     assert cli.ok("hooks", "show", "careful", "--json").json["instructions"] == "Deny it."
     ran = cli("hooks", "show", "nothing")
     assert ran.code == 2
-    assert "there is no hook 'nothing' here; there is: " in ran.err
+    assert "hook 'nothing' not found; existing hooks: " in ran.err
     assert command.name == "hooks"
 
 
@@ -63,7 +63,7 @@ def test_options_that_cannot_be_are_told_before_a_hook_is_used(
     cli: Cli, text: str, why: str
 ) -> None:
     written(cli.home, "odd", f"---\n{text}\n---\n")
-    assert "odd.md, cannot be used)" in cli.ok("hooks").out
+    assert "odd.md, unusable)" in cli.ok("hooks").out
     shown = cli("hooks", "show", "odd")
     assert (shown.code, why in shown.err) == (2, True)
 
@@ -93,7 +93,7 @@ def test_a_hook_that_is_not_there_is_an_error_before_anything_is_said(
     (cli.home / "config.toml").write_text('[hooks]\nuse = ["nothing"]\n')
     ran = cli("chat", "--model", script, "-p", "hello")
     assert ran.code == 2
-    assert "hooks.use in config.toml: there is no hook 'nothing' here; there is: " in ran.err
+    assert "hooks.use in config.toml: hook 'nothing' not found; existing hooks: " in ran.err
 
 
 @pytest.mark.req("S4-28")
@@ -121,4 +121,4 @@ def test_a_link_out_of_a_projects_hooks_is_refused(cli: Cli, tmp_path: Path) -> 
     other = tmp_path / "other"
     other.mkdir()
     (folder / "hooks").symlink_to(other)
-    assert "is a link out of its folder" in cli("hooks").err
+    assert "links outside its folder are not allowed" in cli("hooks").err

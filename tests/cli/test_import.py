@@ -52,11 +52,11 @@ def test_the_commits_are_there_to_be_looked_at(cli: Cli, session: Path) -> None:
 def test_what_a_client_would_send_is_printed_as_json(cli: Cli, session: Path) -> None:
     (row,) = rows(cli.ok("import", session, "--json").out)
     ctx = row["tips"][0]["ctx"]
-    assert cli.ok("ctx", "cat", ctx, "--sent-by", "claude").json == [
+    assert cli.ok("ctx", "cat", ctx, "--as-request", "claude").json == [
         {"role": "user", "content": [text("Is the cafe open?")]},
         {"role": "assistant", "content": [text("It is.")]},
     ]
-    ran = cli("ctx", "cat", ctx, "--sent-by", "nobody")
+    ran = cli("ctx", "cat", ctx, "--as-request", "nobody")
     assert ran.code == 2
     assert "claude" in ran.err
 
@@ -76,7 +76,7 @@ def test_without_a_path_it_shows_what_it_found(cli: Cli, session: Path) -> None:
 def test_a_path_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     ran = cli("import", tmp_path / "not there")
     assert ran.code == 2
-    assert "there is no such file or folder" in ran.err
+    assert "no such file or folder" in ran.err
 
 
 def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path) -> None:
@@ -85,10 +85,10 @@ def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path)
         file.write(b'{"torn')
     ran = cli.ok("import", session.parent)
     assert "notes.txt" not in ran.out
-    assert "1 file of an unknown kind (--verbose lists them)" in ran.out
+    assert "1 file of unknown kind (--verbose lists them)" in ran.out
     told = cli.ok("import", session.parent, "--verbose").out
     assert "notes.txt: nobody here reads it" in told
-    assert "1 line could not be read, the first is line 3" in ran.out
+    assert "1 line could not be parsed, the first is line 3" in ran.out
 
 
 def test_nothing_is_written_where_the_histories_are(cli: Cli, session: Path) -> None:

@@ -72,7 +72,7 @@ def test_logs_and_imported_sessions_are_listed_together_newest_first(tea: Cli) -
     for given, expected in {"harken": ["demo"], "claude": [NAME]}.items():
         found = tea.ok("sessions", "--runtime", given, "--json").json
         assert [row["session"] for row in found] == expected
-    assert "there is: harken, claude" in tea.refused("sessions", "--runtime", "pi")
+    assert "existing runtimes: harken, claude" in tea.refused("sessions", "--runtime", "pi")
 
 
 def test_sessions_are_chosen_by_where_the_runtime_worked(tea: Cli) -> None:
@@ -80,7 +80,7 @@ def test_sessions_are_chosen_by_where_the_runtime_worked(tea: Cli) -> None:
         assert len(tea.ok("sessions", "--project", given, "--json").json) == 1
     for given in ("/home/jill/caf", "ca", ".", ""):
         ran = tea.ok("sessions", "--project", given)
-        assert (ran.out, ran.err) == ("", "No session is like that.\n")
+        assert (ran.out, ran.err) == ("", "No session matches.\n")
 
 
 def test_so_many_are_shown_as_somebody_wants_to_see(cli: Cli, tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_a_commit_is_looked_at_as_the_conversation_up_to_it(tea: Cli) -> None:
         ran = tea.ok("view", tip["ctx"][:16], "tree", "--json")
         (agent,) = ran.json
         assert (agent["name"], agent["entries"]) == (tip["agent"], entries)
-        assert ran.err.startswith(f"As far as a commit of {NAME}")
-    assert "there is no commit" in tea.refused("view", "ctx-0000", "tree")
+        assert ran.err.startswith(f"Up to a commit of {NAME}")
+    assert "not found" in tea.refused("view", "ctx-0000", "tree")
 
 
 def test_a_commit_of_harken_is_looked_at_too(demo: Cli, script: str) -> None:
@@ -165,7 +165,9 @@ def test_a_commit_of_harken_is_looked_at_too(demo: Cli, script: str) -> None:
 def test_a_name_that_is_nobodys_is_told_with_those_that_there_are(tea: Cli) -> None:
     tea.ok("demo")
     text = tea.refused("view", "nobody", "tree")
-    assert "there is no session or commit 'nobody' here; there is: demo, claude:5e551011" in text
+    assert (
+        "session or commit 'nobody' not found; existing sessions or commits: demo, claude:5e551011"
+    ) in text
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_another_model_goes_on_with_an_imported_session(tea: Cli, tmp_path: Path
 def test_what_an_imported_sessions_program_alone_has_is_not_rerun(tea: Cli) -> None:
     ran = tea("rerun", NAME, "--at", "1", "--live")
     assert ran.code == 2
-    assert "--live: the tools of another program are not here" in ran.err
+    assert "--live: the tools of another runtime cannot be run here" in ran.err
     ran = tea("rerun", NAME, "--at", "1", "--without-hook", "x")
     assert ran.code == 2
     assert "hooks of another program" in ran.err

@@ -39,7 +39,7 @@ def test_threads_are_listed(talked: Cli) -> None:
 
 
 def test_where_nothing_is_nothing_is_listed_nor_made(cli: Cli) -> None:
-    assert "No thread yet" in cli.ok("interactions", "list").err
+    assert "No threads" in cli.ok("interactions", "list").err
     assert not cli.home.exists()
 
 
@@ -61,11 +61,11 @@ def test_a_thread_is_shown_row_by_row(talked: Cli) -> None:
 
 
 def test_a_thread_that_is_not_there_is_one_line(talked: Cli) -> None:
-    assert "no session or commit 'tea/agent_001'" in talked.refused(
+    assert "session or commit 'tea/agent_001' not found" in talked.refused(
         "interactions", "show", "tea/agent_001"
     )
     said = talked.refused("interactions", "show", f"{stem(talked)}/agent_009")
-    assert "no agent 'agent_009'" in said
+    assert "agent 'agent_009' not found" in said
     assert "Ann (agent_003)" in said
 
 
@@ -93,11 +93,11 @@ def test_what_is_exported_is_redacted(cli: Cli, script: str, tmp_path: Path) -> 
     secret = "AKIAQ7WZX5T2MN3BVC4D"
     cli.ok("chat", "--model", script, "-p", f"hello {secret}")
     ran = cli.ok("interactions", "export", "latest", tmp_path / "out")
-    assert "what looks like a credential was redacted: aws-key-id (1)" in ran.err
+    assert "credentials redacted: aws-key-id (1)" in ran.err
     written = b"".join(one.read_bytes() for one in (tmp_path / "out").rglob("*.json*"))
     assert secret.encode() not in written
-    ran = cli.ok("interactions", "export", "latest", tmp_path / "as-is", "--as-is", "--json")
-    assert "is in it as it was" in ran.err
+    ran = cli.ok("interactions", "export", "latest", tmp_path / "as-is", "--no-redact", "--json")
+    assert "not redacted" in ran.err
     assert ran.json["credentials"] == {"aws-key-id": 1}
 
 
@@ -186,7 +186,7 @@ def test_a_past_session_is_replayed_in_a_chat(talked: Cli) -> None:
         assert "make Ann" in told.said
         told.said = ""
         assert run_command(told, "/replay nowhere")  # type: ignore[arg-type]
-        assert "no session or commit 'nowhere'" in told.said
+        assert "session or commit 'nowhere' not found" in told.said
         told.said = ""
         assert run_command(told, '/replay "')  # type: ignore[arg-type]
         assert "/replay: " in told.said

@@ -58,8 +58,8 @@ def test_servers_are_listed_with_their_state_and_tools(cli: Cli) -> None:
     assert "toy 1, protocol 2025-11-25, " in out
     assert "    mcp__toy__echo" in out
     assert "gone  failed" in out
-    assert "there is no program 'no-such-program' here: install it" in out
-    assert f"  to do: install it, or change it in {cli.home / 'config.toml'}\n" in out
+    assert "program 'no-such-program' not found in PATH: install it" in out
+    assert (f"  install it, or change its settings in {cli.home / 'config.toml'}\n") in out
     rows = cli.ok("mcp", "--json").json
     assert [(row["name"], row["state"]) for row in rows] == [("toy", "open"), ("gone", "failed")]
 
@@ -70,7 +70,7 @@ def test_one_server_is_tested_and_the_exit_code_says_whether_it_can_be_used(cli:
     ran = cli("mcp", "test", "gone", "--json")
     assert (ran.code, ran.json["state"]) == (1, "failed")
     assert cli.refused("mcp", "test", "x") == (
-        "there is no MCP server 'x' here; there is: toy, gone"
+        "MCP server 'x' not found; existing MCP servers: toy, gone"
     )
 
 
@@ -84,15 +84,15 @@ def test_where_no_server_can_be_used_the_exit_code_says_so_and_each_says_what_to
     )
     ran = cli("mcp")
     assert ran.code == 1
-    where = f"or change it in {cli.home / 'config.toml'}\n"
-    assert "(exit code 3; it last said: no tea)\n" in ran.out
-    assert f"  to do: run that line by hand to see why, {where}" in ran.out
-    assert f"  to do: see whether something listens there, {where}" in ran.out
+    where = f"or change its settings in {cli.home / 'config.toml'}\n"
+    assert "(exit code 3; its last output: no tea)\n" in ran.out
+    assert f"  run the command by hand to see its error, {where}" in ran.out
+    assert f"  check that the server is running, {where}" in ran.out
     assert cli("mcp", "--json").code == 1
 
 
 def test_without_servers_it_is_said_how_to_have_one(cli: Cli) -> None:
-    assert "mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into" in cli.ok("mcp").out
+    assert "mcp add NAME -- COMMAND` adds [mcp.servers.NAME] to" in cli.ok("mcp").out
 
 
 @pytest.mark.req("S4-40")
@@ -110,7 +110,7 @@ def test_a_project_s_servers_count_only_after_it_was_trusted(cli: Cli) -> None:
     here = Path.cwd()
     mcp_json(here, toy=theirs())
     ran = cli.ok("mcp")
-    assert "There are none" in ran.out
+    assert "No MCP servers" in ran.out
     assert ".mcp.json is ignored until you trust it: `harken trust" in ran.err
     trusted = cli.ok("trust").out
     assert f"it says: MCP server toy runs {sys.executable} -I {TOY}" in trusted
@@ -118,7 +118,7 @@ def test_a_project_s_servers_count_only_after_it_was_trusted(cli: Cli) -> None:
     assert "toy  ready" in ran.out
     assert f"and .mcp.json: MCP server toy runs {sys.executable}" in ran.err
     cli.ok("trust", "--remove")
-    assert "There are none" in cli.ok("mcp").out
+    assert "No MCP servers" in cli.ok("mcp").out
 
 
 def test_trusting_names_also_the_programs_of_templates_and_of_the_configuration(
@@ -166,7 +166,7 @@ def test_a_project_never_takes_the_place_of_a_server_of_the_user(home: Home, pro
         ("mine", "ours"),
         ("more", "first"),
     ]
-    assert any("the MCP server mine of" in note for note in settings.notes)
+    assert any("MCP server mine of" in note for note in settings.notes)
 
 
 def test_a_project_s_servers_run_in_its_folder_and_get_no_key_of_a_model(
@@ -180,7 +180,8 @@ def test_a_project_s_servers_run_in_its_folder_and_get_no_key_of_a_model(
     assert by_name["here"].cwd == str(project)
     assert by_name["near"].cwd == str(project / "tools")
     assert any(
-        "server far of" in note and "names OPENAI_API_KEY, the key of a model" in note
+        "server far of" in note
+        and "uses OPENAI_API_KEY, the API key of a model, which servers do not get" in note
         for note in settings.notes
     )
     mine = '[mcp.servers.own]\ncommand = "x"\nenv = {A = "${OPENAI_API_KEY}"}\n'
@@ -223,17 +224,17 @@ def test_the_nearest_harken_folder_is_the_project_whatever_servers_lie_nearer(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('[mcp.servers.x]\ncommand = "a"\nurl = "http://b"\n', "either command"),
-        ('[mcp.servers."a b"]\ncommand = "a"\n', "a server's name is"),
-        ("[mcp.servers.x]\ncommand = 5\n", "is a text"),
-        ('[mcp.servers.x]\ncomand = "a"\n', "unknown; there is: command"),
-        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "is a list of texts"),
+        ('[mcp.servers.x]\ncommand = "a"\nurl = "http://b"\n', "either `command`"),
+        ('[mcp.servers."a b"]\ncommand = "a"\n', "the name of a server has"),
+        ("[mcp.servers.x]\ncommand = 5\n", "is a string"),
+        ('[mcp.servers.x]\ncomand = "a"\n', "unknown; valid names: command"),
+        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "is a list of strings"),
         ('[mcp.servers.x]\ncommand = "a"\nagents = "some"\n', "is one of all, named"),
         ('[mcp.servers.x]\ncommand = "a"\ntimeout_s = -1\n', "a number of seconds"),
         ('[mcp.servers.x]\ncommand = "a"\nenv = {TOKEN = "abc"}\n', 'write "${NAME}" for it'),
         ('[mcp.servers.x]\nurl = "http://a"\nheaders = {Authorization = "x"}\n', "write"),
-        ('[mcp.servers.x]\nurl = "http://me:pw@a"\n', "is an address"),
-        ("[mcp.servers.x]\n", "either command"),
+        ('[mcp.servers.x]\nurl = "http://me:pw@a"\n', "must be a URL"),
+        ("[mcp.servers.x]\n", "either `command`"),
     ],
 )
 def test_what_is_wrong_with_a_server_is_told_with_its_line(text: str, why: str) -> None:

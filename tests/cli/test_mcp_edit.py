@@ -53,14 +53,14 @@ def test_a_program_is_added_and_works(cli: Cli) -> None:
     assert config(cli).stat().st_mode & 0o777 == 0o600
     assert cli.ok("mcp").out.startswith("toy  ready\n")
     assert cli.ok("mcp", "remove", "toy").out == f"Removed toy from {config(cli)}.\n"
-    assert "There are none" in cli.ok("mcp").out
+    assert "No MCP servers" in cli.ok("mcp").out
 
 
 def test_who_a_program_is_is_added_and_its_secret_is_not_written(cli: Cli) -> None:
     web = ("mcp", "add", "web", "--url", "https://b.example/mcp", "--client-id", "ci")
     grant = ("--oauth", "grant=client_credentials", "--oauth")
     refused = cli.refused(*web, *grant, "client_secret=s3cret")
-    assert "this cannot be written" in refused
+    assert "not a valid value" in refused
     assert "s3cret" not in refused
     cli.ok(*web, *grant, "client_secret=${CI_SECRET}")
     assert tomllib.loads(config(cli).read_text())["mcp"]["servers"]["web"]["oauth"] == {
@@ -135,17 +135,17 @@ def test_the_ends_of_lines_stay_as_they_are(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("first", "--", "cat"), "has a server first already; `harken mcp remove first`"),
-        (("a b", "--", "cat"), "a server's name is at most 32"),
-        (("a",), "says either command, a program to run, or url"),
-        (("a", "--url", "https://a.example", "--", "cat"), "says either command"),
-        (("a", "--url", "ftp://a"), "url is an address such as"),
+        (("first", "--", "cat"), "remove it first: `harken mcp remove first`"),
+        (("a b", "--", "cat"), "the name of a server has at most 32"),
+        (("a",), "must have either `command`, a program to run, or url"),
+        (("a", "--url", "https://a.example", "--", "cat"), "must have either `command`"),
+        (("a", "--url", "ftp://a"), "url must be a URL such as"),
         (("a", "--env", "B", "--", "cat"), "write --env NAME=VALUE"),
         (("a", "--url", "https://a.example", "--header", "B"), "write --header"),
-        (("a", "--env", "API_KEY=abc", "--", "cat"), "a key does not belong into a file"),
+        (("a", "--env", "API_KEY=abc", "--", "cat"), "keys must not be in the file"),
         (("a", "--", "cat", "sk-" + "a" * 30), "this looks like a key"),
         (("a", "--network", "--", "cat"), "network is for a sandbox"),
-        (("a", "--", "cat", "\udcff"), "this cannot be written: it is no UTF-8"),
+        (("a", "--", "cat", "\udcff"), "not a valid value: it is not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_file_stays(
@@ -167,14 +167,14 @@ def test_what_cannot_be_is_refused_and_the_file_stays(
 )
 def test_a_file_that_is_written_in_another_way_is_left_to_the_user(cli: Cli, text: str) -> None:
     write(cli, text)
-    assert "edit it" in cli.refused("mcp", "remove", "x")
+    assert "edit the file" in cli.refused("mcp", "remove", "x")
     assert config(cli).read_text() == text
 
 
 def test_who_removes_what_is_not_there_is_told_what_is(cli: Cli) -> None:
     write(cli, OWN)
     said = cli.refused("mcp", "remove", "x")
-    assert said == f"there is no MCP server 'x' in {config(cli)}; there is: first, second"
+    assert said == f"MCP server 'x' not found in {config(cli)}; existing servers: first, second"
 
 
 @given(st.text(alphabet="[]mcp.servers.x='\"#\n ab{}", max_size=200))

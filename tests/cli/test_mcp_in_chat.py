@@ -64,5 +64,5 @@ def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
 
 
 def test_one_whose_server_is_away_says_so(talk: Talking) -> None:
-    assert "its server tea is not there any more" in talk("/mcp__tea__brew green")
+    assert "its server tea is not available any more" in talk("/mcp__tea__brew green")
     assert talk.sent == []

@@ -78,11 +78,11 @@ def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     listed = cli("mcp")
     assert (listed.code, listed.out.split("\n")[0]) == (1, "g  needs login")
     assert listed.out.endswith("it needs a login: `harken mcp login g`\n")
-    ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
+    ran = start(home, "mcp", "login", "g", "--timeout", "20s", **browser(tmp_path))
     out, err = ran.stdout.decode(), ran.stderr.decode()
     assert ran.returncode == 0, err
     assert f"Logged in: g ({there.url.removesuffix('/mcp')}), which may: read." in out
-    assert "Open this address to log in (within 20 s):" in err
+    assert "Open this URL to log in (within 20 s):" in err
     assert cli.ok("mcp").out.startswith("g  ready\n")
     assert chat(cli, tmp_path).out == "It is done.\n"
     there.auth_server.expire_access_tokens()  # so that it is renewed
@@ -104,7 +104,7 @@ def test_who_logs_out_has_to_log_in_again(
     ran = start(home, "mcp", "login", "g", "--json", **browser(tmp_path))
     assert json.loads(ran.stdout)["state"] == "logged_in"
     assert cli.ok("mcp", "logout", "g").out.startswith("Logged out: g (http://127.0.0.1:")
-    assert cli.refused("mcp", "logout", "g") == "there is no login 'g' here; there is: none"
+    assert cli.refused("mcp", "logout", "g") == "login 'g' not found"
     tried = cli("mcp", "test", "g")
     assert (tried.code, tried.out.split("\n")[0]) == (1, "g  needs login")
     assert "it needs a login: `harken mcp login g`" in chat(cli, tmp_path).err
@@ -121,15 +121,15 @@ def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: ProtectedServer) -
     )
     refused = {name: cli.refused("mcp", "login", name) for name in ("x", "prog", "key", "open")}
     assert refused == {
-        "x": "there is no MCP server 'x' here; there is: prog, key, open, g",
-        "prog": "prog is a program, and nobody logs in there: it has `env`",
-        "key": "key: its `headers` say already who you are (Authorization)",
+        "x": "MCP server 'x' not found; existing MCP servers: prog, key, open, g",
+        "prog": "prog is a program and has no login; use `env` for its credentials",
+        "key": "key: no login is needed: `headers` has Authorization",
         "open": "open: a login needs https, and http://a.example is not",
     }
     assert not (cli.home / "mcp-logins.json").exists()
-    ran = cli("mcp", "login", "g", "--no-browser", "--wait", "1")
+    ran = cli("mcp", "login", "g", "--no-browser", "--timeout", "1s")
     assert ran.code == 2
-    assert ran.err.endswith("harken: g: nobody logged in within 1 s\n")
+    assert ran.err.endswith("harken: g: no login within 1 s\n")
 
 
 def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
@@ -147,11 +147,11 @@ def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
     harken.expect(r"  (http://\S+)\r\n")
     assert isinstance(harken.match, re.Match)
     address = harken.match.group(1)
-    harken.expect("paste the address here")
+    harken.expect("paste the last URL")
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.build_opener(Stays).open(address, timeout=20)
     harken.sendline("http://127.0.0.1/callback?code=x&state=wrong")
-    harken.expect("That is not where this login leads to")
+    harken.expect("This is not the redirect URL of this login")
     caught.value.close()
     harken.sendline(caught.value.headers["location"])
     harken.expect("Logged in: g")
@@ -180,7 +180,7 @@ def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
         unset = cli("mcp")
         cli.environ["CI"] = SECRET
         assert cli.ok("mcp", "login", "g").out == (
-            "g needs no login: it gets its tokens as `oauth` says.\n"
+            "g needs no login: it uses client credentials from `oauth`.\n"
         )
         assert cli.ok("mcp", "login", "g", "--json").json["state"] == "no_login_needed"
         listed = [cli.ok("mcp"), cli.ok("mcp", "--json"), cli.ok("mcp", "test", "g")]
@@ -190,10 +190,8 @@ def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
         listed += [refused := cli("mcp"), cli("mcp", "test", "g")]
     assert "it needs the variable CI, which is not set" in unset.out
     assert refused.code == 1
-    assert "it needs a token that it does not get: it gave no token (HTTP 401" in refused.out
-    assert (
-        "to do: see whether who gives tokens knows what `oauth` says, or change it" in refused.out
-    )
+    assert ("it needs a token that it does not get: it issued no token (HTTP 401") in refused.out
+    assert ("check the `oauth` settings with the authorization server, or change it") in refused.out
     assert len(office.token_requests) == 6
     for secret in [SECRET, *office.secrets]:
         assert not any(secret in f"{ran.out}{ran.err}" for ran in listed)

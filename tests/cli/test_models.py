@@ -45,7 +45,8 @@ def test_what_can_be_used_comes_first_then_what_others_need(cut_off: Cli) -> Non
     assert "s3cret" not in ran.out
     assert ran.out.startswith(
         "New sessions use openai/gpt-6.2-sol (from HARKEN_MODEL).\n"
-        "It is not ready: set OPENAI_API_KEY.\n\n"
+        "Not ready: set OPENAI_API_KEY.\n"
+        "\n"
         "Ready  "
     )
     ready, waiting = ran.out.split("\nNot ready\n")
@@ -54,24 +55,24 @@ def test_what_can_be_used_comes_first_then_what_others_need(cut_off: Cli) -> Non
     assert " more: `" in ready
     assert ready.endswith("\n  ollama/llama3.2\n  ollama/qwen3:8b\n")
     assert "  openai      set OPENAI_API_KEY\n" in waiting
-    assert f"  vllm        start it: nothing answers at {NOWHERE}\n" in waiting
+    assert f"  vllm        not running: start it at {NOWHERE}\n" in waiting
     assert "\x1b" not in ran.out
 
 
 def test_one_provider_is_shown_whole_also_where_it_is_not_ready(cut_off: Cli) -> None:
     out = cut_off.ok("models", "anthropic").out
-    assert out.startswith("No model is chosen: `")
+    assert out.startswith("No model is configured: run `")
     assert "Known  " in out
     assert "anthropic/claude-sonnet-4-5" in out
     assert "more: " not in out
     assert out.endswith("Not ready\n  anthropic  set ANTHROPIC_API_KEY\n")
-    assert "there is: anthropic, openai" in cut_off.refused("models", "nobody")
+    assert "existing providers: anthropic, openai" in cut_off.refused("models", "nobody")
 
 
 def test_a_provider_whose_models_are_not_known_says_how_to_ask(cut_off: Cli) -> None:
     cut_off.environ = {"GROQ_API_KEY": "k"}
     assert "  groq/...: `" in cut_off.ok("models").out
-    assert "` asks which there are\n" in cut_off.ok("models", "groq").out
+    assert "` lists its models\n" in cut_off.ok("models", "groq").out
 
 
 def test_all_of_it_can_be_had_as_json(cut_off: Cli) -> None:
@@ -99,8 +100,8 @@ def test_all_of_it_can_be_had_as_json(cut_off: Cli) -> None:
 def test_a_configuration_that_is_wrong_is_one_line(cli: Cli) -> None:
     cli.home.mkdir()
     (cli.home / "config.toml").write_text("modle = 5")
-    assert "config.toml, line 1: modle: unknown; there is: model" in cli.refused("models")
-    assert "config.toml, line 1: modle: unknown; there is: model" in cli.refused("init")
+    assert "config.toml, line 1: modle: unknown; valid names: model" in cli.refused("models")
+    assert "config.toml, line 1: modle: unknown; valid names: model" in cli.refused("init")
 
 
 def test_a_project_that_is_ignored_is_told_on_standard_error(cut_off: Cli) -> None:
@@ -129,7 +130,7 @@ def test_init_never_overwrites_but_shows_what_it_would_write(cut_off: Cli) -> No
     before = file.read_text()
     ran = cut_off.ok("init")
     assert file.read_text() == before
-    assert "is there already and stays as it is (--force replaces it)." in ran.out
+    assert "exists and was not changed (--force replaces it)." in ran.out
     assert 'model = "ollama/llama3.2"\n' in ran.out
     assert "  ollama  http://127.0.0.1:" in ran.out
     assert cut_off.ok("init", "--json").json == {
@@ -157,7 +158,7 @@ def test_init_with_force_keeps_the_old_file(cut_off: Cli) -> None:
 
 def test_init_may_find_that_the_home_cannot_be_written(cli: Cli) -> None:
     cli.home.write_text("a file")
-    assert "the home folder cannot be made" in cli.refused("init")
+    assert "the home folder cannot be created" in cli.refused("init")
 
 
 def found(
@@ -189,7 +190,7 @@ def test_init_says_how_to_find_a_model_of_a_provider_that_it_found() -> None:
 
 def test_a_model_of_a_provider_that_is_not_there_is_told_as_such(cut_off: Cli) -> None:
     cut_off.environ = {"HARKEN_MODEL": "opnai/gpt"}
-    assert "There is no provider 'opnai'" in cut_off.ok("models", "groq").out
+    assert "Provider 'opnai'" in cut_off.ok("models", "groq").out
 
 
 @pytest.mark.parametrize("name", SUGGESTED)

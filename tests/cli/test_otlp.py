@@ -137,12 +137,12 @@ def test_the_same_spans_again_add_nothing(tmp_path: Path) -> None:
 
 
 def test_it_stops_when_nobody_sends_anything(tmp_path: Path) -> None:
-    with receiving(tmp_path, "--stop-after-idle", "0.2") as (process, _):
+    with receiving(tmp_path, "--idle-timeout", "0.2s") as (process, _):
         assert process.wait(20) == 0
 
 
 def test_a_person_is_told_what_to_set(tmp_path: Path) -> None:
-    ran = start(tmp_path, "otlp", "--port", "0", "--stop-after-idle", "0.1")
+    ran = start(tmp_path, "otlp", "--port", "0", "--idle-timeout", "0.1s")
     assert ran.returncode == 0, ran
     out = ran.stdout.decode()
     token = (tmp_path / "service.token").read_text().strip()

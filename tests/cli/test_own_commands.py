@@ -105,17 +105,17 @@ def test_a_built_in_command_wins_and_that_is_said(folder: Path) -> None:
     (folder / "help.md").write_text("Help!")
     own = PromptFiles([folder])
     assert set(prompt_file_commands(own)) == {"review"}
-    assert prompt_file_notes(own) == ["1 command of your own cannot be used: /help is built in"]
+    assert prompt_file_notes(own) == ["1 command of your own ignored: /help is built in"]
 
 
 def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -> None:
     for name in ("quiet", "qu", "c"):
         (folder / f"{name}.md").write_text("Be quiet.")
     own = PromptFiles([folder])
-    assert prompt_file_notes(own) == ["/qu is a command of your own here, not short for /quit"]
+    assert prompt_file_notes(own) == ["/qu is a command of your own, not an abbreviation of /quit"]
     talk.user_commands = prompt_file_commands(own)
     assert not run_command(talk, "/qui")
-    assert talk.said == ["/qui may be /quit or /quiet (your own): type more of it"]
+    assert talk.said == ["/qui is ambiguous: /quit or /quiet (your own); type more letters"]
     assert talk("/help qui") == talk.said[0]
     assert talk("/qu") == ""
     assert talk.sent == ["Be quiet."]
@@ -152,7 +152,7 @@ def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
     os.mkfifo(folder / "pipe.md")
     talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert "is a link out of" in talk("/link")
-    assert "is no file" in talk("/pipe")
+    assert "is not a file" in talk("/pipe")
     assert talk.sent == []
 
 

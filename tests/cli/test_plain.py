@@ -48,7 +48,7 @@ def test_what_was_refused_is_counted_where_lines_are_piped_in_too(tmp_path: Path
     model = scripted(tmp_path, calls, "{answer: Done.}")
     ran = start(tmp_path, "chat", "--model", model, stdin="hello\n")
     assert ran.stdout == b"Done.\n"
-    told = b"2 actions were refused: nobody could be asked; see --permission\n"
+    told = b"2 actions were refused: no user to ask for approval; see --permission\n"
     assert ran.stderr.endswith(told)
 
 

@@ -41,7 +41,7 @@ class Typing:
 def test_whatever_is_neither_a_yes_nor_a_rule_is_a_no(typed: str, leave: ApprovalDecision) -> None:
     somebody = Typing("", typed)
     assert asyncio.run(somebody.user.approve(WANTED)) == leave
-    assert somebody.shown[:2] == ["Ann wants to use bash:\nls -l", "  1 always, for bash(ls)"]
+    assert somebody.shown[:2] == ["Ann requests bash:\nls -l", "  1 always, for bash(ls)"]
 
 
 def test_a_question_is_answered_by_a_number_or_in_words() -> None:

@@ -65,7 +65,7 @@ def test_instructions_that_are_cut_say_so(tmp_path: Path) -> None:
     file.write_text("x" * MAX_INSTRUCTIONS_BYTES)
     assert instructions(tmp_path) == "x" * MAX_INSTRUCTIONS_BYTES
     file.write_text("x" * MAX_INSTRUCTIONS_BYTES + "y")
-    cut = "\n\n[AGENTS.md is longer; it was cut here, after 64.0 kB]"
+    cut = "\n\n[AGENTS.md was truncated here, after 64.0 kB]"
     assert instructions(tmp_path) == "x" * MAX_INSTRUCTIONS_BYTES + cut
 
 

@@ -271,7 +271,7 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
 
 
 def test_it_stops_when_nobody_asks_any_more(tmp_path: Path) -> None:
-    done = start(tmp_path, "proxy", "--port", "0", "--stop-after-idle", "0.1", "--no-token")
+    done = start(tmp_path, "proxy", "--port", "0", "--idle-timeout", "0.1s", "--no-token")
     assert done.returncode == 0
     assert b"export OPENAI_BASE_URL=http://127.0.0.1:" in done.stdout
 
@@ -300,7 +300,7 @@ def test_the_proxy_never_asks_itself() -> None:
     environ = {"ANTHROPIC_BASE_URL": own, "OPENAI_BASE_URL": f"{SERVER}/openai"}
     found = build_upstreams([], environ, SERVER, TOKEN).by_name
     assert {name: one.url for name, one in found.items()} == VENDORS
-    with pytest.raises(ConfigError, match="would ask itself"):
+    with pytest.raises(ConfigError, match="this is the proxy itself"):
         build_upstreams([f"anthropic={SERVER}"], {}, SERVER, TOKEN)
 
 
@@ -310,14 +310,14 @@ def test_the_proxy_of_the_network_is_asked_where_the_environment_says_so() -> No
     assert {name: one.proxy for name, one in found.items()} == {
         "anthropic": "http://gate:3128", "openai": None, "gemini": "http://gate:3128", "local": None
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="only proxies of the network with http://"):
+    with pytest.raises(ConfigError, match="only http:// URLs of network proxies"):
         build_upstreams([], {"https_proxy": "socks5://gate:1"}, SERVER, TOKEN)
 
 
 @pytest.mark.parametrize(
     ("upstream", "said"),
     [
-        ("anthropic", "--upstream takes NAME=URL"),
+        ("anthropic", "--upstream needs NAME=URL"),
         ("anthropic=ftp://x", "is no address of a server"),
         ("anthropic=https://user:pw@x", "is no address of a server"),
         ("anthropic=http://x:99999999", "is no address of a server"),

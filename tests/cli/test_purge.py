@@ -65,10 +65,10 @@ def holding(home: Path) -> list[str]:
 
 def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) -> None:
     assert {"history", "1.txt"} <= {*holding(leaked.home)}
-    done = purge(leaked, "--yes", "--why", "it leaked")
+    done = purge(leaked, "--yes", "--reason", "it leaked")
     assert done.code == 0, done
     assert "Purged from" in done.out
-    assert "Revoke it" in done.err
+    assert "Revoke the secret" in done.err
     assert KEY not in done.out + done.err
     assert holding(leaked.home) == []
     for log in leaked.sessions():
@@ -78,7 +78,7 @@ def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) 
     assert "I log in with [purged]." in told
     first = leaked.sessions()[0].stem
     leaked.ok("chat", "--resume", first, "--model", f"scripted:{tmp_path}/script.yaml", "-p", "ok")
-    assert purge(leaked, "--yes").out == "It was nowhere.\n"
+    assert purge(leaked, "--yes").out == "The text was not found.\n"
 
 
 def test_a_dry_run_lists_the_places_and_changes_nothing(leaked: Cli) -> None:
@@ -102,7 +102,7 @@ def test_without_somebody_to_ask_nothing_is_done(leaked: Cli) -> None:
 @pytest.mark.parametrize(
     ("text", "because"),
     [
-        ("", "no text came in"),
+        ("", "stdin is empty"),
         ("abc", "stands everywhere"),
         ("[purged]", "stands in the place"),
         ("transcript_entry", "holds the log together"),
@@ -133,7 +133,7 @@ def test_a_person_is_asked_and_the_key_is_not_shown(leaked: Cli) -> None:
         terminal = pexpect.spawn(str(HARKEN), command, encoding="utf-8", timeout=30)
         screen = io.StringIO()
         terminal.logfile_read = screen
-        terminal.expect("The text that shall go:")
+        terminal.expect("The text to remove:")
         terminal.sendline(KEY)
         terminal.expect(r"Purge it from \d+ places")
         terminal.sendline(answer)

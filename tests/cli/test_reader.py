@@ -60,7 +60,7 @@ def test_it_goes_to_a_request_by_number_or_id(reader: ReplayReader) -> None:
         reader.go(given_)
         assert f"request {wanted} of 9" in shown(reader)
     reader.go("77\x1b")
-    assert "no model call '77\\x1b'" in shown(reader)
+    assert "model call '77\\x1b'" in shown(reader)
     assert "request 4 of 9" in shown(reader)
 
 
@@ -91,20 +91,20 @@ def test_another_agents_request_leads_to_the_nearest_of_this_one(reader: ReplayR
 def test_each_side_of_a_request_can_be_seen(reader: ReplayReader) -> None:
     reader.go("9")
     reader.look("context")
-    assert "The whole context: 8 messages" in shown(reader)
+    assert "The full context: 8 messages" in shown(reader)
     reader.step(-1)
-    assert "The whole context: 7 messages" in shown(reader)
+    assert "The full context: 7 messages" in shown(reader)
     reader.look("tools")
     assert "3 tools: task, discuss, terminate" in shown(reader)
     reader.look("raw")
     assert '"event_type": "llm_request"' in shown(reader)
     reader.look("raw")
-    assert "What it saw" in shown(reader)
+    assert "Context" in shown(reader)
     reader.look("help")
     assert HELP.splitlines()[0] in shown(reader)
     assert max(map(len, HELP.splitlines())) <= 80
     reader.leave()
-    assert "What it saw" in shown(reader)
+    assert "Context" in shown(reader)
 
 
 def test_a_search_goes_round_and_its_places_stand_out(reader: ReplayReader) -> None:
@@ -134,7 +134,7 @@ def test_a_long_page_is_scrolled_and_space_leads_on_at_its_end(tmp_path: Path) -
     reader.scroll(10_000)
     assert "yes" in shown(reader, 40, 12)
     reader.scroll(-10_000)
-    assert "What it saw" in shown(reader, 40, 12)
+    assert "Context" in shown(reader, 40, 12)
     for _ in range(20):
         if reader.number == 1:
             reader.on()

@@ -47,14 +47,14 @@ def test_all_steps_are_printed_with_what_was_new_and_what_came_of_it(demo: Cli) 
     assert ran.err == ""
     third = ran.out.split("── ")[3]
     assert third.splitlines()[2:] == [
-        "What it saw",
+        "Context",
         "= 4 messages as before",
         "+ assistant",
         f"    <call c2> task {JILL}",
         "+ tool task (c2)",
         "    Created subagent: Jill",
         "",
-        "What it answered",
+        "Response",
         f"> discuss {TALK}",
         "< result",
         "    [Jack]: Hi, I'm Jack. *extends hand*",
@@ -73,8 +73,8 @@ def test_one_step_or_some_or_those_of_one_agent(demo: Cli) -> None:
     assert shown("demo", "--at", "msg_026") == ["── request 4 of 9"]
     jill = ["── request 5 of 9", "── request 6 of 9", "── request 8 of 9"]
     assert shown("demo", "--agent", "Jill") == jill
-    assert shown("demo", "--from", "5", "--to", "6") == jill[:2]
-    assert shown("demo", "--agent", "Jill", "--from", "-3") == jill[2:]
+    assert shown("demo", "--first", "5", "--last", "6") == jill[:2]
+    assert shown("demo", "--agent", "Jill", "--first", "-3") == jill[2:]
 
 
 @pytest.mark.req("S3-29")
@@ -86,9 +86,9 @@ def test_a_thread_is_a_session_and_an_agent(demo: Cli) -> None:
     for at, request in (("1", 5), ("-1", 8), ("msg_046", 8)):
         [heading] = headings(demo.ok("replay", "demo/Jill", "--at", at).out)
         assert heading == f"── request {request} of 9"
-    assert headings(demo.ok("replay", "demo/Jill", "--from", "2").out)[0] == "── request 6 of 9"
-    assert "there is: 1 to 3" in demo.refused("replay", "demo/Jill", "--at", "4")
-    assert "no agent 'Joe'" in demo.refused("replay", "demo/Joe")
+    assert headings(demo.ok("replay", "demo/Jill", "--first", "2").out)[0] == "── request 6 of 9"
+    assert "existing model calls: 1 to 3" in demo.refused("replay", "demo/Jill", "--at", "4")
+    assert "agent 'Joe' not found" in demo.refused("replay", "demo/Joe")
     demo.refused("replay", "nowhere/Jill")
 
 
@@ -106,7 +106,7 @@ def test_json_is_a_line_a_step(demo: Cli) -> None:
 
 def test_the_whole_context_stands_in_the_text_where_it_is_asked_for(demo: Cli) -> None:
     out = demo.ok("replay", "demo", "--at", "9", "--context").out
-    assert "The whole context: 8 messages" in out
+    assert "The full context: 8 messages" in out
     assert "  0 system  msg_002" in out
     assert "+ 7 tool discuss (c3)" in out
 
@@ -122,17 +122,17 @@ def test_an_imported_session_is_stepped_through_too(cli: Cli, tmp_path: Path) ->
 
 
 def test_what_cannot_be_shown_is_one_line(demo: Cli, tmp_path: Path) -> None:
-    assert "no model call '99'" in demo.refused("replay", "demo", "--at", "99")
+    assert "model call '99' not found" in demo.refused("replay", "demo", "--at", "99")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "nothing")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "9" * 5000)
-    assert demo.refused("replay", "demo", "--agent", "Jack", "--from", "5") == (
-        "there is no request of Jack from 5 to 9"
+    assert demo.refused("replay", "demo", "--agent", "Jack", "--first", "5") == (
+        "no request of Jack from 5 to 9"
     )
     demo.refused("replay", "no-such-session")
-    demo.refused("replay", "demo", "--from", "7", "--to", "3")
+    demo.refused("replay", "demo", "--first", "7", "--last", "3")
     empty = tmp_path / "empty.jsonl"
     Session(empty).close()
-    assert "no model was called" in demo.refused("replay", str(empty))
+    assert "no model calls" in demo.refused("replay", str(empty))
 
 
 def test_a_request_that_cannot_be_rebuilt_says_so_and_the_others_are_shown(
@@ -181,7 +181,7 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
         play.asks(play.root)
         log = play.session.path
     ran = cli.ok("replay", str(log))
-    assert "~ begun from the commit ctx-12" in ran.out
+    assert "~ started from the commit ctx-12" in ran.out
     assert "which is in a store that is not open" in ran.out
     assert ran.err.startswith("harken: ")
 
@@ -189,7 +189,7 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
 def test_a_session_is_checked_by_running_it_again(demo: Cli) -> None:
     before = demo.sessions()[0].read_bytes()
     ran = demo.ok("replay", "demo", "--check")
-    assert ran.out == "demo: the same again (9 requests, 52 events of 4 agents)\n"
+    assert ran.out == "demo: the same (9 requests, 52 events of 4 agents)\n"
     assert ran.err == ""
     assert demo.ok("replay", "demo", "--check", "--json").json == {
         "session": "demo",
@@ -218,7 +218,7 @@ def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
     ran = demo("replay", file, "--check")
     assert ran.code == 1
     lines = ran.out.splitlines()
-    assert lines[0].endswith("it parts at msg_011, event 7 of main (transcript_entry)")
+    assert lines[0].endswith("first divergence at msg_011, event 7 of main (transcript_entry)")
     assert lines[1] == "  content: [-Made-]{+Created subagent:+} Jack[-\\x1b[2J-]"
     row = demo("replay", file, "--check", "--json").json
     assert not row["same"]
@@ -228,7 +228,7 @@ def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
 def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path: Path) -> None:
     import_one(cli, tmp_path)
     ran = cli.ok("replay", "claude:5e551011", "--check")
-    assert "1 of 1 request rebuilt with the hash that was logged" in ran.out
+    assert "1 of 1 request rebuilt with the logged hash" in ran.out
     assert cli.ok("replay", "claude:5e551011", "--check", "--json").json["same"]
 
 

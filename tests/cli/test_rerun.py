@@ -18,7 +18,7 @@ def test_an_unchanged_rerun_does_not_part_from_its_session(demo: Cli) -> None:
     ran = demo.ok("rerun", "demo", "--at", "3")
     assert ran.out.startswith("demo-rerun  Jack and Jill have met.")
     assert "harken compare demo demo-rerun" in ran.err
-    assert demo.ok("compare", "demo", "demo-rerun").out.startswith("They do not part")
+    assert demo.ok("compare", "demo", "demo-rerun").out.startswith("The sessions do not diverge")
 
 
 def test_an_edited_rerun_parts_where_it_was_edited(demo: Cli) -> None:
@@ -27,7 +27,7 @@ def test_an_edited_rerun_parts_where_it_was_edited(demo: Cli) -> None:
     assert found["partings"][0]["position"] == 1
     assert found["partings"][0]["after"]["text"] == "Let Bob meet."
     out = demo.ok("compare", "demo", "demo-rerun").out
-    assert "main: they part after 1 message\n" in out
+    assert "main: they diverge after 1 message\n" in out
 
 
 def test_the_birth_of_a_rerun_says_where_it_comes_from_and_so_does_a_view(demo: Cli) -> None:
@@ -41,13 +41,13 @@ def test_the_birth_of_a_rerun_says_where_it_comes_from_and_so_does_a_view(demo: 
 
 
 def test_several_reruns_have_numbers_and_are_compared_together(demo: Cli) -> None:
-    ran = demo.ok("rerun", "demo", "--at", "-1", "--times", "3", "--json")
+    ran = demo.ok("rerun", "demo", "--at", "-1", "--runs", "3", "--json")
     names = [row["session"] for row in ran.json]
     assert names == ["demo-rerun-1", "demo-rerun-2", "demo-rerun-3"]
     found = demo.ok("compare", "demo", "--with", *names, "--json").json
     assert (found["pairs"], found["same"]) == (3, 3)
     out = demo.ok("compare", "demo", "demo-rerun-*").out
-    assert "Of 3 pairs, 3 do not part." in out
+    assert "3 of 3 pairs do not diverge." in out
     assert demo.ok("rerun", "demo", "--at", "-1").out.startswith("demo-rerun2  ")
 
 
@@ -55,13 +55,13 @@ def test_a_call_can_be_numbered_among_those_of_an_agent(demo: Cli) -> None:
     demo.ok("rerun", "demo/Jill", "--at", "-1")
     assert births(demo, "demo-rerun")[0]["name"] == "Jill"
     refused = demo.refused("rerun", "demo/Jill", "--at", "9")
-    assert refused.startswith("there is no model call")
+    assert refused.startswith("model call")
 
 
 def test_another_system_prompt_comes_from_a_file(demo: Cli, tmp_path: Path) -> None:
     file = tmp_path / "prompt.md"
     file.write_text("You are another host.\n")
-    demo.ok("rerun", "demo", "--at", "1", "--system", file)
+    demo.ok("rerun", "demo", "--at", "1", "--system-prompt-file", file)
     ran = demo.ok("view", "demo-rerun", "context", "msg_004", "--json")
     assert ran.json["messages"][0]["message"]["content"] == "You are another host."
 
@@ -69,14 +69,14 @@ def test_another_system_prompt_comes_from_a_file(demo: Cli, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--at", "99"], "there is no model call '99' here; there is: 1 to 9"),
+        (["--at", "99"], "model call '99' not found; existing model calls: 1 to 9"),
         (["--at", "msg_999"], "(call 9, of main)"),
         (["--at", "3", "--drop", "#3"], "(rule call-without-result; message #2, assistant)"),
         (["--at", "3", "--drop", "#2"], "(rule result-without-call; message #2, tool task (c1))"),
         (["--at", "1", "--drop", "#1"], "(rule nothing-to-answer; at the end)"),
-        (["--at", "3", "--edit", "#77=x"], "there is no message of this context '#77' here"),
+        (["--at", "3", "--edit", "#77=x"], "message '#77' not found"),
         (["--at", "3", "--edit", "x"], "write MESSAGE=TEXT"),
-        (["--at", "3", "--without-hook", "guard"], "there is no hook 'guard' here"),
+        (["--at", "3", "--without-hook", "guard"], "hook 'guard' not found"),
         (["--at", "3", "--model", "nothing"], "there is no model 'nothing'"),
     ],
 )
@@ -106,9 +106,9 @@ def test_calls_that_are_not_in_the_record_are_refused_and_told(cli: Cli, tmp_pat
     cli.ok("chat", "--model", f"scripted:{first}", "-p", "Go")
     session = cli.sessions()[0].stem
     ran = cli.ok("rerun", session, "--at", "1", "--model", f"scripted:{second}")
-    assert "  1 call not in the record, and refused: read\n" in ran.out
+    assert "  1 call not recorded, refused: read\n" in ran.out
     ran = cli.ok("rerun", session, "--at", "1", "--model", f"scripted:{second}", "--live")
-    assert "  1 call not in the record: read\n" in ran.out
+    assert "  1 call not recorded: read\n" in ran.out
     rows = read_lines(cli.home / "sessions" / f"{session}-rerun2.jsonl")
     (result,) = [row["content"] for row in rows if row.get("role") == "tool"]
     assert "B" in json.dumps(result)

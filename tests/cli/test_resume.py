@@ -72,9 +72,9 @@ def written(err: str) -> Path:
 def test_a_session_is_written_for_a_client_and_the_command_is_printed(
     cli: Cli, worked: Path, runtime: str
 ) -> None:
-    ran = cli.ok("resume", SESSION, "--in", runtime, "--print")
+    ran = cli.ok("resume", SESSION, "--client", runtime, "--print")
     file = written(ran.err)
-    assert f"working in {worked}, as the session did" in ran.err
+    assert f"working folder: {worked}" in ran.err
     (line,) = ran.out.splitlines()
     place, _, command = line.partition(" && ")
     assert shlex.split(place) == ["cd", str(worked)]
@@ -82,7 +82,7 @@ def test_a_session_is_written_for_a_client_and_the_command_is_printed(
     assert words[0] == runtime
     assert words[-1][:8] in file.name or words[-1] == str(file)
     assert "Tea, too." in said(file, runtime)[-1]
-    assert "all 6 messages go over\n" in ran.err
+    assert "all 6 messages are transferred\n" in ran.err
 
 
 @pytest.mark.usefixtures("jill")
@@ -90,7 +90,7 @@ def test_the_session_that_it_was_stays_and_each_time_there_is_a_new_one(
     cli: Cli, talk: Path
 ) -> None:
     before = talk.read_bytes()
-    files = {written(cli.ok("resume", talk, "--in", "claude", "--print").err) for _ in range(3)}
+    files = {written(cli.ok("resume", talk, "--client", "claude", "--print").err) for _ in range(3)}
     assert len(files) == 3
     assert talk.read_bytes() == before
 
@@ -100,7 +100,7 @@ def test_the_session_that_it_was_stays_and_each_time_there_is_a_new_one(
 )
 @pytest.mark.usefixtures("jill", "talk")
 def test_it_goes_on_from_any_message(cli: Cli, at: str, last: str) -> None:
-    ran = cli.ok("resume", SESSION, "--in", "claude", "--print", "--at", at)
+    ran = cli.ok("resume", SESSION, "--client", "claude", "--print", "--at", at)
     assert said(written(ran.err), "claude")[-1] == last
 
 
@@ -110,10 +110,10 @@ def test_a_message_has_the_number_that_ctx_cat_shows_and_its_native_id(cli: Cli)
     shown = cli.ok("ctx", "cat", ctx).out
     assert "#5 user\nAnd tea?" in shown
     for at in ("5", "5e551011-0000-4000-8000-000000000005"):
-        ran = cli.ok("resume", ctx[:16], "--in", "codex", "--print", "--at", at)
+        ran = cli.ok("resume", ctx[:16], "--client", "codex", "--print", "--at", at)
         assert said(written(ran.err), "codex")[-1] == "And tea?"
-    assert "there is no message '7' here; there is: 1 to 6" in cli.refused(
-        "resume", ctx, "--in", "codex", "--print", "--at", "7"
+    assert "message '7' not found; existing messages: 1 to 6" in cli.refused(
+        "resume", ctx, "--client", "codex", "--print", "--at", "7"
     )
 
 
@@ -123,13 +123,13 @@ def test_it_works_where_it_is_told_else_where_the_session_did_else_here(
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    options = ("resume", SESSION, "--in", "claude", "--print")
+    options = ("resume", SESSION, "--client", "claude", "--print")
     told = cli.ok(*options, "--folder", other)
     assert told.out.startswith(f"cd {other} && claude --resume ")
     worked.rmdir()
     gone = cli.ok(*options)
     assert gone.out.startswith("claude --resume ")
-    assert f"working in {Path.cwd()}, since {worked} is not here" in gone.err
+    assert f"working folder: {Path.cwd()} ({worked} does not exist)" in gone.err
 
 
 @pytest.mark.usefixtures("jill")
@@ -140,13 +140,13 @@ def test_a_folder_that_nothing_can_be_called_is_not_here(cli: Cli, tmp_path: Pat
     file = tmp_path / "session.jsonl"
     file.write_bytes(session.data)
     cli.ok("import", file)
-    ran = cli.ok("resume", file, "--in", "claude", "--print")
+    ran = cli.ok("resume", file, "--client", "claude", "--print")
     assert ran.out.startswith("claude --resume ")
 
 
 @pytest.mark.usefixtures("jill", "talk")
 def test_a_model_is_passed_on(cli: Cli) -> None:
-    ran = cli.ok("resume", SESSION, "--in", "claude", "--print", "--model", "claude-haiku-4-5")
+    ran = cli.ok("resume", SESSION, "--client", "claude", "--print", "--model", "claude-haiku-4-5")
     assert ran.out.endswith(" --model claude-haiku-4-5\n")
 
 
@@ -154,7 +154,7 @@ def test_a_model_is_passed_on(cli: Cli) -> None:
 def test_a_folder_with_an_odd_name_stays_on_one_line(cli: Cli, tmp_path: Path) -> None:
     odd = tmp_path / "two\nlines\x1b[31m"
     odd.mkdir()
-    ran = cli.ok("resume", SESSION, "--in", "pi", "--print", "--folder", odd)
+    ran = cli.ok("resume", SESSION, "--client", "pi", "--print", "--folder", odd)
     assert len(ran.out.splitlines()) == 1
     assert "\x1b" not in ran.out + ran.err
     assert r"two\x0alines\x1b[31m" in ran.out
@@ -164,17 +164,17 @@ def test_a_folder_with_an_odd_name_stays_on_one_line(cli: Cli, tmp_path: Path) -
 def test_a_client_that_is_not_installed_says_how_to_get_it(cli: Cli) -> None:
     cli.environ = {"PATH": "/nowhere"}
     for runtime in RUNTIMES:
-        text = cli.refused("resume", SESSION, "--in", runtime)
+        text = cli.refused("resume", SESSION, "--client", runtime)
         assert f"there is no `{runtime}` in PATH; `npm install -g " in text
 
 
 def test_what_there_is_not_is_told_in_one_line(cli: Cli, talk: Path) -> None:
     del talk
-    assert "there is no session or commit 'nothing' here" in cli.refused(
-        "resume", "nothing", "--in", "pi"
+    assert "session or commit 'nothing' not found" in cli.refused(
+        "resume", "nothing", "--client", "pi"
     )
-    assert "there is no commit" in cli.refused("resume", "ctx-00", "--in", "pi", "--print")
-    assert "claude" in cli.refused("resume", SESSION, "--in", "nobody")
+    assert "not found" in cli.refused("resume", "ctx-00", "--client", "pi", "--print")
+    assert "claude" in cli.refused("resume", SESSION, "--client", "nobody")
 
 
 def called(folder: Path) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def test_the_client_takes_the_place_of_harken(cli: Cli, tmp_path: Path, worked: 
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "CLAUDE_CONFIG_DIR": "",
     }
-    ran = start(cli.home, "resume", SESSION, "--in", "claude", **environ)
+    ran = start(cli.home, "resume", SESSION, "--client", "claude", **environ)
     assert ran.returncode == 1
     assert ran.stderr.endswith(b"I do not hear you.\n")
     asked = called(home)
@@ -205,13 +205,13 @@ def test_the_client_takes_the_place_of_harken(cli: Cli, tmp_path: Path, worked: 
 
 @pytest.mark.usefixtures("jill", "talk")
 def test_in_harken_it_is_a_chat_from_a_commit(cli: Cli, script: str, worked: Path) -> None:
-    ran = cli.ok("resume", SESSION, "--in", "harken", "--print", "--at", "5")
+    ran = cli.ok("resume", SESSION, "--client", "harken", "--print", "--at", "5")
     line = ran.out.strip()
     assert line.startswith(f"cd {shlex.quote(str(worked))} && ")
     words = shlex.split(line.partition(" && ")[2])
-    assert words[-3:-1] == ["chat", "--from"]
+    assert words[-3:-1] == ["chat", "--from-commit"]
     assert cli.ok("ctx", "cat", words[-1]).out.rstrip().endswith("And tea?")
-    cli.ok("chat", "--from", words[-1], "--model", script, "-p", "hello")
+    cli.ok("chat", "--from-commit", words[-1], "--model", script, "-p", "hello")
 
 
 @pytest.mark.usefixtures("jill")
@@ -221,7 +221,7 @@ def test_a_session_of_harken_goes_on_elsewhere_from_the_last_commit_of_its_first
     cli.ok("chat", "--model", script, "-p", "make Ann")
     (log,) = cli.sessions()
     for name in (log.stem, log.stem[:-2], "latest"):
-        ran = cli.ok("resume", name, "--in", "claude", "--print")
+        ran = cli.ok("resume", name, "--client", "claude", "--print")
         assert said(written(ran.err), "claude")[-1] == "Ann wants tea."
 
 
@@ -230,14 +230,14 @@ def test_a_session_of_harken_without_a_commit_goes_on_in_harken_only(cli: Cli) -
     sessions = cli.home / "sessions"
     sessions.mkdir(exist_ok=True)
     Session(sessions / "empty.jsonl").close()
-    said_ = cli.refused("resume", "empty", "--in", "claude", "--print")
-    assert "no commit yet" in said_
+    said_ = cli.refused("resume", "empty", "--client", "claude", "--print")
+    assert "has no commit" in said_
     assert "chat --resume empty" in said_
 
 
 @pytest.mark.usefixtures("jill", "talk")
 def test_the_latest_is_an_imported_session_where_there_is_none_of_harken(cli: Cli) -> None:
-    ran = cli.ok("resume", "latest", "--in", "claude", "--print")
+    ran = cli.ok("resume", "latest", "--client", "claude", "--print")
     assert said(written(ran.err), "claude")[-1] == "Tea, too."
 
 
@@ -245,7 +245,7 @@ def test_a_conversation_of_harken_goes_on_elsewhere(cli: Cli, jill: Path, script
     cli.ok("chat", "--model", script, "-p", "make Ann")
     ctx = cli.ok("ctx", "log", "-n", "1", "--json").json[0]["id"]
     for runtime in ("claude", "codex"):
-        ran = cli.ok("resume", ctx, "--in", runtime, "--print")
+        ran = cli.ok("resume", ctx, "--client", runtime, "--print")
         file = written(ran.err)
         assert file.is_relative_to(jill)
         assert said(file, runtime)[-1] == "Ann wants tea."

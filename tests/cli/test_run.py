@@ -256,7 +256,7 @@ def test_a_store_that_refuses_is_told_once_and_the_client_goes_on(client: Client
     client.home.write_text("no folder")
     code, out, err = client.run("claude", "-p", "x")
     assert (code, out) == (3, BYE)
-    assert "this run is not recorded to its end: " in one_line(err.decode())
+    assert "the recording of this run is incomplete: " in one_line(err.decode())
 
 
 def test_who_reads_the_output_may_leave(client: Client) -> None:
@@ -290,7 +290,7 @@ def test_output_that_cannot_be_written_is_told_and_is_no_success(client: Client)
     with Path("/dev/full").open("wb") as full:
         code, _, err = client.run("claude", "-p", "x", stdout=full)
     assert code == 1
-    assert one_line(err.decode()) == "not all output could be written: No space left on device"
+    assert one_line(err.decode()) == "output write failed: No space left on device"
     assert len(client.commits()) == 3
 
 

@@ -33,7 +33,7 @@ def imported(cli: Cli, tmp_path: Path) -> Cli:
 def test_hits_are_told_with_the_commit_to_go_on_from(imported: Cli) -> None:
     out = imported.ok("search", "cafe").out
     assert out.index("The cafe is open.") < out.index("Is the cafe")
-    assert "2 of 2, the last said first." in out
+    assert "2 of 2, newest first." in out
     ctx = out[: len("ctx-") + 12]
     assert "The cafe is open." in imported.ok("ctx", "cat", ctx).out
 
@@ -75,11 +75,11 @@ def test_all_that_was_asked_for_counts(imported: Cli) -> None:
     ("arguments", "because"),
     [
         (["!!"], "no word to look for"),
-        (["x", "--runtime", "y"], "there is no runtime 'y' here; there is: claude"),
-        (["x", "--tool", "y"], "there is no tool 'y' here; there is: Look"),
-        (["x", "--agent", "y"], "there is no agent 'y' here; there is: main"),
-        (["x", "--project", "y"], "there is no project 'y'"),
-        (["x", "--since", "soon"], "'soon' is no time"),
+        (["x", "--runtime", "y"], "runtime 'y' not found; existing runtimes: claude"),
+        (["x", "--tool", "y"], "tool 'y' not found; existing tools: Look"),
+        (["x", "--agent", "y"], "agent 'y' not found; existing agents: main"),
+        (["x", "--project", "y"], "project 'y' not found"),
+        (["x", "--since", "soon"], "'soon' is not a time"),
         (["x", "--limit", "0"], "0 is not in the range"),
     ],
 )
@@ -92,7 +92,7 @@ def test_what_cannot_be_looked_for_is_refused_in_a_line(
 def test_nothing_found_is_said(imported: Cli) -> None:
     ran = imported.ok("search", "nowhere")
     assert ran.out == ""
-    assert "Nobody said that" in ran.err
+    assert "No matches" in ran.err
     assert json.loads(imported.ok("search", "nowhere", "--json").out) == {
         "total": 0,
         "is_more": False,
@@ -107,7 +107,7 @@ def test_of_very_many_hits_it_says_that_there_are_more(cli: Cli, tmp_path: Path)
     path = tmp_path / "a.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)
-    assert "20 of more than 10,000, the last said first." in cli.ok("search", "cup").out
+    assert "20 of more than 10,000, newest first." in cli.ok("search", "cup").out
     found = cli.ok("search", "cup", "--json").json
     assert (found["total"], found["is_more"], len(found["hits"])) == (10_000, True, 20)
 
@@ -122,7 +122,7 @@ def test_a_session_of_harken_is_found_by_its_log(cli: Cli, script: str) -> None:
 
 
 def test_an_empty_home_has_nothing(cli: Cli) -> None:
-    assert "Nobody said that" in cli.ok("search", "tea").err
+    assert "No matches" in cli.ok("search", "tea").err
 
 
 def test_without_the_index_import_leaves_it_to_the_search(cli: Cli, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_secret_that_was_purged_is_found_no_more(imported: Cli) -> None:
 def test_what_a_collection_took_is_found_no_more(imported: Cli) -> None:
     found = imported.ok("search", "cafe", "--kind", "response", "--json").json
     ctx = found["hits"][0]["ctx"]
-    imported.ok("store", "keep", ctx, "--for", "1s")
+    imported.ok("store", "retain", ctx, "--for", "1s")
     time.sleep(1.1)
     assert ctx in imported.ok("store", "gc", "--grace", "0s", "--json").json["commits"]
     left = imported.ok("search", "cafe", "--json").json

@@ -110,7 +110,7 @@ def test_what_is_running_is_answered_before_it_stops(tmp_path: Path) -> None:
 
 def test_it_stops_by_itself_when_nobody_asks(tmp_path: Path) -> None:
     before = time.monotonic()
-    ran = start(tmp_path / "home", "serve", "--port", "0", "--stop-after-idle", "0.3")
+    ran = start(tmp_path / "home", "serve", "--port", "0", "--idle-timeout", "0.3s")
     assert ran.returncode == 0
     assert time.monotonic() - before < 20
     said = ran.stdout.decode()
@@ -126,7 +126,7 @@ def test_what_cannot_be_served_is_said_on_one_line(cli: Cli, tmp_path: Path) -> 
     cli.home.mkdir(mode=0o700, exist_ok=True)
     (cli.home / "service.token").touch(0o644)
     (cli.home / "service.token").chmod(0o644)
-    assert "others can read" in cli.refused("serve", "--port", "0")
+    assert "other users can read" in cli.refused("serve", "--port", "0")
 
 
 def test_without_the_extra_it_names_it(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_chat_commits_to_a_service_and_another_begins_there(
         [tip] = kept.newest_commits(1)
         before = len(kept.newest_commits(100))
         cli.home.joinpath("config.toml").write_text(f'[store]\nurl = "{address}"\n')
-        cli.ok("chat", "--model", script, "--from", tip[:12], "-p", "hello")
+        cli.ok("chat", "--model", script, "--from-commit", tip[:12], "-p", "hello")
         assert len(kept.newest_commits(100)) > before
         assert kept.chain(kept.newest_commits(1)[0])[1].id == tip
         kept.close()
@@ -173,7 +173,7 @@ def test_a_project_does_not_say_where_conversations_go(cli: Cli, script: str) ->
     Path(".harken/config.toml").write_text('[store]\nurl = "https://a.example"\n')
     cli.ok("trust")
     said = cli.refused("chat", "--model", script, "-p", "hello")
-    assert "only your own config.toml may say that" in said
+    assert "only config.toml in your home folder may set it" in said
 
 
 def test_what_is_imported_goes_into_the_store_that_is_configured_and_is_found_there(

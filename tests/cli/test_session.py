@@ -24,8 +24,8 @@ def damage(log: Path) -> bytes:
 
 def test_a_whole_log_is_whole(demo: Cli) -> None:
     log = demo.sessions()[0]
-    assert demo.ok("sessions", "check", "demo").out == f"{log}: whole\n"
-    assert demo.ok("sessions", "check", log).out == f"{log}: whole\n"
+    assert demo.ok("sessions", "check", "demo").out == f"{log}: intact\n"
+    assert demo.ok("sessions", "check", log).out == f"{log}: intact\n"
     assert demo.ok("sessions", "check", "demo", "--json").json == []
 
 
@@ -35,7 +35,7 @@ def test_damage_is_exit_code_1_with_file_line_and_byte(demo: Cli) -> None:
     damage(log)
     ran = demo("sessions", "check", "demo")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"harken sessions repair {log} --out NEW.jsonl` saves what is whole" in ran.err
+    assert f"harken sessions repair {log} --out NEW.jsonl` writes the intact events" in ran.err
     byte = before.index(before.splitlines()[3])
     assert ran.out.startswith(f"{log}:4 (byte {byte}): damaged: ")
     data = demo("sessions", "check", "demo", "--json")
@@ -48,8 +48,8 @@ def test_a_torn_log_is_resumed_as_verify_says(demo: Cli) -> None:
     log.write_bytes(log.read_bytes()[:-30])
     ran = demo("sessions", "check", "demo")
     assert ran.code == 1
-    assert f"harken chat --resume {log}` sets the half line aside" in ran.err
-    assert "set aside in" in demo.ok("chat", "--resume", log, "-p", "go on").err
+    assert f"harken chat --resume {log}` moves the incomplete line aside" in ran.err
+    assert "moved to" in demo.ok("chat", "--resume", log, "-p", "go on").err
     assert demo.ok("sessions", "check", "demo").err == ""
 
 
@@ -89,7 +89,7 @@ def test_an_older_log_is_viewed_verified_and_written_as_a_current_one(cli: Cli, 
     verified = cli("sessions", "check", old)
     assert verified.code == 1
     assert "unverified" in verified.out
-    assert "An older log, readable as it is" in verified.err
+    assert "An older log format, readable as it is" in verified.err
     cli.ok("sessions", "repair", old, "--out", "new.jsonl")
     cli.ok("sessions", "check", "new.jsonl")
     again = cli.ok("view", "new.jsonl", "tree", "--json")
@@ -123,7 +123,7 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
     facts = demo.ok("search", "Jill").out
     views = {what: demo.ok("view", name, what).out for what in ("tree", "raw", "timeline")}
     before = demo.sessions()[0].stat().st_size
-    said = demo.ok("sessions", "pack", name).out
+    said = demo.ok("sessions", "compress", name).out
     assert said.startswith(f"{name}: {before / 1024:.1f} KB, now ")
     assert (demo.sessions(), len(packed(demo))) == ([], 1)
     [row] = demo.ok("sessions", "--json").json
@@ -136,11 +136,11 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
         assert demo.ok("view", name, what).out == shown
         assert demo.ok("view", "latest", what).out == shown
         assert demo.ok("view", packed(demo)[0], what).out == shown
-    assert demo.ok("sessions", "check", name).out.endswith(": whole\n")
-    assert demo.ok("store", "fsck").out.endswith(": whole\n")
+    assert demo.ok("sessions", "check", name).out.endswith(": intact\n")
+    assert demo.ok("store", "fsck").out.endswith(": intact\n")
     demo.ok("store", "bundle", "create", "-o", "b.harken", name)
     demo.ok("store", "bundle", "open", "b.harken")
-    assert demo.sessions() == [], "it is there already, packed"
+    assert demo.sessions() == [], "exists already, packed"
     assert demo("chat", "--model", f"replay:{name}", "-p", "hello").code == 1
     demo.ok("chat", "--resume", name, "-p", "go on")
     assert (len(demo.sessions()), packed(demo)) == (2, [])
@@ -151,16 +151,18 @@ def test_old_logs_are_packed_together_and_unpacked_again(demo: Cli) -> None:
     demo.ok("demo")
     old, new = demo.sessions()
     os.utime(old, (1_700_000_000, 1_700_000_000))
-    assert demo.ok("sessions", "pack", "--older-than", "30d", "--dry-run").out.startswith(old.stem)
+    assert demo.ok("sessions", "compress", "--older-than", "30d", "--dry-run").out.startswith(
+        old.stem
+    )
     assert demo.sessions() == [old, new]
-    [row] = demo.ok("sessions", "pack", "--older-than", "30d", "--json").json
+    [row] = demo.ok("sessions", "compress", "--older-than", "30d", "--json").json
     assert (row["session"], row["path"]) == (old.stem, f"{old}.zst")
     assert row["after_bytes"] < row["before_bytes"]
     assert demo.sessions() == [new]
-    nothing = demo.ok("sessions", "pack", "--older-than", "30d")
-    assert (nothing.out, nothing.err) == ("", "No log is so old and not packed.\n")
+    nothing = demo.ok("sessions", "compress", "--older-than", "30d")
+    assert (nothing.out, nothing.err) == ("", "No uncompressed log is that old.\n")
     assert [row["session"] for row in demo.ok("sessions", "--json").json] == [new.stem, old.stem]
-    demo.ok("sessions", "unpack", old.stem)
+    demo.ok("sessions", "decompress", old.stem)
     assert demo.sessions() == [old, new]
 
 
@@ -168,17 +170,17 @@ def test_one_that_cannot_be_packed_is_said_and_the_others_are_packed(demo: Cli) 
     demo.ok("demo")
     one, other = demo.sessions()
     with Session.load(one):
-        ran = demo("sessions", "pack", one.stem, other.stem)
+        ran = demo("sessions", "compress", one.stem, other.stem)
     assert (ran.code, len(packed(demo))) == (1, 1)
-    assert "is being written" in one_line(ran.err)
-    assert "name sessions, or say --older-than" in demo.refused("sessions", "pack")
-    assert "30 days" in demo.refused("sessions", "pack", "--older-than", "30 days")
+    assert "locked by" in one_line(ran.err)
+    assert "name sessions, or use --older-than" in demo.refused("sessions", "compress")
+    assert "30 days" in demo.refused("sessions", "compress", "--older-than", "30 days")
 
 
 @pytest.mark.req("S3-31")
 def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
     name = demo.sessions()[0].stem
-    demo.ok("sessions", "pack", name)
+    demo.ok("sessions", "compress", name)
     [pack] = packed(demo)
     pack.write_bytes(pack.read_bytes()[:-200])
     assert "is damaged" in demo.refused("view", name, "tree")
@@ -191,6 +193,6 @@ def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
 
 def test_a_new_session_never_takes_the_name_of_a_packed_one(demo: Cli) -> None:
     log = demo.sessions()[0]
-    demo.ok("sessions", "pack", log.stem)
+    demo.ok("sessions", "compress", log.stem)
     made = Home(str(demo.home)).create_log(log.stem)
     assert made.name == f"{log.stem}-2.jsonl"

@@ -22,7 +22,7 @@ from tests.recording_kit import open_recorder as recording
 def test_without_sessions_it_says_how_to_make_one(cli: Cli) -> None:
     ran = cli.ok("sessions")
     assert ran.out == ""
-    assert "`harken demo` makes one" in ran.err
+    assert "`harken demo` creates one" in ran.err
     assert cli.ok("sessions", "--json").json == []
     assert not cli.home.exists()  # looking makes nothing
 
@@ -41,7 +41,7 @@ def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> N
 
 def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
     Session(Home().create_log()).close()
-    assert cli.ok("sessions").out.endswith(" B  cut off?  (nothing was said)\n")
+    assert cli.ok("sessions").out.endswith(" B  cut off?  (no messages)\n")
 
 
 def test_a_rerun_says_of_what_it_is_one(demo: Cli) -> None:
@@ -114,7 +114,7 @@ def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cl
     (demo.home / "sessions" / "folder.jsonl").mkdir()
     (demo.home / "sessions" / "gone.jsonl").symlink_to("nowhere")
     out = demo.ok("sessions").out
-    assert "`harken sessions check broken` says why" in out
+    assert "`harken sessions check broken`)" in out
     assert "Let Jack and Jill" in out
     assert len(out.splitlines()) == 2
     broken = demo.ok("sessions", "--json").json[0]

@@ -71,7 +71,7 @@ def test_the_overview_tells_what_was_done(told: Cli) -> None:
         "2 sessions in 2 projects",
         "2 prompts   2 responses   2 tool calls   2.0 M tokens",
         "≥ $1.25",
-        "Nobody here knows the price of 1 response.",
+        "The price of 1 response is unknown.",
         "1 response and 1 tool call for each prompt",
         "1 compaction in 1 session, at most 1 in one",
         "Tea for two",
@@ -121,18 +121,24 @@ def test_conditions_choose_what_counts(told: Cli) -> None:
     nothing = told.ok("stats", "--since", "2026-03-03", "--until", "2026-03-04")
     assert (nothing.out, nothing.err) == (
         "",
-        "Nothing was said there and then: ask for more of it.\n",
+        "No messages in this range; choose a larger one.\n",
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--since", "soon"], "'soon' is no time; write 2026-03-05"),
-        (["--project", "nowhere"], "no project 'nowhere' here; there is: /srv/bar, /srv/cafe"),
-        (["--runtime", "pi"], "no runtime 'pi' here; there is: claude, codex"),
-        (["nobody"], "no session or commit 'nobody' here; there is: codex:bar, claude:tea"),
-        (["c"], "'c' is the beginning of several: claude:tea, codex:bar; give more"),
+        (["--since", "soon"], "'soon' is not a time; write 2026-03-05"),
+        (
+            ["--project", "nowhere"],
+            "project 'nowhere' not found; existing projects: /srv/bar, /srv/cafe",
+        ),
+        (["--runtime", "pi"], "runtime 'pi' not found; existing runtimes: claude, codex"),
+        (
+            ["nobody"],
+            "session or commit 'nobody' not found; existing sessions or commits: codex:bar, claude:tea",
+        ),
+        (["c"], "'c' is ambiguous: claude:tea, codex:bar; use a longer name"),
         (["--html", "/not/there/x.html"], "/not/there/x.html: No such file or directory"),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_person_is_told_the_same_in_few_lines(grown: Cli) -> None:
 
 
 def test_an_empty_store_has_nothing_in_it(cli: Cli) -> None:
-    assert "there is no store yet" in cli.refused("store", "info")
+    assert "store not found" in cli.refused("store", "info")
     cli.home.mkdir()
     SqliteStore(cli.home / "store.db").close()
     assert "none" in cli.ok("store", "info").out

@@ -81,12 +81,12 @@ def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking)
     assert [hook.name for hook in talk.primary.hooks] == ["main"]
     now = "You talk with the user from now on, in the place of main."
     assert one.user_messages("Ann") == [f"[the user did this: /talkwith Ann] {now}"]
-    assert talk("/talkwith Ann") == "you talk with Ann; there is: main, main/Bob"
+    assert talk("/talkwith Ann") == "you talk to Ann; other agents: main, main/Bob"
     talk("/talkwith Bob")  # further away: the way there is found
     assert talk.primary.name == "Bob"
     talk("/talkwith main")
     assert (talk.primary.name, talk.primary.hooks) == ("main", [])
-    assert "there is no agent 'Cleo'" in talk("/talkwith Cleo")
+    assert "agent 'Cleo' not found" in talk("/talkwith Cleo")
     check_log(one.log)
 
 
@@ -94,7 +94,7 @@ def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking)
 def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) -> None:
     assert talk("/hooks") == "nobody watches main"
     watch(one)
-    assert talk("/hooks add critic Watch the tea.") == "Installed hook: critic watches main"
+    assert talk("/hooks add critic Watch the tea.") == "Installed hook critic on main"
     guard, critic = talk("/hooks").splitlines()
     assert guard == "guard  code (test-judge) · at all points · from the beginning"
     assert critic == "critic  play · at all points · by you"
@@ -102,8 +102,8 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     assert "  last: OK" in talk("/hooks")
     assert talk("/hooks remove critic") == "Removed hook: critic"
     assert talk("/hooks remove critic") == "Error: no hook 'critic' watches main; there is: guard"
-    assert talk("/hooks remove") == "/hooks: name one of: guard"
-    assert talk("/hooks add").startswith("/hooks: say which hook")
+    assert talk("/hooks remove") == "/hooks: name a hook: guard"
+    assert talk("/hooks add").startswith("/hooks: no hook given")
     check_log(one.log)
 
 
@@ -111,19 +111,19 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
 def test_a_hook_without_a_name_is_told_the_whole_text(
     one: Stage, talk: Talking, command: str
 ) -> None:
-    assert talk(f"{command} Be brief.") == "Installed hook: be-brief watches main"
-    assert talk(f"{command} Be brief.") == "Installed hook: be-brief (2) watches main"
-    assert talk(f"{command} never push to main") == "Installed hook: never-push-to watches main"
-    assert talk(f"{command} critic: watch it") == "Installed hook: critic watches main"
+    assert talk(f"{command} Be brief.") == "Installed hook be-brief on main"
+    assert talk(f"{command} Be brief.") == "Installed hook be-brief (2) on main"
+    assert talk(f"{command} never push to main") == "Installed hook never-push-to on main"
+    assert talk(f"{command} critic: watch it") == "Installed hook critic on main"
     told = {hook.name: hook.transcript[0]["content"].split("\n")[0] for hook in one.root.hooks}
     assert told["be-brief (2)"] == "Be brief."
     assert (told["never-push-to"], told["critic"]) == ("never push to main", "watch it")
 
 
 def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
-    assert talk("/hook Be brief. points=response") == "Installed hook: be-brief watches main"
+    assert talk("/hook Be brief. points=response") == "Installed hook be-brief on main"
     assert one.root.hooks[0].hook_points == {"response"}
-    assert talk("/hook name=x Be brief.") == "Installed hook: x watches main"
+    assert talk("/hook name=x Be brief.") == "Installed hook x on main"
     assert talk("/hook y").startswith("Error: a hook needs instructions")
     assert talk("/hook").startswith("/hook: name missing")
 
@@ -131,12 +131,12 @@ def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
 def test_an_agents_own_hooks_take_no_room_from_the_users(one: Stage, talk: Talking) -> None:
     for number in range(MAX_HOOKS):
         watch(one, f"h{number}")
-    assert talk("/hook critic Watch.") == "Installed hook: critic watches main"
+    assert talk("/hook critic Watch.") == "Installed hook critic on main"
 
 
 @pytest.mark.req("S4-45")
 def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> None:
-    assert talk("/plan") == "planning mode is off: /plan on begins it"
+    assert talk("/plan") == "planning mode is off: /plan on starts it"
     assert talk("/plan on").startswith("Planning mode is on")
     assert [hook.name for hook in one.root.hooks] == ["planning-mode"]
     assert talk("/plan").startswith("planning mode is on")
@@ -145,28 +145,30 @@ def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> N
     assert talk("/plan off") == "Planning mode was not on."
     assert talk("/plan true").startswith("Planning mode is on")
     assert talk("/plan false") == "Planning mode is off."
-    assert talk("/plan maybe") == "/plan: say on or off"
+    assert talk("/plan maybe") == "/plan: expected on or off"
     assert talk("/hooks add planning-mode").startswith("Planning mode is on")
     check_log(one.log)
 
 
 def test_a_built_in_hook_is_put_there_by_its_name(one: Stage, talk: Talking) -> None:
-    assert talk("/hooks add todo-reminder") == "Installed hook: todo-reminder watches main"
+    assert talk("/hooks add todo-reminder") == "Installed hook todo-reminder on main"
     assert "todo-reminder  code (todo-reminder)" in talk("/hooks")
     assert "by you" in talk("/hooks")
-    assert "there is no built-in hook 'nope'" in talk("/hooks add nope")
-    assert "single-minded is built in: " in talk("/hooks add single-minded Help one at a time.")
+    assert "built-in hook 'nope' not found" in talk("/hooks add nope")
+    assert "single-minded is a built-in hook: " in talk(
+        "/hooks add single-minded Help one at a time."
+    )
     assert "todo-reminder" in [*COMMANDS["hooks"].completes(talk, ["add"])]
 
 
 def test_a_hook_of_code_is_nobody_to_talk_with(one: Stage, talk: Talking) -> None:
     watch(one)
-    assert talk("/talkwith guard") == "guard is a hook made of code: there is nobody to talk with"
-    assert talk("/meta guard") == "guard is a hook made of code: it cannot answer"
-    assert talk("/meta") == "/meta: no hook that could answer watches main"
+    assert talk("/talkwith guard") == "guard is a hook in code: you cannot talk to it"
+    assert talk("/meta guard") == "guard is a hook in code: it cannot answer"
+    assert talk("/meta") == "/meta: main has no hook that can answer"
     assert one.select_lines(agent_id=USER) == []
     talk("/hook critic Watch.")
-    assert talk("/meta") == "/meta: name one of the hooks: critic"
+    assert talk("/meta") == "/meta: name a hook: critic"
 
 
 def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -> None:
@@ -180,7 +182,7 @@ def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -
 
 def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talking) -> None:
     assert talk("/task") == (
-        "/task: name missing; what it takes: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
+        "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
     )
     assert one.select_lines(agent_id=USER) == []
 
@@ -226,7 +228,7 @@ def test_nothing_is_done_in_the_middle_of_a_turn(tmp_path: Path) -> None:
 
     there = open_stage(tmp_path, script_model(main=[busy]))
     there.ask("Go.")
-    assert said == ["main is in the middle of a turn: wait for its answer"]
+    assert said == ["main is in a turn: wait for its answer"]
 
 
 def test_names_are_completed_where_they_are_meant(one: Stage, talk: Talking) -> None:

@@ -66,7 +66,7 @@ def test_all_that_lack_one_get_a_summary(told: Cli, small: str) -> None:
     assert summaries(told) == [*(f"It said {at}." for at in range(5)), "By hand."]
     assert ran.out.splitlines() == [
         "5 commits summarized: 500 tokens in, 25 out",
-        "5 credentials kept from the model",
+        "5 credentials redacted",
     ]
     again = told.ok("ctx", "summarize", "--missing", "--model", small).out
     assert again.startswith("0 commits summarized")
@@ -126,7 +126,7 @@ def test_what_makes_no_sense_is_refused(told: Cli, small: str) -> None:
 
 def test_the_pace_and_the_whole_are_options(told: Cli, small: str) -> None:
     begun = time.monotonic()
-    given = ["--per-minute", "1200", "--at-once", "2", "--whole", "--model", small]
+    given = ["--per-minute", "1200", "--concurrency", "2", "--full", "--model", small]
     told.ok("ctx", "summarize", "--missing", *given)
     assert time.monotonic() - begun > 0.2
     assert summaries(told)[4] == "It said 0."  # the whole begins with the first
@@ -136,7 +136,7 @@ def test_a_run_that_is_interrupted_keeps_what_it_did(told: Cli, tmp_path: Path) 
     path = tmp_path / "slow.yaml"
     path.write_text(SUMMARIES.replace("    expand", "    delay_s: 0.1\n    expand"))
     model = f"scripted:{path}"
-    given = ["ctx", "summarize", "--missing", "--model", model, "--at-once", "1"]
+    given = ["ctx", "summarize", "--missing", "--model", model, "--concurrency", "1"]
     ran = subprocess.Popen(
         [HARKEN, *given],
         env={**os.environ, "HARKEN_HOME": str(told.home)},

@@ -82,7 +82,7 @@ def test_a_list_that_is_damaged_trusts_nothing_and_says_so(
 ) -> None:
     home.create_folders()
     trust.file.write_text(text)
-    with pytest.raises(ConfigError, match="is damaged; delete it and trust again"):
+    with pytest.raises(ConfigError, match="damaged; delete it, and trust your projects again"):
         trust.is_trusted(project)
 
 
@@ -135,8 +135,8 @@ def test_the_home_of_harken_is_no_project(tmp_path: Path) -> None:
     [
         ("link", "it is a link"),
         ("broken link", "it is a link"),
-        ("file", "it is no folder"),
-        ("open", "everybody may write to it"),
+        ("file", "it is not a folder"),
+        ("open", "it is writable by all users"),
         ("foreign", "it belongs to another user"),
     ],
 )
@@ -210,9 +210,8 @@ def test_a_folder_that_is_gone_can_be_distrusted(cli: Cli) -> None:
 
 
 def test_where_nothing_is_there_is_nothing_to_trust(cli: Cli) -> None:
-    assert (
-        cli.refused("trust")
-        == f"{Path.cwd()}: there is no .harken/, .mcp.json, .claude/ or AGENTS.md here or above"
+    assert cli.refused("trust") == (
+        f"{Path.cwd()}: no .harken/, .mcp.json, .claude/ or AGENTS.md in this folder or its parents"
     )
     assert cli.sessions() == []
 
@@ -269,9 +268,9 @@ def test_a_dry_run_says_what_each_hook_and_agent_brings_and_trusts_nothing(cli: 
         "agent critic: tools read, bash; model lab/x; permission plan; hooks few; MCP servers docs",
         "MCP server docs runs sh -c 'echo $HOME'",
         "hook few: the code of task-limiter",
-        "hook gentle: the model judges by this text; asked at response; tools bash",
-        f"cannot be used: {odd}: points are input, action, result and response, not 'nowhere'",
-        "commands (texts for the agent): /git:fix, /review",
+        ("hook gentle: the model judges with these instructions; asked at response; tools bash"),
+        (f"cannot be used: {odd}: points are input, action, result and response, not 'nowhere'"),
+        "commands (prompts for the agent): /git:fix, /review",
         "skills: style",
     ]
     assert cli.ok("trust", "--dry-run").out.startswith(f"Not trusted yet: {Path.cwd()}\n")
@@ -302,7 +301,7 @@ def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) 
     assert "--claude-hooks" not in out
     assert "without asking you" not in out
     (cli.home / "config.toml").write_text("[hooks]\nclaude_may_allow = true\n")
-    assert "what these commands allow is allowed" in cli.ok("trust", "--dry-run").out
+    assert "actions that these commands allow" in cli.ok("trust", "--dry-run").out
 
 
 def test_nothing_that_a_project_says_can_look_like_another_line(cli: Cli) -> None:
@@ -341,7 +340,7 @@ cwd = "link"
     says = cli.ok("trust", "--dry-run", "--json").json["says"]
     assert [line for line in says if line.startswith("MCP server")] == [
         "MCP server a runs git, with PATH=${HOME}/clone/bin, gets the variable HOME",
-        "MCP server b runs b in a sandbox that reaches the network in the folder /",
+        "MCP server b runs b in a sandbox with network access in the folder /",
         "MCP server c runs c in a sandbox",
         "MCP server d runs d in the folder /usr",
         f"MCP server e runs e in a sandbox in the folder {here.parent.parent}",

@@ -56,8 +56,8 @@ def test_words_stand_in_order_and_named_ones_anywhere(
 @pytest.mark.parametrize(
     ("action", "typed", "why"),
     [
-        ("task", "", "name missing; what it takes: NAME"),
-        ("meta", "now", "it takes no more than: nothing"),
+        ("task", "", "name missing; usage: NAME"),
+        ("meta", "now", "too many arguments; usage: none"),
         ("endo", "Ann x points=sideways", "points"),
     ],
 )

@@ -83,7 +83,7 @@ def test_of_an_agent_the_last_model_call_is_shown(cli: Cli, script: str) -> None
     shown = cli.ok("view", "latest", "context", "main").out
     assert shown == cli.ok("view", "latest", "context", last.json[-1]["message_id"]).out
     assert "Ann asked " in cli.ok("view", "latest", "context", "main/Ann").out
-    assert "changed-files has asked no model" in cli.refused(
+    assert "changed-files has no model requests" in cli.refused(
         *("view", "latest", "context", "main/changed-files")
     )
 
@@ -131,15 +131,15 @@ def test_the_flow_of_an_answer_says_where_it_comes_from(demo: Cli) -> None:
     ran = demo.ok("view", "demo", "flow", "47", "--home", demo.home)
     assert ran.out == "msg_047 Jill assistant: *smiles* Hello Jack, I'm Jill.\n"
     [note] = ran.err.splitlines()
-    assert note.startswith("An answer comes from its whole context: `")
-    look = f"view demo context msg_047 --home {demo.home}` shows what its model read"
+    assert note.startswith("The source of an answer is its full context: `")
+    look = f"view demo context msg_047 --home {demo.home}` shows it."
     assert look in note
     assert demo.ok("view", "demo", "context", "msg_047").out
     assert demo.ok("view", "demo", "flow", "49").err == ""  # heard, not said
 
 
 def test_the_latest_session_can_be_named_so(demo: Cli, script: str) -> None:
-    demo.ok("chat", "--model", script, "--system", "You like tea.", "-p", "hello")
+    demo.ok("chat", "--model", script, "--system-prompt", "You like tea.", "-p", "hello")
     out = demo.ok("view", "latest", "transcript", "main").out
     assert "system: You like tea.\n" in out
     assert out.endswith("Hi there.\n")
@@ -149,14 +149,14 @@ def test_the_latest_session_can_be_named_so(demo: Cli, script: str) -> None:
 
 
 def test_without_sessions_none_is_the_latest(cli: Cli) -> None:
-    assert "no session yet; `harken demo` makes one" in cli.refused("view", "latest", "tree")
+    assert "no sessions; `harken demo` creates one" in cli.refused("view", "latest", "tree")
 
 
 def test_a_session_with_the_id_latest_comes_first(demo: Cli) -> None:
     log = demo.sessions()[0]
     (log.parent / "latest.jsonl").write_bytes(log.read_bytes()[:-30])
     os.utime(log)
-    assert "half-written" in demo.ok("view", "latest", "tree").err
+    assert "incomplete" in demo.ok("view", "latest", "tree").err
 
 
 def test_raw_as_json_is_the_log_without_sums(demo: Cli) -> None:
@@ -174,9 +174,9 @@ def test_raw_is_filtered_by_what_events_point_at(demo: Cli) -> None:
 @pytest.mark.parametrize(
     ("view", "note"),
     [
-        ("hooks", "No hook was there"),
-        ("refs msg_052", "Nobody heard it."),
-        ("raw --agent Inner --role tool", "No event is like that."),
+        ("hooks", "No hooks"),
+        ("refs msg_052", "No agent received it."),
+        ("raw --agent Inner --role tool", "No event matches."),
     ],
 )
 def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) -> None:
@@ -190,15 +190,21 @@ def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) ->
     ("view", "there_is"),
     [
         ("perspective Jakc", "main (agent_001), Jack (agent_002), Jill (agent_003), Inner"),
-        ("transcript agent_009", "no agent 'agent_009' here; there is: main (agent_001)"),
-        ("dialog Jack Nobody", "no agent 'Nobody' here; there is: main"),
-        ("flow 999", "no message '999' here; there is: msg_000 to msg_054"),
-        ("refs msg_xyz", "there is: msg_000 to msg_054"),
-        ("context msg_010", "no model call 'msg_010' here; there is: msg_005, msg_012"),
-        ("raw --type utterance", "there is: session_started, agent_created, transcript_entry"),
+        ("transcript agent_009", "agent 'agent_009' not found; existing agents: main (agent_001)"),
+        ("dialog Jack Nobody", "agent 'Nobody' not found; existing agents: main"),
+        ("flow 999", "message '999' not found; existing messages: msg_000 to msg_054"),
+        ("refs msg_xyz", "existing messages: msg_000 to msg_054"),
+        (
+            "context msg_010",
+            "model call 'msg_010' not found; existing model calls: msg_005, msg_012",
+        ),
+        (
+            "raw --type utterance",
+            "existing event types: session_started, agent_created, transcript_entry",
+        ),
         ("raw --role boss", "'system', 'user', 'assistant', 'tool'"),
-        ("raw --agent Jakc", "there is: main (agent_001)"),
-        ("raw --link 999", "there is: msg_000 to msg_054"),
+        ("raw --agent Jakc", "existing agents: main (agent_001)"),
+        ("raw --link 999", "existing messages: msg_000 to msg_054"),
         ("nonsense", "commands: conversation, context, dialog, flow, hooks"),
         ("dialog", "Missing argument 'AGENTS...'; see `harken view SESSION dialog --help`"),
     ],
@@ -212,10 +218,10 @@ def test_what_does_not_exist_is_answered_with_what_does(
 def test_an_unknown_session_is_answered_with_those_that_exist(demo: Cli) -> None:
     demo.ok("demo")
     assert demo.refused("view", "nobody", "tree") == (
-        "there is no session or commit 'nobody' here; there is: demo-2, demo"
+        "session or commit 'nobody' not found; existing sessions or commits: demo-2, demo"
     )
-    assert "the beginning of several: demo, demo-2" in demo.refused("view", "dem", "tree")
-    assert "no session or commit ''" in demo.refused("view", "", "tree")
+    assert "is ambiguous: demo, demo-2" in demo.refused("view", "dem", "tree")
+    assert "session or commit '' not found" in demo.refused("view", "", "tree")
 
 
 def test_the_last_half_line_of_a_log_is_left_out_and_told(demo: Cli) -> None:
@@ -224,7 +230,7 @@ def test_the_last_half_line_of_a_log_is_left_out_and_told(demo: Cli) -> None:
     log.write_bytes(log.read_bytes()[:-30])
     ran = demo.ok("view", "demo", "raw")
     assert ran.out.splitlines() == whole.splitlines()[:-1]
-    assert "half-written" in ran.err
+    assert "incomplete" in ran.err
 
 
 def test_a_log_can_be_viewed_while_it_is_written(demo: Cli, script: str) -> None:

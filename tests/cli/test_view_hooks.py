@@ -54,7 +54,7 @@ def test_all_that_hooks_did_is_shown_and_what_they_found_ok_is_counted(hooked: C
         "  msg_010 Ann got: Error: blocked\n"
         "msg_014 Ann heard: Why?\n"
         "  msg_016 Guard failed: OSError: full\n"
-        "  nothing came of it\n"
+        "  no result\n"
         "1 verdict OK: shown with --all\n"
     )
 

@@ -120,4 +120,4 @@ def test_what_a_context_lost_is_shown_below_it(cli: Cli) -> None:
         session.append(request)
     ran = cli.ok("view", "s.jsonl", "context", "6")
     assert "+   0 msg_004 user: sum\n-   0 msg_002 user: one\n" in ran.out
-    assert "do not have the hash" in ran.err
+    assert "differs from the logged hash" in ran.err

@@ -62,7 +62,7 @@ def test_of_many_commits_the_last_are_told(cli: Cli, path: Path, session: Transc
 def test_only_the_files_of_a_runtime_are_followed_where_that_is_asked(cli: Cli, path: Path) -> None:
     assert cli.ok("watch", "--once", "--runtime", "copilot", path.parent).out == ""
     assert cli.ok("watch", "--once", "--runtime", "claude", path.parent).out != ""
-    assert "known: claude" in cli.refused("watch", "--once", "--runtime", "nobody")
+    assert "supported runtimes: claude" in cli.refused("watch", "--once", "--runtime", "nobody")
     assert "no such file" in cli.refused("watch", "--once", path / "nowhere")
 
 

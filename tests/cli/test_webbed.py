@@ -43,7 +43,7 @@ def test_a_search_without_its_key_is_said_at_once() -> None:
         ("search = 'searxng'", "needs url"),
         ("search = 'brave'", "needs key_env"),
         ("search = 'other'", "is one of searxng, brave"),
-        ("url = 'no address'", "is an address"),
+        ("url = 'no address'", "must be a URL"),
         ("key_env = 'not a name'", "is the name of a variable"),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_project_does_not_say_where_questions_go(cli: Cli) -> None:
     (Path.cwd() / ".harken").mkdir()
     (Path.cwd() / ".harken/config.toml").write_text("[web]\nallow = ['10.0.0.1']\n")
     cli.ok("trust")
-    assert "web says where questions go: only your own config.toml" in cli.refused("models")
+    assert "web would choose the receiver of queries; only config.toml" in cli.refused("models")
 
 
 def test_the_key_of_the_search_is_kept_from_commands(tmp_path: Path) -> None:

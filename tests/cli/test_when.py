@@ -47,5 +47,5 @@ def test_the_last_day_is_meant_to_its_end() -> None:
     "text", ["", "soon", "2026-02-30", "2026-3-5", "99999999d", "7", "-7d", "9999-12-31", "7qd"]
 )
 def test_what_is_no_time_is_an_error_that_says_what_is_one(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"is no time; write 2026-03-05, "):
+    with pytest.raises(ConfigError, match=r"is not a time; write 2026-03-05, "):
         parse_time_us(text, UTC, NOW, is_end=True)

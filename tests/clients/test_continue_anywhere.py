@@ -86,12 +86,12 @@ def test_a_conversation_goes_on_in_another_client(desk: Desk, source: str, targe
     ctx = desk.talk(source)
     desk.having(target)
     if target != "opencode":
-        ran = desk.ok("resume", ctx, "--in", target, "--print")
+        ran = desk.ok("resume", ctx, "--client", target, "--print")
         resumed = kit.resume(target, Path(ran.err.splitlines()[-1].partition(" in ")[2]))
         assert resumed.reason is None
         said = json.dumps(resumed.sent)  # texts of one side that meet become one
         assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in said] == []
-    found = json.loads(desk.ok("verify", ctx, "--in", target, "--at", "-2", "--json").out)
+    found = json.loads(desk.ok("verify", ctx, "--client", target, "--at", "-2", "--json").out)
     assert found["same"]
     assert found["messages"]
 
@@ -115,7 +115,7 @@ def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: st
     )
     (programs / runtime).chmod(0o755)
     desk.path = f"{programs}{os.pathsep}{desk.path}"
-    ran = desk("verify", ctx, "--in", runtime)
+    ran = desk("verify", ctx, "--client", runtime)
     assert ran.code == 1, ran
     assert "missing     1 developer" in ran.out or "missing     2 user" in ran.out
     assert "different: 1 message" in ran.out
@@ -125,7 +125,7 @@ def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: st
 @pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in RUNTIMES])
 def test_a_client_goes_on_with_its_own_conversation(desk: Desk, runtime: str) -> None:
     ctx = desk.talk(runtime)
-    desk.having(runtime).ok("verify", ctx, "--in", runtime)
+    desk.having(runtime).ok("verify", ctx, "--client", runtime)
 
 
 @kit.needs("claude")
@@ -134,4 +134,4 @@ def test_claude_code_finds_a_session_of_a_folder_with_a_long_name(desk: Desk) ->
     folder = desk.folder / ("x" * 120) / ("ü🍵." * 30)
     folder.mkdir(parents=True)
     ctx = desk.talk("harken")
-    desk.having("claude").ok("verify", ctx, "--in", "claude", "--keep", folder / "kept")
+    desk.having("claude").ok("verify", ctx, "--client", "claude", "--keep", folder / "kept")

@@ -26,7 +26,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def fill(session: Session, agent: AgentId) -> list[str]:
     """Log entries until the disk is full; return the ids that were acknowledged."""
     acknowledged: list[str] = []
-    with pytest.raises(LogWriteError, match="make room") as refused:
+    with pytest.raises(LogWriteError, match="free disk space") as refused:
         while True:
             acknowledged.append(log_user_message(session, agent, "x" * 1000))
             session.sync()
@@ -79,7 +79,7 @@ def test_while_the_disk_is_full_a_torn_log_is_read_but_not_opened(small_disk: Pa
 def test_a_session_cannot_begin_on_a_full_disk(small_disk: Path) -> None:
     with pytest.raises(OSError, match="space"):
         (small_disk / "ballast").write_bytes(b"x" * 100_000)
-    with pytest.raises(LogWriteError, match="make room"):
+    with pytest.raises(LogWriteError, match="free disk space"):
         Session(small_disk / "s.jsonl", options=session_options())
     (small_disk / "ballast").unlink()
     with Session(small_disk / "s.jsonl", options=session_options()) as session:

@@ -82,7 +82,7 @@ def lived_in(home: Path, lines: int) -> Path:
     store = SqliteStore(home / "store.db")
     tip = store.newest_commits(1)[0]
     store.close()
-    assert run_cli([*chat, "And so on.", "--from", tip]) in (0, 1)
+    assert run_cli([*chat, "And so on.", "--from-commit", tip]) in (0, 1)
     path = home / "sessions" / "long.jsonl"
     session = Session(path, options=session_options())
     agent = create_agent(session)
@@ -102,7 +102,7 @@ def grow(path: Path) -> None:
 
 def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
     """Ship all in peace; return the logs that are there, without what a killed writer left beside."""
-    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+    with children("serve", there, socket) as service, children("push", home, socket) as shipper:
         service.begin()
         shipper.begin()
         shipper.ended()
@@ -128,7 +128,7 @@ def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
     home, there, dice = tmp_path / "home", tmp_path / "there", Random(seed)
     socket = tmp_path / "run" / "s"
     long, cut = lived_in(home, lines), 0
-    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+    with children("serve", there, socket) as service, children("push", home, socket) as shipper:
         for turn in range(10 * runs):
             if turn >= runs and cut:
                 break

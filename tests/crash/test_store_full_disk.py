@@ -40,7 +40,7 @@ def test_a_full_disk_refuses_whole_batches_and_takes_them_when_there_is_room(
     ballast.write_bytes(b"x" * 300_000)
     store, names, noise = SqliteStore(path), list[CommitId](), random.Random(1)
     batch = batch_of("before")
-    with pytest.raises(StoreWriteError, match="make room"):
+    with pytest.raises(StoreWriteError, match="free disk space"):
         while True:
             text = noise.randbytes(3000).hex()
             parent = names[-1] if names else None

@@ -60,12 +60,12 @@ def test_the_model_of_the_agent_can_be_changed_in_the_chat(one: Stage) -> None:
     talk = Talking(one)
     assert one.ask("Who?") == "I am x/small."
     assert "main has x/small\n  1 x/small\n  2 x/large" in talk("/model")
-    assert talk("/model x/large") == "main goes on with x/large"
+    assert talk("/model x/large") == "main now uses x/large"
     assert one.ask("Who?") == "I am x/large."
     [configured] = one.select_lines(event_type="agent_configured")
     assert configured["language_model"] == "x/large"
-    assert talk("/model 1") == "main goes on with x/small"
-    assert "there is no model number 99" in talk("/model 99")
+    assert talk("/model 1") == "main now uses x/small"
+    assert "model number 99" in talk("/model 99")
 
 
 def test_clear_begins_a_new_session(one: Stage) -> None:

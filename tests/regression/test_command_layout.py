@@ -18,7 +18,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.main import cli as root
 from tests.cli.kit import Cli
 
-EXPECTED_HEADINGS = ["Options", "Talk", "Look", "Bring in", "Go on", "Keep", "Set up"]
+EXPECTED_HEADINGS = ["Options", "Run", "Inspect", "Record", "Resume", "Store", "Configure"]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_help_groups_the_commands_under_six_headings(cli: Cli) -> None:
     )
     listed = {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "}
     assert {"chat", "sessions", "store", "verify", "cat", "export"} <= listed
-    assert not {"session", "keep", "gc", "fsck", "purge", "bundle"} & listed
+    assert not {"session", "keep", "retain", "gc", "fsck", "purge", "bundle"} & listed
     assert not {"interactions", "context"} & listed
     for hidden in ("interactions", "context"):
         assert f"Usage: harken {hidden}" in cli.ok(hidden, "--help").out
@@ -43,8 +43,10 @@ def test_help_groups_the_commands_under_six_headings(cli: Cli) -> None:
 
 def test_every_command_of_the_tree_can_be_loaded() -> None:
     paths = command_paths(root)
-    assert {f"store {name}" for name in ("info", "keep", "gc", "fsck", "purge", "bundle")} <= paths
-    assert {f"sessions {name}" for name in ("check", "repair", "pack", "unpack")} <= paths
+    assert {
+        f"store {name}" for name in ("info", "retain", "gc", "fsck", "purge", "bundle")
+    } <= paths
+    assert {f"sessions {name}" for name in ("check", "repair", "compress", "decompress")} <= paths
     assert "store bundle create" in paths
     assert "ctx export" not in paths
 
@@ -65,15 +67,15 @@ def command_paths(group: click.Group, *above: str) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("gc", "No such command 'gc'. Did you mean 'store gc'?"),
-        ("ctx gc", "Did you mean 'store gc'? Commands of 'ctx': cat, "),
-        ("session", "Did you mean 'sessions'?"),
-        ("chta", "Did you mean 'chat'?"),
-        ("ctx shwo", "No such command 'ctx shwo'. Did you mean 'ctx show'?"),
-        ("log", "Did you mean 'ctx log'?"),
-        ("view demo treee", "No such command 'view treee'. Did you mean 'view tree'?"),
-        ("chat --resum demo", "No such option '--resum'. Did you mean '--resume'?"),
-        ("export --graph", "No such option '--graph'. Did you mean 'ctx log --graph'?"),
+        ("gc", "No such command 'gc'; did you mean 'store gc'?"),
+        ("ctx gc", "did you mean 'store gc'? Commands of 'ctx': cat, "),
+        ("session", "did you mean 'sessions'?"),
+        ("chta", "did you mean 'chat'?"),
+        ("ctx shwo", "No such command 'ctx shwo'; did you mean 'ctx show'?"),
+        ("log", "did you mean 'ctx log'?"),
+        ("view demo treee", "No such command 'view treee'; did you mean 'view tree'?"),
+        ("chat --resum demo", "No such option '--resum'; did you mean '--resume'?"),
+        ("export --graph", "No such option '--graph'; did you mean 'ctx log --graph'?"),
         ("--json sessions", "No such option '--json' here: put it after the subcommand"),
         ("sessions --json check demo", "--json does not apply to 'check': options of a subcommand"),
         ("hooks --json show x", "--json does not apply to 'show'"),
@@ -87,8 +89,8 @@ def test_a_wrong_command_line_gets_a_suggestion(cli: Cli, line: str, message: st
 def test_sessions_lists_and_has_subcommands(cli: Cli) -> None:
     cli.ok("demo")
     assert cli.ok("sessions", "--json").json[0]["session"] == "demo"
-    assert cli.ok("sessions", "check", "demo").out.endswith("demo.jsonl: whole\n")
-    assert cli.ok("store", "fsck").out.endswith(": whole\n")
+    assert cli.ok("sessions", "check", "demo").out.endswith("demo.jsonl: intact\n")
+    assert cli.ok("store", "fsck").out.endswith(": intact\n")
 
 
 def test_help_and_a_misspelled_command_import_no_command(tmp_path: Path) -> None:

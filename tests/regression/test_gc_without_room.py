@@ -70,7 +70,7 @@ def test_on_a_full_disk_the_search_index_makes_room_for_gc(
         assert (full.home / "facts.db").exists(), "a dry run removes nothing"
         ran = full.ok("store", "gc", "--grace", "0s")
         assert "15 things and 0 commits went" in ran.out
-        assert "the search index (976.6 KB) was removed to make room" in ran.err
+        assert "the search index (976.6 KB) was removed to free disk space" in ran.err
         assert loose_in(full) == before - 15
         assert (full.home / "store.db").stat().st_size < size / 2
 
@@ -103,7 +103,7 @@ def test_without_an_index_gc_says_how_much_it_needs(
         litter(full, loose_bytes=500_000)
         fill_disk(disk)
         text = full.refused("store", "gc", "--grace", "0s")
-        assert "gc itself needs 8.0 MB free on this disk, and 0 B are free" in text
+        assert "gc itself needs 8.0 MB of free disk space, and 0 B are free" in text
         (disk / "ballast").unlink()
         assert "5 things and 0 commits went" in full.ok("store", "gc", "--grace", "0s").out
 

@@ -103,9 +103,9 @@ def cli(kit: Kit, capsys: pytest.CaptureFixture[str]) -> Cli:
 ALL = (
     "view NAME tree",
     "export NAME",
-    "resume NAME --in harken --print",
+    "resume NAME --client harken --print",
     "chat --resume NAME --model scripted:script.yaml -p hello",
-    "chat --from NAME --model scripted:script.yaml -p hello",
+    "chat --from-commit NAME --model scripted:script.yaml -p hello",
     "replay NAME --at 1 --json",
     "rerun NAME --at 1 --model scripted:script.yaml",
     "compare NAME NAME",
@@ -117,11 +117,11 @@ ALL = (
     "ctx fork NAME",
     "ctx label NAME other",
     "ctx summarize NAME text",
-    "store keep NAME --pin",
+    "store retain NAME --pin",
     "store bundle create NAME -o OUT",
 )
 OF_SESSIONS = ("stats NAME",)
-OF_LOGS = ("sessions check NAME", "sessions pack NAME", "sessions repair NAME --out OUT")
+OF_LOGS = ("sessions check NAME", "sessions compress NAME", "sessions repair NAME --out OUT")
 
 
 def words(line: str, name: str, index: int) -> list[str]:
@@ -153,11 +153,13 @@ def test_an_unknown_name_is_answered_with_at_most_ten_similar_ones(cli: Cli, kit
         shutil.copy(log, log.with_name(f"cafe-{number:02}.jsonl"))
     for command in (["view", "coffe-07", "tree"], ["ctx", "show", "coffe-07"]):
         text = cli.refused(*command)
-        assert text.startswith("there is no session or commit 'coffe-07' here; there is: cafe-07, ")
+        assert text.startswith(
+            "session or commit 'coffe-07' not found; existing sessions or commits: cafe-07, "
+        )
         assert text.count("cafe-") == 10
     assert "there is: tea" in cli.refused("export", "tae")
     assert "there is: codex:019f17a5" in cli.refused("chat", "--resume", "codex:019f17a6")
-    assert f"there is: {LABEL}" in cli.refused("resume", "tea-tme", "--in", "harken")
+    assert f"there is: {LABEL}" in cli.refused("resume", "tea-tme", "--client", "harken")
 
 
 def test_an_ambiguous_name_is_answered_with_its_candidates(cli: Cli, kit: Kit) -> None:
@@ -165,11 +167,11 @@ def test_an_ambiguous_name_is_answered_with_its_candidates(cli: Cli, kit: Kit) -
     for number in range(30):
         shutil.copy(log, log.with_name(f"cafe-{number:02}.jsonl"))
     text = cli.refused("export", "caf")
-    assert text.startswith("'caf' is the beginning of several: cafe-00, cafe-01, ")
-    assert "cafe-09, 20 more; give more" in text
+    assert text.startswith("'caf' is ambiguous: cafe-00, cafe-01, ")
+    assert "cafe-09, 20 more; give more characters characters" in text
     cli.ok("ctx", "label", "codex:019f17a5", LABEL)
     text = cli.refused("view", LABEL, "tree")
-    assert text.startswith(f"{LABEL!r} is the label of several commits: ctx-")
+    assert text.startswith(f"{LABEL!r} is ambiguous: ctx-")
 
 
 def test_a_session_with_the_name_of_a_label_stays_reachable(cli: Cli, kit: Kit) -> None:
@@ -182,7 +184,7 @@ def test_latest_is_the_first_session_of_the_list(cli: Cli, kit: Kit) -> None:
     for seconds, runtime in ((2e9, "harken"), (0, "claude")):
         os.utime(log, (seconds, seconds))
         first = cli.ok("sessions", "--json").json[0]
-        shown = cli.ok("resume", "latest", "--in", "harken", "--print").out
+        shown = cli.ok("resume", "latest", "--client", "harken", "--print").out
         last = first["tips"][0]["ctx"][:16] if "tips" in first else kit.ctx[:16]
         assert last in shown, runtime
 

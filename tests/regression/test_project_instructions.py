@@ -24,7 +24,7 @@ def prompt_of(log: Path) -> str:
 
 def test_a_chat_says_that_untrusted_instructions_are_in_the_prompt(cli: Cli, script: str) -> None:
     chat = ("chat", "-p", "hello", "--model", script)
-    note = "AGENTS.md (10 bytes) is part of the system prompt, and its folder is not trusted"
+    note = "AGENTS.md (10 bytes) is part of the system prompt, but its folder is not trusted"
     assert "AGENTS.md" not in cli.ok(*chat).err
     Path("AGENTS.md").write_text("Use tabs.\n")
     told = cli.ok(*chat).err
@@ -51,6 +51,6 @@ def test_control_characters_are_escaped(cli: Cli, script: str) -> None:
 
 def test_another_prompt_has_no_instructions_and_no_note(cli: Cli, script: str) -> None:
     Path("AGENTS.md").write_text("Use tabs.\n")
-    told = cli.ok("chat", "-p", "hello", "--model", script, "--system", "Be brief.").err
+    told = cli.ok("chat", "-p", "hello", "--model", script, "--system-prompt", "Be brief.").err
     assert "AGENTS.md" not in told
     assert prompt_of(cli.sessions()[-1]) == "Be brief."

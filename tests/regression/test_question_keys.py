@@ -80,7 +80,7 @@ def test_a_word_typed_at_any_speed_answers_no_question(
     """
     for gap_s in gaps:
         terminal.say("brew")
-        terminal.wait("main wants to use brew")
+        terminal.wait("main requests brew")
         terminal.press_slowly("why", gap_s)
         assert ALLOWED not in terminal.log
         terminal.wait("› why", TEXT_FIRST)
@@ -102,7 +102,7 @@ def test_a_draft_from_before_a_question_stays_a_draft(terminal: Asking) -> None:
     Now the draft has to be sent, deleted or set aside before a key answers.
     """
     terminal.type("brew" + ENTER + "wh")
-    terminal.wait("main wants to use brew", "› wh", TEXT_FIRST)
+    terminal.wait("main requests brew", "› wh", TEXT_FIRST)
     terminal.press_slowly("y", 1.3)
     terminal.wait("› why", TEXT_FIRST)
     terminal.type("\b" * 3)
@@ -122,10 +122,10 @@ def test_a_key_held_down_answers_one_question_only(terminal: Asking) -> None:
     Now they neither answer nor become text.
     """
     terminal.say("both")
-    terminal.wait("Bob wants to use brew", "y yes   a always")
+    terminal.wait("Bob requests brew", "y yes   a always")
     terminal.press_slowly("y", 0.5)
     terminal.press_slowly("yyyyyy", 0.1)
-    terminal.wait("Cleo wants to use brew", "y yes   a always")
+    terminal.wait("Cleo requests brew", "y yes   a always")
     assert terminal.log.count(ALLOWED) == 1
     assert "› y" not in terminal.visible
     terminal.type("y")
@@ -183,7 +183,7 @@ def test_a_line_typed_before_a_question_is_no_answer_on_a_dumb_terminal(tmp_path
     with Asking(tmp_path, ">", term="dumb") as terminal:
         terminal.type("later" + ENTER)
         terminal.press_slowly("y" + ENTER, 0.1)
-        terminal.wait("main wants to use brew", "yes, no, or why not")
+        terminal.wait("main requests brew", "yes, no, or why not")
         assert ALLOWED not in terminal.log
         terminal.type("no" + ENTER)
         terminal.wait("> y", lambda: terminal.text.count("Done.") == 2)

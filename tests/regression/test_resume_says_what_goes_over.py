@@ -43,21 +43,21 @@ def resume(cli: Cli, tmp_path: Path) -> tuple[str, ...]:
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)
-    return ("resume", SESSION, "--print", "--folder", str(tmp_path), "--in")
+    return ("resume", SESSION, "--print", "--folder", str(tmp_path), "--client")
 
 
 def test_a_compaction_is_named_with_the_number_of_messages_it_stands_for(
     cli: Cli, resume: tuple[str, ...]
 ) -> None:
-    told = "4 of 10 messages go over; 6 are summarized by a compaction\n"
+    told = "4 of 10 messages are transferred; 6 are summarized by a compaction\n"
     assert told in cli.ok(*resume, "claude").err
     assert told in cli.ok(*resume, "codex").err
     assert told in cli.ok(*resume, "harken").err
 
 
 def test_where_nothing_is_kept_back_one_line_says_so(cli: Cli, resume: tuple[str, ...]) -> None:
-    assert "all 8 messages go over\n" in cli.ok(*resume, "claude", "--at", "8").err
-    assert "the only message goes over\n" in cli.ok(*resume, "pi", "--at", "1").err
+    assert "all 8 messages are transferred\n" in cli.ok(*resume, "claude", "--at", "8").err
+    assert "the only message is transferred\n" in cli.ok(*resume, "pi", "--at", "1").err
 
 
 def test_what_a_client_cannot_hold_is_named_with_its_reason(cli: Cli, tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ def test_what_a_client_cannot_hold_is_named_with_its_reason(cli: Cli, tmp_path: 
     path.write_bytes(made.data)
     cli.ok("import", path)
     cli.environ = {"CODEX_HOME": str(tmp_path / "codex")}
-    err = cli.ok("resume", SESSION, "--print", "--folder", tmp_path, "--in", "codex").err
-    assert "3 of 4 messages go over\n" in err
-    assert "1 is left out: " in err
+    err = cli.ok("resume", SESSION, "--print", "--folder", tmp_path, "--client", "codex").err
+    assert "3 of 4 messages are transferred\n" in err
+    assert "1 skipped: " in err
 
 
 def test_the_fields_add_up() -> None:

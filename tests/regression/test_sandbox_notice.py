@@ -58,9 +58,9 @@ def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) ->
         notes[name] = person.wanted[0].note
         assert notes[name] in one.log.read_text(), "the question in the log says so, too"
     assert notes["sandbox"] == (
-        "It runs in the sandbox: there is no network, it writes in the working folder."
+        "It runs in the sandbox: no network, it can write in the working folder."
     )
-    assert notes["bare"] == "It runs without a sandbox, and can do all that you can."
+    assert notes["bare"] == "It runs without a sandbox, with all your rights."
 
 
 def test_a_user_at_a_plain_terminal_reads_it() -> None:
@@ -72,4 +72,4 @@ def test_a_user_at_a_plain_terminal_reads_it() -> None:
         agent="main", tool="bash", subject="ls", preview="ls", note="In the sandbox."
     )
     assert asyncio.run(user.approve(wanted)).allowed
-    assert told == ["main wants to use bash:\nls", "In the sandbox."]
+    assert told == ["main requests bash:\nls", "In the sandbox."]

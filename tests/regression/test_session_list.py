@@ -154,7 +154,7 @@ def test_a_name_that_is_taken_or_unusable_is_refused(demo: Cli, script: str) -> 
 
 def test_a_rerun_gets_the_name_that_is_wanted(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "-1", "--name", "once")
-    demo.ok("rerun", "demo", "--at", "-1", "--name", "thrice", "--times", "3")
+    demo.ok("rerun", "demo", "--at", "-1", "--name", "thrice", "--runs", "3")
     names = {log.stem for log in demo.sessions()}
     assert names == {"demo", "once", "thrice-1", "thrice-2", "thrice-3"}
     assert "already" in demo.refused("rerun", "demo", "--at", "-1", "--name", "once")

@@ -42,13 +42,13 @@ def test_a_session_is_chosen_from_a_list(home: Path) -> None:
     Now sessions can be named, and are offered with their first words.
     """
     with Terminal(HARKEN, "chat", "--home", home, "--resume", columns=100) as terminal:
-        terminal.wait("Go on with which session?", "1. second", "2. first", "the words of first")
+        terminal.wait("Resume which session?", "1. second", "2. first", "the words of first")
         terminal.type("\x1b[B" + ENTER)
         terminal.wait("› the words of first", "say something")
         terminal.type(CTRL_D)
         assert terminal.end() == 0
     with Terminal(HARKEN, "chat", "--home", home, "--resume", TERM="dumb") as terminal:
-        terminal.wait("  2 ", "Go on with which session?")
+        terminal.wait("  2 ", "Resume which session?")
         terminal.type(CTRL_C)
         assert terminal.end() != 0
 

@@ -95,12 +95,12 @@ def test_the_only_agent_needs_no_name_and_of_several_all_are_listed(talked: Cli)
         assert alone.out == talked.ok("view", "latest", view, "main").out
     talked.ok("demo")
     several = talked.refused("view", "demo", "perspective")
-    assert "which agent? There is: main, Jack, Jill, Inner" in several
+    assert "no agent given; existing agents: main, Jack, Jill, Inner" in several
 
 
 def test_an_option_that_a_view_does_not_have_says_where_it_belongs(demo: Cli) -> None:
     refused = demo.refused("view", "--full", "demo", "tree")
-    assert "--full stands after the view: tree --full" in refused
+    assert "--full after the view: tree --full" in refused
 
 
 def test_hostile_text_cannot_reach_the_terminal(cli: Cli) -> None:

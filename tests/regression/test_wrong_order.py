@@ -88,7 +88,7 @@ ORDER: dict[str, WrongUse] = {
     "a keyword that nothing is like": (
         lambda _: H.SessionOptions(zzz=1),
         TypeError,
-        "SessionOptions has no argument 'zzz'; it takes: durability, clock",
+        "SessionOptions has no argument 'zzz'; its arguments: durability, clock",
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (
@@ -161,27 +161,27 @@ ORDER: dict[str, WrongUse] = {
     "a call after close": (
         lambda s: ask(s.closed_root(), "Hi"),
         H.LogError,
-        "^(?!.*make room).*this session is closed.*load_session\\(\\)",
+        "^(?!.*free disk space).*the session is closed.*load_session\\(\\)",
     ),
     "an input after close": (
         lambda s: s.closed_root().harken("Hi"),
         H.LogError,
-        "^(?!.*make room).*this session is closed",
+        "^(?!.*free disk space).*the session is closed",
     ),
     "a birth after close": (
         lambda s: s.closed_root().session.log_agent_created("agent_009", "msg_001", "Ann"),
         H.LogError,
-        "^(?!.*make room).*this session is closed",
+        "^(?!.*free disk space).*the session is closed",
     ),
     "an end after close": (
         lambda s: s.closed_root().session.end(),
         H.LogError,
-        "this session is closed",
+        "the session is closed",
     ),
     "a second writer": (
         lambda s: (s.load(), s.load()),
         H.LogError,
-        "is being written by process",
+        "locked by process",
     ),
     "a start from a commit too late": (start_late, ValueError, "main has begun already"),
     "no model at all": (

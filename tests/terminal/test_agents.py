@@ -32,11 +32,11 @@ def test_one_talks_with_a_subagent_and_comes_back(chat: Chat, log: Callable[[], 
     terminal.type("\t")
     terminal.wait("› /talkwith Dan")
     terminal.type(ENTER + ENTER)  # the first one takes the completion
-    terminal.wait("Dan talks with you from now on; main watches as its hook", "Dan › say", "Dan · ")
+    terminal.wait("Dan; main is now its hook", "Dan › say", "Dan · ")
     terminal.type("hello" + ENTER)
     terminal.wait("Hi there, friend.")
     terminal.type("/talkwith main" + ENTER)
-    terminal.wait("main talks with you from now on; Dan is its subagent")
+    terminal.wait("main; Dan is now its subagent")
     assert "Dan › " not in terminal.visible
     terminal.type(CTRL_D)
     assert terminal.end() == 0
@@ -49,7 +49,7 @@ def test_a_subagent_that_takes_over_with_a_prompt_answers_at_once(chat: Chat) ->
     terminal.say("/task Dan You are Dan.")
     terminal.wait("+ Dan")
     terminal.say("/endo Dan hello points=")
-    terminal.wait("Dan talks with you from now on", "Hi there, friend.", "Dan › ")
+    terminal.wait("Dan talks to you from now on", "Hi there, friend.", "Dan › ")
 
 
 @pytest.mark.req("S4-47")
@@ -57,7 +57,7 @@ def test_the_tree_shows_what_each_does_while_a_turn_runs(chat: Chat, script: Pat
     script.write_text(script.read_text().replace("rules:\n", SLEEPERS, 1))
     terminal = chat()
     terminal.type(CTRL_G)
-    terminal.wait("1 agent, 1 hook · Ctrl-G closes", "● main           talks with you")
+    terminal.wait("1 agent, 1 hook · Ctrl-G closes", "● main           talks to you")
     terminal.say("two")
     terminal.wait("└ Bob", "└ Cleo", "running 2 calls: task(Bob: slow)", "writing")
     terminal.type("type ahead")
@@ -86,9 +86,9 @@ def test_prompts_and_transcripts_can_be_looked_at_while_a_turn_runs(chat: Chat) 
     terminal.say("/system")
     terminal.wait("You are main, an agent of Harken")
     terminal.say("/transcript")
-    terminal.wait("user: slow", "(main is at work: writing")
+    terminal.wait("user: slow", "(main is working: writing")
     terminal.say("/task Dan x")
-    terminal.wait("main is in the middle of a turn: wait for its answer")
+    terminal.wait("main is in a turn: wait for its answer")
 
 
 def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> No
     terminal.say("/task Dan You are Dan.")
     terminal.wait("+ Dan")
     terminal.say("/talkwith Dan")
-    terminal.wait("Dan talks with you")
+    terminal.wait("Dan talks to you")
     terminal.type("to Dan" + ENTER)
     terminal.wait("I heard <to Dan>.")
     terminal.type("and more" + ENTER)
     terminal.wait("I heard <and more>.")
     terminal.type("/talkwith main" + ENTER)
-    terminal.wait("main talks with you")
+    terminal.wait("main talks to you")
     for command, said in (("/dump it.dump Dan", "Dumped Dan"), ("/restore it.dump Zoe", "+ Zoe")):
         terminal.say(command)
         terminal.wait(said)
@@ -150,8 +150,8 @@ def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None
         ("/mcp", "there is no MCP server"),
         ("/tools", "main:\n  tools: "),
         ("/agents", "main  scripted:tea.yaml, idle"),
-        ("/cost", "no model was called yet"),
-        ("/talkwith", "you talk with main"),
+        ("/cost", "no model calls yet"),
+        ("/talkwith", "you talk to main"),
         ("/plan", "planning mode is off"),
     ):
         terminal.say(command)
@@ -160,7 +160,7 @@ def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None
     terminal.wait("Planning mode is on")
     assert terminal.settle().count("› /plan on\n") == 1
     terminal.say("/nothing")
-    terminal.wait("there is no command /nothing")
+    terminal.wait("command /nothing")
     assert terminal.settle().count("› /nothing") == 1  # it stands in the input, to be mended
 
 
@@ -186,7 +186,7 @@ def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     terminal.say("/export -o nowhere/it.md")
     terminal.wait("cannot be written (No such file or directory)")
     terminal.say("/export tea")
-    terminal.wait("there is no format 'tea' here; there is: atif-v1, ")
+    terminal.wait("format 'tea' not found; existing formats: atif-v1, ")
     terminal.type("/export mess")
     terminal.wait("\n messages-v1")
     terminal.settle()
@@ -207,7 +207,7 @@ def test_a_template_goes_through_the_agent(chat: Chat, tmp_path: Path) -> None:
     (folder / "brew.md").write_text("---\ndescription: Makes tea.\n---\nnow brew $1 for $2\n")
     (folder / "cost.md").write_text("never")
     terminal = chat()
-    terminal.wait("1 command of your own cannot be used: /cost is built in")
+    terminal.wait("1 command of your own ignored: /cost is built in")
     terminal.type("/bre")
     terminal.wait("Makes tea.")
     terminal.type("w green me" + ENTER)

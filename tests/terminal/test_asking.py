@@ -13,7 +13,7 @@ def test_a_permission_question_shows_what_is_wanted_and_y_allows_it(
 ) -> None:
     terminal = chat(asks=True)
     terminal.say("brew")
-    terminal.wait("main wants to use brew", "brew green tea", "waiting for you", "y yes   a always")
+    terminal.wait("main requests brew", "brew green tea", "waiting for you", "y yes   a always")
     terminal.type("y")
     shown = terminal.wait("I heard", "1 call", lambda: "wants to use" not in terminal.text)
     assert "● brew(green tea)" in shown
@@ -47,7 +47,7 @@ def test_a_rule_can_be_chosen_that_allows_it_from_now_on(
 def test_no_may_come_with_a_reason_that_the_agent_reads(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.say("brew")
-    terminal.wait("e no, and say why")
+    terminal.wait("e no, with a reason")
     terminal.type("e")
     terminal.wait("why not, or what instead?")
     terminal.type("too late for tea" + ENTER)
@@ -58,21 +58,21 @@ def test_no_may_come_with_a_reason_that_the_agent_reads(chat: Chat) -> None:
 def test_a_diff_is_coloured_and_can_be_seen_whole(chat: Chat) -> None:
     terminal = chat(asks=True, rows=30)
     terminal.say("edit")
-    terminal.wait("main wants to use edit", "more lines, v shows all", "n no")
+    terminal.wait("main requests edit", "more lines, v shows all", "n no")
     assert terminal.cell("+of tea").fg == "green"
     assert terminal.cell("-of coffee").fg == "red"
     terminal.type("v")
     terminal.wait(lambda: terminal.text.count("+of tea") > 30)
     terminal.type("n")
-    terminal.wait("Error: edit was not done: the user did not allow it", "I heard")
+    terminal.wait("Error: edit was not run: the user denied it", "I heard")
 
 
 def test_several_agents_ask_one_after_the_other(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.say("both")
-    terminal.wait("Bob wants to use brew", "y yes")
+    terminal.wait("Bob requests brew", "y yes")
     terminal.type("y")
-    terminal.wait("Cleo wants to use edit", "y yes")
+    terminal.wait("Cleo requests edit", "y yes")
     terminal.type("n")
     shown = terminal.wait("I heard", "3 agents")
     assert "  ● Bob brew(green tea)" in shown
@@ -106,7 +106,7 @@ def test_escape_and_ctrl_c_stop_the_turn_that_asks(chat: Chat) -> None:
 def test_a_draft_is_set_aside_to_answer_and_comes_back(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.type("brew" + ENTER + "yay" * 20)
-    terminal.wait("main wants to use brew", "› " + "yay" * 20, "Shift-Tab sets it aside")
+    terminal.wait("main requests brew", "› " + "yay" * 20, "Shift-Tab sets it aside")
     terminal.type(SHIFT_TAB)
     terminal.wait("y yes", "set aside (Shift-Tab brings it back): yayyay")
     terminal.type(SHIFT_TAB)
@@ -121,7 +121,7 @@ def test_a_draft_is_set_aside_to_answer_and_comes_back(chat: Chat) -> None:
 def test_a_draft_that_is_sent_makes_room_for_the_answer(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.type("brew" + ENTER + "no sugar")
-    terminal.wait("main wants to use brew", "› no sugar", "Enter sends it")
+    terminal.wait("main requests brew", "› no sugar", "Enter sends it")
     terminal.type(ENTER)
     terminal.wait("then: no sugar", "y yes")
     terminal.type("y")

@@ -38,7 +38,7 @@ def test_a_dumb_terminal_is_told_in_lines(chat: Chat, script: Path) -> None:
     script.write_text(script.read_text().replace("rules:\n", SUMMARY, 1))
     terminal = chat(TERM="dumb")
     terminal.type("/compact" + ENTER)
-    terminal.wait("there is too little to sum up")
+    terminal.wait("the context is too short to compact")
     terminal.type("hello" + ENTER)
     terminal.wait("Hi **there**, friend.")
     terminal.type("/compact" + ENTER)

@@ -9,7 +9,7 @@ from tests.terminal.kit import CTRL_C, CTRL_D, ENTER
 def test_a_dumb_terminal_can_be_asked(chat: Chat) -> None:
     terminal = chat(asks=True, TERM="dumb")
     terminal.type("brew" + ENTER)
-    terminal.wait("main wants to use brew:\nbrew green tea\n  1 always, for brew(green tea)")
+    terminal.wait("main requests brew:\nbrew green tea\n  1 always, for brew(green tea)")
     terminal.type("not so late" + ENTER)
     terminal.wait("did not allow it: not so late>.")
     terminal.type("brew" + ENTER)

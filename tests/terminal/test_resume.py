@@ -43,6 +43,8 @@ def test_a_turn_that_was_cut_off_goes_on_with_enter(chat: Chat, script: Path) ->
     assert first.end() == 0
     script.write_text("rules: [{pattern: fail, answer: It worked.}]")
     second = chat("--continue")
-    second.wait("› fail", "the server is overloaded", "The last turn was cut off: Enter goes on")
+    second.wait(
+        "› fail", "the server is overloaded", "The last turn was interrupted: Enter goes on"
+    )
     second.type(ENTER)
     second.wait("It worked.")

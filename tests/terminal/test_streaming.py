@@ -17,7 +17,7 @@ def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(
     first, second, *_, prompt, status = terminal.wait("ask").strip().splitlines()
     assert first.startswith("harken · scripted:tea.yaml · ")
     assert second == "/help lists commands and keys · Ctrl-D ends"
-    assert prompt == "› say something, or /help"
+    assert prompt == "› type a message, or /help"
     assert status.startswith("scripted:tea.yaml · ")
     terminal.type(CTRL_D)
     assert terminal.end() == 0
@@ -74,7 +74,7 @@ def test_ctrl_c_keeps_what_had_arrived_and_the_session_goes_on(
 def test_a_failed_model_call_is_one_red_line_and_enter_tries_again(chat: Chat) -> None:
     terminal = chat()
     terminal.say("fail")
-    terminal.wait("✗ the server is overloaded", "Enter tries again")
+    terminal.wait("✗ the server is overloaded", "Enter retries")
     assert terminal.cell("the server").fg == "red"
     terminal.type(ENTER)
     terminal.wait(lambda: terminal.text.count("✗ the server is overloaded") == 2)

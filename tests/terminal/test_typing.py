@@ -116,7 +116,7 @@ def test_commands_and_files_are_completed(chat: Chat) -> None:
 def test_an_unknown_command_stays_in_the_input_and_near_names_are_said(chat: Chat) -> None:
     terminal = chat()
     terminal.type("/contxt" + ENTER)
-    terminal.wait("there is no command /contxt; did you mean /context", "› /contxt")
+    terminal.wait("command /contxt not found; did you mean '/context'", "› /contxt")
     terminal.type(CTRL_C + "/etc/hosts is odd" + ENTER)
     terminal.wait("I heard </etc/hosts is odd>.")
 

@@ -62,7 +62,7 @@ def get_agent_class(name: str, library: HasKinds) -> Any:
         kind = _classes[name]
     if kind is None:
         names = {*_classes, *_lazy_modules, *library.kinds}
-        raise NameNotFound("registered kind of agent", name, names)
+        raise NameNotFound("registered agent class", name, names)
     return kind
 
 

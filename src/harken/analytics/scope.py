@@ -29,7 +29,7 @@ def session_id(database: apsw.Connection, name: str) -> int:
     # The comparison is in Python: a name on the command line may contain bytes that are not UTF-8.
     ids = {str(full): int(str(id_)) for full, id_ in database.execute(_NEWEST_SQL)}
     if name not in ids:
-        raise NameNotFound("session with statistics", name, [*ids][:_MAX_NAMES])
+        raise NameNotFound("session", name, [*ids][:_MAX_NAMES])
     return ids[name]
 
 

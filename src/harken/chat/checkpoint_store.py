@@ -42,12 +42,12 @@ class CheckpointStore:
     @property
     def notes(self) -> tuple[str, ...]:
         """Messages for the user about the store."""
-        return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
+        return (f"Commits are disabled: {self.error}",) if self.error is not None else ()
 
     def get(self) -> Store:
         """Return the store. Raises StoreError if it cannot be used."""
         if self.store is None:
-            raise self.error or ConfigError("there is no store")
+            raise self.error or ConfigError("this chat has no store")
         return self.store
 
     def resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:

@@ -37,7 +37,9 @@ def configure_from_template(template: Template | None, root: Agent) -> None:
     for name in template.tools or ():
         if name not in tool_names:
             available = ", ".join(sorted(tool_names))
-            raise ConfigError(f"{template.path}: no tool {name!r} is here; there is: {available}")
+            raise ConfigError(
+                f"{template.path}: tool {name!r} not found; available tools: {available}"
+            )
     try:
         spec: dict[str, Any] = {
             "template": template.origin,

@@ -52,8 +52,8 @@ def choose_default_model(settings: Settings) -> str:
     )
     if choice is None:
         raise ConfigError(
-            "which model? Pass --model NAME; `harken models` lists what there is, "
-            "`harken init` sets one up (or try `harken demo`)"
+            "no model configured: pass --model NAME; `harken models` lists models, "
+            "`harken init` configures one (or try `harken demo`)"
         )
     return choice.model
 

@@ -146,7 +146,7 @@ def list_start_notes(
     names = [
         state.name or state.id for state in states if state.spec.get("kind") != ChangedFiles.kind
     ]
-    watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
+    watched = f"hooks of {root.name}: {', '.join(names)} (/hooks)" if names else ""
     scripts = [
         root.agent_by_id(state.id) for state in states if state.spec.get("kind") == CommandHook.kind
     ]
@@ -181,7 +181,7 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
             hook = settings.hooks.create(name, root)
         except NameNotFound as error:
             raise ConfigError(
-                f"hooks.use in config.toml: {error}; `{program_name()} hooks` says more"
+                f"hooks.use in config.toml: {error}; `{program_name()} hooks` lists hooks"
             ) from None
         hook.install(root, name)
 
@@ -228,8 +228,8 @@ def check_agent(agent: Agent) -> None:
     try:
         _ = agent.model if isinstance(agent, SmartAgent) else None
     except HarkenError as error:
-        raise ConfigError(f"{error}; name a model that is there with --model") from None
+        raise ConfigError(f"{error}; choose another model with --model") from None
     try:
         _ = agent.hooks
     except NameNotFound as error:
-        raise ConfigError(f"{error}; go on with the program that registers it") from None
+        raise ConfigError(f"{error}; resume with the program that registers it") from None

@@ -41,7 +41,7 @@ from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, U
 
 Read = Callable[[str], str | None]
 """Prints a prompt and returns a line. Returns None at the end of the input."""
-CHOICES = "yes, no, or why not / what instead"
+CHOICES = "yes, no, or a reason or instruction"
 
 
 class PlainUser:
@@ -75,7 +75,7 @@ class PlainUser:
         """Return the user's decision. Raises UserUnavailable at the end of the input."""
         async with self._prompt_lock:
             self._keep_type_ahead()
-            self._tell(f"{request.agent} wants to use {request.tool}:\n{request.preview}")
+            self._tell(f"{request.agent} requests {request.tool}:\n{request.preview}")
             if request.note:
                 self._tell(request.note)
             for number, rule in enumerate(request.rules, 1):
@@ -86,7 +86,7 @@ class PlainUser:
         while (line := self._read(prompt)) is not None:
             if line.strip():
                 return line.strip()
-        raise UserUnavailable("the input has ended")
+        raise UserUnavailable("end of input")
 
 
 def _parse_decision(reply: str, request: ApprovalRequest) -> ApprovalDecision:
@@ -117,7 +117,7 @@ def print_session_notes(chat: OpenChat, *, resumed: bool) -> None:
     for line in chat.notes:
         tell(line)
     if session.torn is not None:
-        tell(f"A half-written last line was set aside in {session.torn}")
+        tell(f"An incomplete last line was moved to {session.torn}")
 
 
 def tell(text: str) -> None:
@@ -167,7 +167,7 @@ class PlainChat:
     def run_single_turn(self, prompt: str) -> None:
         """Send a message and print the answer. Raises ModelError."""
         if not prompt.strip() and not self.chat.primary.has_open_calls:
-            raise click.UsageError("-p needs something to say: no turn was cut off")
+            raise click.UsageError("-p needs a prompt: there is no interrupted turn to continue")
         try:
             self.ask(prompt if prompt.strip() else None)
         except ModelError as error:
@@ -179,7 +179,7 @@ class PlainChat:
     def talk(self) -> None:
         """Send lines of input until the end of the input. Trigger events are answered, too."""
         if self.chat.primary.has_open_calls:
-            self.explain("The last turn was cut off")
+            self.explain("The last turn was interrupted")
         is_typed = stdin_is_interactive()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
@@ -245,11 +245,11 @@ class PlainChat:
         """Compact the context of the agent. Raises ModelError, ConfigError."""
         agent = self.chat.primary
         if not isinstance(agent, SmartAgent):
-            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+            raise ConfigError(f"{agent.name} is a dumb agent and has no context to compact")
         try:
             self.print_text(format_compaction(self.runner.run(agent.compact(instructions))))
         except KeyboardInterrupt:
-            tell("Interrupted: nothing was changed")
+            tell("Interrupted; nothing was changed")
 
     @property
     def primary(self) -> Agent:
@@ -282,7 +282,7 @@ class PlainChat:
         if owes_answer_since(self.primary, first):
             self.try_to_ask(None)
         else:
-            tell(f"An empty line lets {self.primary.name} answer what it heard last")
+            tell(f"An empty line lets {self.primary.name} answer the last message")
 
     def send(self, text: str) -> None:
         """Send a text to the agent, as if it had been typed."""
@@ -333,13 +333,13 @@ class PlainChat:
         permissions = self.runtime.world.permissions
         if permissions is not None and (refused := permissions.unavailable_count):
             were = "was" if refused == 1 else "were"
-            how = "nobody could be asked; see --permission"
+            how = "no user to ask for approval; see --permission"
             tell(f"{format_count(refused, 'action')} {were} refused: {how}")
 
     def explain(self, text: str) -> None:
         """Print why a turn ended without an answer, and how it can continue."""
         is_open = self.chat.primary.has_open_calls
-        tell(f"{text}; an empty line lets it go on" if is_open else text)
+        tell(f"{text}; an empty line continues" if is_open else text)
 
     def ask(self, line: str | None, how: How = run_unchanged) -> None:
         """Send a message and print the answer. `how` runs the coroutine of the turn."""

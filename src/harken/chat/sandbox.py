@@ -12,7 +12,7 @@ from harken.config.trust import FOLDER, Trust
 from harken.errors import ConfigError
 from harken.world.shell.sandbox import Sandbox, SandboxMode
 
-_BARE = "Commands run without a sandbox: the shell of an agent can do all that you can"
+_BARE = "Commands run without a sandbox: the shell of an agent has all your rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def build_shell_sandbox(
     """
     wanted = wanted or settings.sandbox
     if wanted == "off":
-        return ShellSandbox(notes=(f"{_BARE} (it is switched off).",))
+        return ShellSandbox(notes=(f"{_BARE} (sandbox off).",))
     wanted_walls = replace(
         build_sandbox(home, settings, outputs),
         allowed=[*allowed, *settings.allow_folders],
@@ -52,7 +52,7 @@ def build_shell_sandbox(
     except ConfigError as error:
         if wanted == "auto":
             return ShellSandbox(notes=(f"{_BARE} ({error}).",))
-        refusal = f"it may run in a sandbox only, and there is none: {error}"
+        refusal = f"it requires a sandbox, which is not available: {error}"
         return ShellSandbox(refusal=refusal, notes=(f"Commands do not run: {error}.",))
     return ShellSandbox(sandbox)
 

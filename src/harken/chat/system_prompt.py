@@ -70,7 +70,7 @@ def build_system_prompt(folder: Path, today: date, trust: Trust | None = None) -
     size = size_text(instructions.size_bytes)
     how = f"{program_name()} trust {shlex.quote(str(instructions.file.parent))}"
     note = (
-        f"{instructions.file} ({size}) is part of the system prompt, and its folder is not trusted"
+        f"{instructions.file} ({size}) is part of the system prompt, but its folder is not trusted"
     )
     return ChatPrompt(text, f"{note}: read it, then `{how}`")
 
@@ -100,8 +100,7 @@ def find_project_instructions(folder: Path, user_home: Path | None = None) -> In
     )
     if len(data) > MAX_INSTRUCTIONS_BYTES:
         text += (
-            f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after "
-            f"{size_text(MAX_INSTRUCTIONS_BYTES)}]"
+            f"\n\n[{INSTRUCTIONS} was truncated here, after {size_text(MAX_INSTRUCTIONS_BYTES)}]"
         )
     return Instructions(file, escape_control_characters(text), size_bytes) if text else None
 

@@ -58,6 +58,8 @@ class TurnLimit:
             if self.exceeded_by is None:
                 raise
             calls = f"{self._calls[self.exceeded_by]:,} model calls in one turn"
-            raise ModelError(f"{calls}, and no answer: it was stopped; see --max-calls") from None
+            raise ModelError(
+                f"{calls} without an answer: the turn was stopped; see --max-calls"
+            ) from None
         finally:
             self._task = None

@@ -61,7 +61,7 @@ def find_search_provider(table: WebTable) -> SearchProvider | None:
     if table.search == "brave" and table.key_env is not None:
         key = environment().get(table.key_env, "").strip()
         if not key:
-            raise ConfigError(f"the search needs a key: set the variable {table.key_env}")
+            raise ConfigError(f"web search needs a key: set the variable {table.key_env}")
         return Brave(key, table.url or BRAVE)
     return None
 

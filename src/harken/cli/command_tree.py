@@ -32,81 +32,85 @@ SESSION_COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "repair": CommandEntry(
         "harken.cli.commands.session:repair_command",
-        "Write the undamaged events of a log to a new file.",
+        "Write the intact events of a log to a new file.",
     ),
-    "pack": CommandEntry("harken.cli.commands.session:pack_command", "Compress logs."),
-    "unpack": CommandEntry("harken.cli.commands.session:unpack_command", "Decompress packed logs."),
-    "rename": CommandEntry(
-        "harken.cli.commands.session:rename_command", "Give a session another name."
+    "compress": CommandEntry(
+        "harken.cli.commands.session:compress_command", "Compress session logs."
     ),
+    "decompress": CommandEntry(
+        "harken.cli.commands.session:decompress_command", "Decompress session logs."
+    ),
+    "rename": CommandEntry("harken.cli.commands.session:rename_command", "Rename a session."),
 }
 """The subcommands of `harken sessions`."""
 
 STORE_COMMANDS: Mapping[str, CommandEntry] = {
-    "info": _module("store", "Count the objects of the store, and their size."),
-    "keep": _module("keep", "Set how long commits and artifacts are kept."),
+    "info": _module("store", "Show the number and size of the objects in the store."),
+    "retain": _module("retain", "Set the retention of commits and artifacts."),
     "gc": _module("gc", "Remove unreferenced objects from the store."),
-    "fsck": _module("fsck", "Check the store and all logs; change nothing."),
-    "purge": _module("purge.command", "Remove a leaked secret from everything that is kept."),
-    "bundle": _module("bundle", "Write sessions and commits to one file, or read one."),
+    "fsck": _module("fsck", "Check the integrity of the store and all logs."),
+    "purge": _module("purge.command", "Remove a text, such as a secret, from all stored data."),
+    "bundle": _module("bundle", "Export and import sessions and commits as one file."),
 }  # fmt: skip
 """The subcommands of `harken store`."""
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
-    "Talk": {
-        "demo": _module("demo", "Watch two agents meet in a cafe: offline, in seconds."),
-        "chat": _module("chat.command", "Talk with an agent; everything is recorded."),
-        "agent": _module("agent", "Run an agent that files, times and programs can wake."),
+    "Run": {
+        "demo": _module("demo", "Run a demo of two agents, offline."),
+        "chat": _module("chat.command", "Chat with an agent; the session is recorded."),
+        "agent": _module("agent", "Run an agent without a chat, also on triggers."),
     },
-    "Look": {
+    "Inspect": {
         "sessions": CommandEntry(
             "harken.cli.commands.sessions.command:command",
-            "List sessions; check, repair, pack and rename their logs.",
+            "List, check, repair, compress and rename sessions.",
             SESSION_COMMANDS,
         ),
-        "view": _module("view.command", "Look at a session: tree, dialog, context, and more."),
+        "view": _module("view.command", "Show a session: agent tree, dialog, context, and more."),
         "search": _module("search", "Search the messages of all sessions."),
-        "stats": _module("stats.command", "Show what all sessions did, and what it took."),
-        "ctx": _module("ctx.command", "List and show commits: what agents understood, and when."),
-        "replay": _module("replay", "Step through a session, request by request, or check it."),
-        "compare": _module("compare", "Show where sessions diverge, and with what outcome."),
-        "cat": _module("cat", "Print the bytes of an artifact."),
+        "stats": _module("stats.command", "Show usage, cost and activity of all sessions."),
+        "ctx": _module("ctx.command", "List, show, fork and label context commits."),
+        "replay": _module("replay", "Step through the model requests of a session, or check it."),
+        "compare": _module("compare", "Compare sessions: where they diverge, and their outcomes."),
+        "cat": _module("cat", "Print an artifact."),
     },
-    "Bring in": {
-        "import": _module("import_.command", "Import the conversations of other runtimes."),
-        "watch": _module("watch", "Import what other runtimes write, as they write it."),
-        "run": _module("run", "Run a client such as claude or codex, and record it."),
-        "proxy": _module("proxy.command", "Record the requests of any client to its model."),
-        "otlp": _module("otlp", "Record the model calls that programs emit as spans."),
+    "Record": {
+        "import": _module("import_.command", "Import sessions of other runtimes."),
+        "watch": _module("watch", "Import sessions of other runtimes while they are written."),
+        "run": _module("run", "Run a client, such as claude or codex, and record it."),
+        "proxy": _module("proxy.command", "Record the model requests of any client with a proxy."),
+        "otlp": _module("otlp", "Record model calls from OpenTelemetry spans."),
     },
-    "Go on": {
-        "resume": _module("resume", "Continue a conversation in any client."),
-        "verify": _module("verify", "Verify that a client sends the context written for it."),
-        "rerun": _module("rerun", "Continue from any model call, with something changed."),
+    "Resume": {
+        "resume": _module("resume", "Resume a conversation in any client."),
+        "verify": _module("verify", "Check that a client sends the context written for it."),
+        "rerun": _module("rerun", "Rerun a session from any model call, with changes."),
     },
-    "Keep": {
+    "Store": {
         "store": CommandEntry(
-            "", "Look after the store: retention, cleanup, checks, bundles.", STORE_COMMANDS
+            "", "Manage the store: retention, cleanup, checks, bundles.", STORE_COMMANDS
         ),
-        "export": _module("export", "Write a conversation in another format, or as spans."),
-        "tables": _module("tables", "Write sessions, messages and calls as Parquet tables."),
-        "ship": _module("ship", "Send sessions and their commits to another service."),
-        "serve": _module("serve", "Serve the store over HTTP to other programs."),
+        "export": _module("export", "Export a conversation in another format, or as spans."),
+        "export-tables": _module(
+            "export_tables", "Export sessions, messages and calls as Parquet."
+        ),
+        "push": _module("push", "Push sessions and their commits to a remote service."),
+        "serve": _module("serve", "Serve the store over HTTP."),
     },
-    "Set up": {
-        "init": _module("init", "Write a first config.toml from what this machine has."),
-        "models": _module("models", "List the models that can be used, and what others need."),
-        "hooks": _module("hooks", "List the hooks that can watch agents, and show one."),
-        "mcp": _module("mcp.list", "List, add and test MCP servers."),
-        "trust": _module("trust", "Trust the .harken/ folder of a project."),
-        "completion": _module("completion", "Print the completion script for a shell."),
+    "Configure": {
+        "init": _module("init", "Write an initial config.toml for this machine."),
+        "models": _module("models", "List models, and the keys that are missing."),
+        "hooks": _module("hooks", "List and show hooks."),
+        "mcp": _module("mcp.list", "List, add, test and remove MCP servers."),
+        "trust": _module("trust", "Trust the configuration of a project."),
+        "completion": _module("completion", "Print a shell completion script."),
     },
 }
 """The commands of the first page of help, by heading."""
 
 HIDDEN: Mapping[str, CommandEntry] = {
-    "interactions": _module("interactions", "Show and export what each request saw."),
-    "context": _module("context", "Print the commit of the agent that runs a program."),
+    "interactions": _module("interactions", "Show and export the context of each request."),
+    "context": _module("context", "Print the current commit of the calling agent."),
 }
 """Commands that are documented but not on the first page: programs use them more than people."""
 

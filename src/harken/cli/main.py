@@ -32,7 +32,7 @@ from harken.terminal.text import escape_control_characters
 @click.version_option(package_name="harken", message="harken %(version)s")
 @home_option
 def cli(home: Home) -> None:
-    """Trees of LLM agents, and a log that remembers what they heard, said and understood.
+    """Run trees of LLM agents, and record everything they receive, say and understand.
 
     Start with `harken demo`.
     """
@@ -126,6 +126,6 @@ def _report_misuse(error: click.ClickException) -> int:
 
 
 def _print_error(text: str, code: int) -> int:
-    line = escape_control_characters(" ".join(text.splitlines()))
+    line = escape_control_characters(" ".join(line.strip() for line in text.splitlines()))
     click.echo(f"harken: {line}", err=True)
     return code

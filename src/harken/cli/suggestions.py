@@ -13,6 +13,7 @@ import click
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.command_tree import CommandEntry
+from harken.core.arguments import format_alternatives
 
 _MAX_SUGGESTIONS = 3
 _MIN_SIBLING_RATIO = 0.6
@@ -36,7 +37,7 @@ def explain_no_such_command(error: click.NoSuchCommand) -> str:
     group = command_words(context)
     text = f"No such command {' '.join([*group, error.command_name])!r}"
     suggestions = suggest_commands(context, error.command_name)
-    text += f". Did you mean {_join(suggestions)}?" if suggestions else ""
+    text += format_alternatives(suggestions)
     is_in_group = any(name.split()[:-1] == group for name in suggestions)
     if group and not is_in_group and isinstance(context.command, click.Group):
         names = ", ".join(context.command.list_commands(context))
@@ -60,7 +61,7 @@ def explain_no_such_option(error: click.NoSuchOption) -> str:
     ]
     best = _best([suggestion for suggestion in close if suggestion.ratio >= _MIN_SIBLING_RATIO])
     if best and _ratio(name, best[0]) >= _MIN_RATIO:
-        return f"{text}. Did you mean {_join(best)}?"
+        return f"{text}{format_alternatives(best)}"
     owners = [
         path
         for path, command in _all_commands(context.find_root())
@@ -70,9 +71,8 @@ def explain_no_such_option(error: click.NoSuchOption) -> str:
     if isinstance(context.command, click.Group) and any(p[: len(group)] == group for p in owners):
         return f"{text} here: put it after the subcommand; see `{context.command_path} --help`"
     if 0 < len(owners) <= _MAX_SUGGESTIONS:
-        return f"{text}. Did you mean {_join([' '.join([*path, name]) for path in owners])}?"
-    hint = f". Did you mean {_join(best)}?" if best else f"; see `{context.command_path} --help`"
-    return text + hint
+        return text + format_alternatives([" ".join([*path, name]) for path in owners])
+    return text + (format_alternatives(best) or f"; see `{context.command_path} --help`")
 
 
 def suggest_commands(context: click.Context, name: str) -> list[str]:
@@ -147,7 +147,3 @@ def _iter_subcommands(
         if command is not None:
             yield (*path, name), command
             yield from _iter_subcommands((*path, name), command, root)
-
-
-def _join(names: Sequence[str]) -> str:
-    return " or ".join(repr(name) for name in names)

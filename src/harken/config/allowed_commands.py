@@ -34,7 +34,7 @@ class AllowedCommands(MutableSet[str]):
         except FileNotFoundError:
             return set()
         except OSError as error:
-            raise ConfigError(f"{self._file}: cannot be read ({error.strerror})") from None
+            raise ConfigError(f"{self._file}: read failed: {error.strerror}") from None
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._read_digests()
@@ -56,7 +56,7 @@ class AllowedCommands(MutableSet[str]):
                 fcntl.flock(file, fcntl.LOCK_EX)
                 file.write(f"{value}\n".encode())
         except OSError as error:
-            raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from None
+            raise ConfigError(f"{self._file}: write failed: {error.strerror}") from None
 
     def discard(self, value: str) -> None:
         """Raise NotImplementedError: to stop a command, the user removes its hook."""

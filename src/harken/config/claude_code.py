@@ -73,7 +73,7 @@ def _user_folder(environ: Mapping[str, str]) -> Path:
     configured = environ.get(_FOLDER_VARIABLE, "").strip()
     folder = Path(configured or Path("~", FOLDER)).expanduser()
     if not folder.is_absolute():
-        raise ConfigError(f"{_FOLDER_VARIABLE} is {configured!r}: write a whole path, from /")
+        raise ConfigError(f"{_FOLDER_VARIABLE} is {configured!r}: use an absolute path")
     return folder
 
 
@@ -87,5 +87,7 @@ def _project_path(project: Project, *names: str) -> Path:
     if names[0] == FOLDER and project.claude_obstacle:
         raise ConfigError(f"{project.root / FOLDER} cannot count: {project.claude_obstacle}")
     if path.resolve() != path:
-        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+        raise ConfigError(
+            f"{path}: links outside its folder are not allowed; copy the target instead"
+        )
     return path

@@ -81,7 +81,9 @@ def _provider_status(
     if _lacks_key(provider):
         missing.append(f"set {provider.key_env}")
     if is_silent:
-        advice = "start it: nothing answers" if provider.local else "no list of models came"
+        advice = (
+            "not running: start it" if provider.local else "the server returned no list of models"
+        )
         missing.append(f"{advice} at {provider.base_url}")
     elif not has(provider.extra):
         missing.append(f"pip install 'harken[{provider.extra}]'")

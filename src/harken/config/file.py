@@ -39,7 +39,7 @@ _SECRET_NAMES |= {"authorization", "credential", "credentials", "bearer", "xapik
 _SECRET_PATTERN = re.compile(
     r"\b(sk-[A-Za-z0-9_-]{20}|AIza[A-Za-z0-9_-]{20}|(gsk_|xai-|hf_|ghp_)[A-Za-z0-9]{20})"
 )
-_NO_KEYS = "a key does not belong into a file: put it into a variable of the environment"
+_NO_KEYS = "keys must not be in the file; use an environment variable"
 
 
 class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ def read_config(file: Path) -> ConfigFile:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: is not UTF-8 (byte {error.start})") from None
+        raise ConfigError(f"{file}: not UTF-8 (byte {error.start})") from None
     try:
         return parse_config(text)
     except ConfigError as error:
@@ -238,7 +238,7 @@ def _convert_table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
             if _is_secret(name):
                 hint = ", and its name into key_env" if kind is ProviderTable else ""
                 raise _Malformed(f"{_NO_KEYS}{hint}", (*path, name))
-            raise _Malformed(f"unknown; there is: {', '.join(fields)}", (*path, name))
+            raise _Malformed(f"unknown; valid names: {', '.join(fields)}", (*path, name))
         members[name] = _convert(member, fields[name].type, (*path, name))
     for name, field in fields.items():
         if field.required and name not in members:
@@ -248,7 +248,7 @@ def _convert_table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
 
 def _table_items(value: Any, path: Path_) -> list[tuple[str, Any]]:
     if not isinstance(value, dict):
-        raise _Malformed(f"is a table: write [{'.'.join(map(_quote_key, path))}]", path)
+        raise _Malformed(f"must be a table: write [{'.'.join(map(_quote_key, path))}]", path)
     return list(value.items())
 
 
@@ -264,7 +264,7 @@ def _check_json(value: Any, path: Path_) -> Any:
     if isinstance(value, str) and _SECRET_PATTERN.search(value):
         raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
     if not isinstance(value, str | int | float) or not math.isfinite(_as_float(value)):
-        raise _Malformed("is a text, a number, true, false, a list or a table", path)
+        raise _Malformed("must be a string, a number, true, false, a list or a table", path)
     return value
 
 
@@ -296,11 +296,11 @@ def _describe_type(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is list:
-        return 'a list of texts: write ["...", "..."]'
+        return 'a list of strings: write ["...", "..."]'
     return {
-        str: "a text: put it in quotes",
+        str: "a string: put it in quotes",
         bool: "true or false",
-        date: "a day such as 2026-01-31",
+        date: "a date such as 2026-01-31",
     }.get(kind, "a table")
 
 
@@ -309,7 +309,7 @@ def _check(config: ConfigFile) -> None:
     for name, provider in config.providers.items():
         path = ("providers", name)
         if not _PROVIDER_PATTERN.fullmatch(name) or name in ("scripted", "replay"):
-            raise _Malformed("a provider's name is of a-z, 0-9, - and _", path)
+            raise _Malformed("a provider name has the characters a-z, 0-9, - and _", path)
         if provider.key_env and not _VARIABLE_PATTERN.fullmatch(provider.key_env):
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
@@ -324,11 +324,11 @@ def _check(config: ConfigFile) -> None:
     for name in [] if isinstance(config.actions, str) else config.actions or ():
         if name not in ACTIONS:
             names = ", ".join(ACTIONS)
-            raise _Malformed(f"names no action {name!r}; there is: {names}", ("actions",))
+            raise _Malformed(f"unknown action {name!r}; actions: {names}", ("actions",))
     for name, table in config.mcp.servers.items():
         _check_server(name, table)
     if config.model is not None and not config.model.strip():
-        raise _Malformed("names no model", ("model",))
+        raise _Malformed("must name a model", ("model",))
 
 
 def _check_rules(config: ConfigFile) -> None:
@@ -346,9 +346,9 @@ def _check_web(web: WebTable) -> None:
         expected = "the name of a variable such as BRAVE_API_KEY"
         raise _Malformed(f"is {expected}; {_NO_KEYS}", ("web", "key_env"))
     if web.search == "searxng" and web.url is None:
-        raise _Malformed('needs url: where your SearXNG is, "https://..."', ("web", "search"))
+        raise _Malformed('needs url, the URL of your SearXNG: "https://..."', ("web", "search"))
     if web.search == "brave" and not web.key_env:
-        raise _Malformed("needs key_env: the name of a variable with its key", ("web", "search"))
+        raise _Malformed("needs key_env, the name of the variable with the key", ("web", "search"))
 
 
 def _check_store(store: StoreTable) -> None:
@@ -356,14 +356,16 @@ def _check_store(store: StoreTable) -> None:
         _check_url(store.url, ("store", "url"))
     if store.backing is not None and store.url is not None:
         raise _Malformed(
-            "stands behind the file in the home, which url replaces", ("store", "backing")
+            "is for the local store, which url replaces; remove one of them", ("store", "backing")
         )
     if store.backing is not None and "://" in store.backing:
         _check_url(store.backing, ("store", "backing"))
     if store.most_mb is not None and store.backing is None:
-        raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
+        raise _Malformed(
+            "needs a backing store, to which objects are evicted", ("store", "most_mb")
+        )
     if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
-        raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+        raise _Malformed("must be a number of megabytes above 0", ("store", "most_mb"))
 
 
 def _check_server(name: str, table: ServerTable) -> None:
@@ -389,9 +391,9 @@ def _check_url(url: str, path: Path_) -> None:
     except ValueError:
         plain = False
     if not plain or not url.isprintable() or " " in url:
-        raise _Malformed("is an address such as https://llm.example.org/v1", path)
+        raise _Malformed("must be a URL such as https://llm.example.org/v1", path)
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise _Malformed(f"is an address without user, `?` and `#`; {_NO_KEYS}", path)
+        raise _Malformed(f"must be a URL without user, `?` and `#`; {_NO_KEYS}", path)
 
 
 def find_line(text: str, path: Sequence[str]) -> int | None:

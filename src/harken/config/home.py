@@ -87,8 +87,8 @@ class Home:
             self.sessions_folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"{self.folder}: the home folder cannot be made ({error.strerror}); "
-                f"choose another with --home or HARKEN_HOME"
+                f"{self.folder}: the home folder cannot be created: {error.strerror}; "
+                "choose another with --home or HARKEN_HOME"
             ) from None
 
     def create_log(self, stem: str | None = None) -> Path:
@@ -116,7 +116,7 @@ class Home:
         """Return the started log that was written last. Raises ConfigError if there is none."""
         path = next(self.started_logs(), None)
         if path is None:
-            raise ConfigError(f"{self.sessions_folder}: no session yet; `harken demo` makes one")
+            raise ConfigError(f"{self.sessions_folder}: no sessions; `harken demo` creates one")
         return path
 
 
@@ -136,8 +136,8 @@ def warn_of_unstarted(paths: Iterable[Path]) -> None:
     if names:
         suffix = f" and {len(names) - _MAX_NAMED_LOGS} more" if len(names) > _MAX_NAMED_LOGS else ""
         click.echo(
-            f"No event in {', '.join(names[:_MAX_NAMED_LOGS])}{suffix}: the start of the session "
-            f"was cut off. Nothing is lost; the file can be deleted.",
+            f"No event in {', '.join(names[:_MAX_NAMED_LOGS])}{suffix}: the start of "
+            "the session was interrupted. Nothing is lost; the file can be deleted.",
             err=True,
         )
 
@@ -148,8 +148,8 @@ def current_folder() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise ConfigError(
-            "the working folder is not there any more, it was deleted or moved: go to one that "
-            'exists (or, where it was made anew, `cd "$PWD"`)'
+            "the working folder was deleted or moved; change to an existing folder "
+            '(if it was created again: `cd "$PWD"`)'
         ) from None
 
 

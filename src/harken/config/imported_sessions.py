@@ -44,8 +44,8 @@ def open_catalogue(home: Home) -> Catalogue:
     if is_incomplete:
         command = command_prefix("import")
         click.echo(
-            f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "
-            f"missing until `{command}` reads their files again",
+            f"harken: {home.index_file} was damaged and lost records; `{command}` "
+            "restores missing imported sessions",
             err=True,
         )
     return catalogue
@@ -109,7 +109,7 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
         _, _, agent = commit.principal.partition("/")
         ends = [BranchTip(agent or commit.template or "main", ctx)]
         _print_source(
-            f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends
+            f"Up to a commit of {one_line(commit.principal or 'unknown', 60)}", store, ends
         )
         return _build_viewer(store, abbreviate_name(store, ctx), ends)
 

@@ -64,6 +64,6 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
             stack.callback(store.close)
         if home.index_file.exists():
             catalogue = stack.enter_context(closing(open_catalogue(home)))
-        with progress("Reading what is new") as tell:
+        with progress("Reading new content") as tell:
             facts.update(store, catalogue, home.list_logs(), tell)
         return read(facts, store)

@@ -72,8 +72,8 @@ def load_project_servers(
     usable: list[McpServerConfig] = []
     for server in servers:
         if keys_used := server.variables & set(keys):
-            why = f"it names {min(keys_used)}, the key of a model"
-            notes.append(f"the MCP server {server.name} of {server.origin} is left out: {why}")
+            why = f"it uses {min(keys_used)}, the API key of a model, which servers do not get"
+            notes.append(f"MCP server {server.name} of {server.origin} skipped: {why}")
         else:
             usable.append(_with_folder(server, root))
     return usable, notes
@@ -113,7 +113,7 @@ def describe_servers(servers: Iterable[McpServerConfig], root: Path | None = Non
             f"MCP server {server.name} {'runs' if server.command else 'talks with'} "
             + server.program
             + (" in a sandbox" if server.sandbox else "")
-            + (" that reaches the network" if server.network else "")
+            + (" with network access" if server.network else "")
             + _describe_folder(server, root)
             + (f", with {_format_environment(server)}" if server.env else "")
             + (f", gets the {many} {gets}" if gets else "")

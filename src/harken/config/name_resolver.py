@@ -144,11 +144,11 @@ class NameResolver:
             return resolved.path
         if isinstance(resolved, ImportedName):
             raise ConfigError(
-                f"{resolved.session.name}: this session was imported, so it has no log here; "
+                f"{resolved.session.name}: an imported session has no log; "
                 f"`{command_prefix('store', 'fsck')}` checks its commits, "
                 f"`{command_prefix('view', name)}` shows it"
             )
-        raise ConfigError(f"{name}: this is a commit, not a session with a log")
+        raise ConfigError(f"{name}: a commit, not a session with a log")
 
     def commit(self, name: str) -> CommitId:
         """Return the commit that a name stands for; of a session, the last one of its main agent.
@@ -186,7 +186,9 @@ class NameResolver:
             return _recorded_id(resolved.path) or resolved.path.stem
         if isinstance(resolved, ImportedName):
             return resolved.session.name
-        raise ConfigError(f"{name}: this is no session that `{command_prefix('sessions')}` lists")
+        raise ConfigError(
+            f"{name}: not a session of this home; `{command_prefix('sessions')}` lists sessions"
+        )
 
     def split_agent(self, name: str) -> tuple[str, str | None]:
         """Split SESSION/AGENT into both; return None for the agent if all of it is a session.
@@ -304,8 +306,9 @@ class NameResolver:
             return None
         if len(commits) > 1:
             raise ConfigError(
-                f"{name!r} is the label of several commits: "
-                f"{', '.join(id_[:16] for id_ in commits[:MAX_SUGGESTIONS])}; name one of them"
+                f"label {name!r} is ambiguous: "
+                f"{', '.join(id_[:16] for id_ in commits[:MAX_SUGGESTIONS])}; use the "
+                "name of a commit"
             )
         return CommitName(commits[0]) if commits else None
 
@@ -369,12 +372,12 @@ class NameResolver:
             if isinstance(log, SessionLog) or not log.path.is_file():
                 raise
             line = command_prefix("import", str(log.path))
-            raise ConfigError(f"{error}; if another runtime wrote it: `{line}`") from None
+            raise ConfigError(
+                f"{error}; if another runtime wrote it, import it: `{line}`"
+            ) from None
         if commit is None:
             line = command_prefix("chat", "--resume", _name_of_log(log))
-            raise ConfigError(
-                f"{log.path.stem}: this session has no commit yet; `{line}` makes one"
-            )
+            raise ConfigError(f"{log.path.stem}: this session has no commit; `{line}` creates one")
         return CommitId(commit)
 
     def _labels(self) -> list[str]:

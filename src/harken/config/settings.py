@@ -214,7 +214,9 @@ def add_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> d
 def _check_inside(path: Path) -> None:
     """Raise ConfigError if a path of a project is a link out of its folder."""
     if path.resolve().parent != path.parent:
-        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+        raise ConfigError(
+            f"{path}: links outside its folder are not allowed; copy the target instead"
+        )
 
 
 def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> ConfigFile:
@@ -226,23 +228,31 @@ def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> Config
     config = read_config(file)
     refused = [
         *(f"providers.{name} exists already" for name in config.providers if name in existing),
-        *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
-        *(["prices says what you pay"] if config.prices else []),
         *(
-            ["store says where your conversations go"]
+            f"providers.{n}.key_env would send a key"
+            for n, p in config.providers.items()
+            if p.key_env
+        ),
+        *(["prices would change the reported costs"] if config.prices else []),
+        *(
+            ["store would send your conversations elsewhere"]
             if config.store.url or config.store.backing
             else []
         ),
-        *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
-        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
-        *(["hooks.claude_may_allow asks you less"] if config.hooks.claude_may_allow else []),
-        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
-        *(["web says where questions go"] if config.web != WebTable() else []),
-        *(["tools.network lets commands out"] if config.tools.network else []),
-        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
+        *(["tools.allow_folders would open your folders"] if config.tools.allow_folders else []),
+        *(["hooks.claude_settings would run commands"] if config.hooks.claude_settings else []),
+        *(["hooks.claude_may_allow would skip approvals"] if config.hooks.claude_may_allow else []),
+        *(["tools.pass_env would pass on your secrets"] if config.tools.pass_env else []),
+        *(["web would choose the receiver of queries"] if config.web != WebTable() else []),
+        *(["tools.network would give commands network access"] if config.tools.network else []),
+        *(
+            ["tools.sandbox would weaken the sandbox"]
+            if config.tools.sandbox not in (None, "on")
+            else []
+        ),
     ]
     for reason in refused:
-        raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
+        raise ConfigError(f"{file}: {reason}; only {CONFIG} in your home folder may set it")
     return config
 
 

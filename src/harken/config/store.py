@@ -51,9 +51,7 @@ def open_store(
 def open_configured_store(home: Home) -> Iterator[Store]:
     """Open the configured store. Raises ConfigError if it does not exist yet, and StoreError."""
     if _load_settings(home).store is None and not home.store_file.exists():
-        raise ConfigError(
-            f"{home.store_file}: there is no store yet; a chat makes one, or an import"
-        )
+        raise ConfigError(f"{home.store_file}: store not found; a chat or an import creates it")
     with open_or_create_store(home) as store:
         yield store
 
@@ -105,7 +103,7 @@ def _open_backing(home: Home, behind: str) -> Store:
         return open_remote_store(home, behind)
     path = Path(behind)
     if path.absolute() == home.store_file.absolute():
-        raise ConfigError(f"{behind}: a store cannot stand behind itself")
+        raise ConfigError(f"{behind}: a store cannot be its own backing store")
     return SqliteStore(path)
 
 
@@ -134,4 +132,4 @@ def _find_token(home: Home, address: str) -> str:
             return read_token(home.token_file)
     except (FileNotFoundError, ValueError):
         pass
-    raise ConfigError(f"{address}: which token? Put that of the service into {TOKEN}")
+    raise ConfigError(f"{address}: no token; set {TOKEN} to the token of the service")

@@ -102,9 +102,11 @@ class Trust:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise ConfigError(f"{self.file}: cannot be read ({error.strerror})") from None
+            raise ConfigError(f"{self.file}: read failed: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise ConfigError(f"{self.file}: is damaged; delete it and trust again") from None
+            raise ConfigError(
+                f"{self.file}: damaged; delete it, and trust your projects again"
+            ) from None
 
     def is_trusted(self, folder: Path) -> bool:
         """Whether the user trusted exactly this folder, however it is reached."""
@@ -170,7 +172,7 @@ class Trust:
         try:
             replace_file(self.file, data)
         except OSError as error:
-            raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
+            raise ConfigError(f"{self.file}: write failed: {error.strerror}") from None
 
 
 def iter_project_folders(start: Path, user_home: Path) -> Iterator[Path]:
@@ -207,15 +209,15 @@ def _find_obstacle(path: Path) -> str:
         # `AGENTS.md` is often a link to another instruction file, so the link is followed.
         status = path.stat() if path.name == INSTRUCTIONS else path.lstat()
     except OSError as error:
-        return f"it cannot be looked at ({error.strerror})"
+        return f"it cannot be read ({error.strerror})"
     if stat.S_ISLNK(status.st_mode):
-        return "it is a link, and what it leads to may change"
+        return "it is a link, whose target may change"
     if path.name in _FILES and not stat.S_ISREG(status.st_mode):
-        return "it is no file"
+        return "it is not a file"
     if path.name not in _FILES and not stat.S_ISDIR(status.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if status.st_uid != os.geteuid():
         return "it belongs to another user"
     if status.st_mode & stat.S_IWOTH:
-        return "everybody may write to it"
+        return "it is writable by all users"
     return ""

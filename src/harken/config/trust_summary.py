@@ -124,7 +124,9 @@ def _iter_command_lines(root: Path, *, runs_commands: bool, may_allow: bool) -> 
         )
         allowing = allowing or any(entry.event in _ALLOWING for entry in settings.entries)
     if may_allow and allowing:
-        yield "what these commands allow is allowed, without asking you: hooks.claude_may_allow"
+        yield (
+            "actions that these commands allow run without your approval: hooks.claude_may_allow"
+        )
 
 
 def _format_entries(
@@ -192,14 +194,16 @@ def _format_hook(hook: HookFile) -> str:
         return f"hook {hook.name}: the code of {hook.use}" + (f"; asked at {where}" * bool(where))
     judges = f"the model {hook.model}" if hook.model else "the model"
     details = f"asked at {where or 'all points'}; {_join_names('tools', hook.tools)}"
-    return f"hook {hook.name}: {judges} judges by this text; {details}"
+    return f"hook {hook.name}: {judges} judges with these instructions; {details}"
 
 
 def _iter_text_lines(root: Path, folder: Path) -> Iterator[str]:
     """Yield the names of slash commands and skills, which are text only."""
     names = PromptFiles([folder / "commands", root / CLAUDE / "commands"]).paths()
     if names:
-        yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(names))}"
+        yield (
+            f"commands (prompts for the agent): {', '.join(f'/{name}' for name in sorted(names))}"
+        )
     skills = sorted(
         {
             path.parent.name

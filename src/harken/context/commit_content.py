@@ -124,7 +124,7 @@ def read_artifact(
 def _read_bytes(data: bytes, format: str, formats: FormatRegistry) -> list[ConversationEntry]:
     reader = formats.find_reader(format)
     if reader is None:
-        raise NameNotFound("format to be read", format, formats.list_names())
+        raise NameNotFound("readable format", format, formats.list_names())
     return reader(data)
 
 

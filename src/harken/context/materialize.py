@@ -153,9 +153,7 @@ def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> li
         if is_end:
             break
     if stop not in ("compaction", "root") and (not selected or selected[-1].id != stop):
-        raise NameNotFound(
-            f"commit that {ctx} was built on", stop, (commit.id for commit in selected)
-        )
+        raise NameNotFound("ancestor commit", stop, (commit.id for commit in selected))
     return selected[::-1]
 
 

@@ -67,7 +67,16 @@ def format_suggestion(typed: object, choices: Iterable[str]) -> str:
     matches = get_close_matches(typed, names, n=1)
     if not matches:  # `prompt` should suggest `system_prompt`.
         matches = [name for name in names if get_close_matches(typed, name.split("_"), n=1)]
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return format_alternatives(matches[:1])
+
+
+def format_alternatives(names: Sequence[str]) -> str:
+    """Return a hint that asks whether the user meant one of these names, or "" without names.
+
+    >>> format_alternatives(["turn", "always"])
+    "; did you mean 'turn' or 'always'?"
+    """
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def check_fields(value: object) -> None:

@@ -98,11 +98,9 @@ def find_message(rows: Sequence[ContextMessage], ref: str) -> int:
     ids = {ref, f"msg_{ref:0>3}"}
     matches = [row.position for row in rows if row.message_id in ids]
     if len(matches) > 1:
-        raise AmbiguousName(
-            "message of this context", ref, [f"#{position}" for position in matches]
-        )
+        raise AmbiguousName("message", ref, [f"#{position}" for position in matches])
     if not matches:
-        raise NameNotFound("message of this context", ref, _list_messages(rows))
+        raise NameNotFound("message", ref, _list_messages(rows))
     return matches[0]
 
 

@@ -118,7 +118,7 @@ def iter_verdict_lines(row: VerdictRow) -> Iterator[str]:
     for outcome in row.outcomes:
         yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
     if not row.outcomes and row.kind != "ok":
-        yield "  nothing came of it"
+        yield "  no result"
 
 
 def format_watch(row: Watch) -> str:
@@ -128,10 +128,10 @@ def format_watch(row: Watch) -> str:
     if row.kind == "installed":
         text = f"{hook} watches {watched}, {describe_installation(row)}{cause}"
     elif row.how == "ended":
-        text = f"{hook} watches {watched} no longer: ended by {by}{cause}"
+        text = f"hook {hook} of {watched} removed: terminated by {by}{cause}"
     else:
         why = "it quit" if row.how == "quit" else _describe_move(row)
-        text = f"{hook} watches {watched} no longer: {why}{cause}"
+        text = f"hook {hook} of {watched} removed: {why}{cause}"
     return f"{row.message_id} {text}"
 
 

@@ -101,7 +101,7 @@ class StdinReader:
         self._earlier += [line for line in lines if line.strip()]
         if partial.strip():
             click.echo(
-                f"\ntyped before the question, and dropped: {escape_control_characters(partial)}",
+                f"\ninput before the question was discarded: {escape_control_characters(partial)}",
                 err=True,
             )
 

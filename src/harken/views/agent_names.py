@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from harken.core.events import AgentConfigured, AgentCreated, Event
 from harken.core.ids import USER, AgentId
-from harken.errors import NameNotFound
+from harken.errors import AmbiguousName, NameNotFound
 from harken.views.tree import TreeRow
 
 
@@ -51,13 +51,13 @@ class AgentNames:
     def resolve(self, name_or_id: str) -> AgentId:
         """Return the agent with this id, or the only agent that ever had this name.
 
-        Raises NameNotFound, which lists the agents, or the ids of those that share the name.
+        Raises NameNotFound with the agents, AmbiguousName with the agents that share the name.
         """
         if name_or_id in self.latest_names or name_or_id == USER:
             return AgentId(name_or_id)
         matches = self.find_by_name(name_or_id)
         if len(matches) > 1:
-            raise NameNotFound("single agent named", name_or_id, matches)
+            raise AmbiguousName("agent", name_or_id, matches)
         if not matches:
             raise NameNotFound("agent", name_or_id, map(self._format_agent, self.latest_names))
         return matches[0]

@@ -19,7 +19,7 @@ from harken.core.arguments import check_arguments
 from harken.core.canonical import from_json
 from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, reference_message_id
-from harken.errors import HarkenError, NameNotFound
+from harken.errors import AmbiguousName, HarkenError, NameNotFound
 from harken.session.fold import Resolver
 from harken.session.log.reader import LogReadReport, iter_records, open_log, paused_gc
 from harken.views import flow
@@ -111,7 +111,7 @@ class SessionViewer:
             return names.resolve(name_or_id)
         matches = named_agents or paths.find_agents(name_or_id)
         if len(matches) > 1:
-            raise NameNotFound("single agent named", name_or_id, paths.choices(matches))
+            raise AmbiguousName("agent", name_or_id, paths.choices(matches))
         return matches[0] if matches else names.resolve(name_or_id)
 
     def resolve_message(self, message_id: str) -> MessageId:
@@ -133,10 +133,12 @@ class SessionViewer:
     def get_transcript(self, agent_id: str) -> list[EventDict]:
         """Return an agent's entries, oldest first. Empty for an unknown agent.
 
-        Raises NameNotFound for an ambiguous name.
+        Raises AmbiguousName for a name of several agents.
         """
         try:
             agent = self.resolve_agent(agent_id)
+        except AmbiguousName:
+            raise
         except NameNotFound as error:
             if error.kind == "agent":
                 return []

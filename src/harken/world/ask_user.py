@@ -25,10 +25,10 @@ async def ask_user(question: str, caller: ToolContext, options: list[str] | None
     )
     try:
         if caller.user is None:
-            raise UserUnavailable("nobody is there to answer")
+            raise UserUnavailable("no user is available to answer")
         return await caller.user.ask(user_question)
     except UserUnavailable as error:
         raise ToolError(
-            f"there is no answer: {error}. Go on without one: decide yourself, or say what you "
-            f"could not do because of it"
+            f"no answer: {error}. Continue without one: decide yourself, or report "
+            "what you could not do"
         ) from None

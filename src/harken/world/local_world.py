@@ -106,7 +106,7 @@ class LocalWorld(World):
     async def _run_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         tool = self.tools.get(action.name)
         if tool is None:
-            raise InvalidArguments(f"there is no tool {action.name!r}")
+            raise InvalidArguments(f"tool {action.name!r} not found")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
             checked_arguments = tool.check(arguments)
@@ -142,7 +142,10 @@ class LocalWorld(World):
         if self.permissions is not None and reader is not None:
             request = PermissionRequest.of(reader, {"resource": resource}, caller, self.folder)
             if self.permissions.decide(request) != FREE:
-                raise ToolError(f"{resource} may not just be read: `mcp_read` it, and pass it on")
+                raise ToolError(
+                    f"{resource} needs approval to be read: read it with `mcp_read`, "
+                    "and pass on the text"
+                )
         return await self.mcp.resource_text(resource, granted_to(caller))
 
     def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
@@ -160,7 +163,8 @@ class LocalWorld(World):
             request = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
             if self.permissions.decide(request) != FREE:
                 raise ToolError(
-                    f"{root.format_name(file)} may not just be read: `read` it, and pass it on"
+                    f"{root.format_name(file)} needs approval to be read: read it with `read`, "
+                    "and pass on the text"
                 )
         try:
             return load(root, file).data.decode()

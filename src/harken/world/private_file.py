@@ -47,13 +47,13 @@ def read_own_file(file: Path, most: int, *, what: str, then: str) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
+        raise ConfigError(f"{file}: read failed: {error.strerror or error}") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise ConfigError(f"{file}: is not a file of yours: remove it, and {then}")
+            raise ConfigError(f"{file}: owned by another user: remove it, and {then}")
         if status.st_mode & 0o077:
-            raise ConfigError(f"{file}: others can read {what}: remove it, and {then}")
+            raise ConfigError(f"{file}: other users can read {what}: remove it, and {then}")
         with os.fdopen(descriptor, "rb", closefd=False) as source:
             return source.read(most)
     finally:
@@ -71,12 +71,12 @@ def read_settings_file(file: Path) -> bytes | None:
     try:
         if not file.is_file():  # reading a pipe would block
             if file.exists():
-                raise ConfigError(f"{file}: is no file")
+                raise ConfigError(f"{file}: not a regular file")
             return None
         with file.open("rb") as source:
             data = source.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
+        raise ConfigError(f"{file}: read failed: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{file}: is longer than {MAX_BYTES >> 20} MB")
+        raise ConfigError(f"{file}: longer than {MAX_BYTES >> 20} MB")
     return data

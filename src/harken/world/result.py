@@ -34,8 +34,8 @@ class ToolTimeout(ToolError):
 
     def __init__(self, name: str, timeout_s: float) -> None:
         super().__init__(
-            f"{name} did not finish within {timeout_s:g} s. It may or may not have acted: "
-            f"check before you do it again."
+            f"{name} timed out after {timeout_s:g} s. It may or may not have acted: "
+            "check before you repeat it."
         )
 
 

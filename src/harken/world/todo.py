@@ -51,5 +51,5 @@ def format_todo_list(items: Sequence[TodoItem]) -> str:
     done_count = sum(item.status == "done" for item in items)
     lines.append(f"{done_count} of {len(items)} done." if items else "The list is empty.")
     if doing_count > 1:
-        lines.append(f"{doing_count} items are at `doing`: one at a time is easier to follow.")
+        lines.append(f"{doing_count} items are at `doing`: prefer one at a time.")
     return "\n".join(lines)

@@ -124,8 +124,8 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not _NAME_PATTERN.fullmatch(self.name):
-            expected = "of at most 64 of a-z, A-Z, 0-9, _ and -"
-            raise TypeError(f"{self.name!r} is no name {expected}: pass one to tool(name=...)")
+            expected = "of at most 64 characters of a-z, A-Z, 0-9, _ and -"
+            raise TypeError(f"{self.name!r} is not a name {expected}: pass one to tool(name=...)")
 
     def with_subject(
         self,
@@ -185,7 +185,7 @@ class Tool:
         if unknown:
             expected_names = ", ".join(self.arguments.__struct_fields__) or "none"
             raise InvalidArguments(
-                f"{self.name} has no argument {unknown[0]!r}; it takes: {expected_names}"
+                f"{self.name} has no argument {unknown[0]!r}; its arguments: {expected_names}"
             )
         try:
             value = msgspec.convert(arguments, self.arguments)
@@ -310,8 +310,8 @@ def tool(
         tool_name = name or str(getattr(function, "__name__", ""))
         if not text:
             raise TypeError(
-                f"{tool_name or function}: a tool needs a docstring, or tool(description=...): "
-                f"the model reads there what it does"
+                f"{tool_name or function}: a tool needs a docstring, or "
+                "tool(description=...), as its description for the model"
             )
         arguments = arguments_of(function, tool_name)
         return Tool(
@@ -332,15 +332,14 @@ def tool(
 def _check_function(function: object) -> None:
     """Raise TypeError if a value cannot be made into a tool; the text says why."""
     if isinstance(function, Tool):
-        raise TypeError(f"{function.name} is a tool already: pass it as it is")
+        raise TypeError(f"{function.name} is a tool already: pass it directly")
     if isinstance(function, type) or not callable(function):
         raise TypeError(
-            f"a tool is made of a function, not of {function!r}; for another name of the tool "
-            f"write @tool(name=...)"
+            f"a tool needs a function, not {function!r}; to rename a tool write @tool(name=...)"
         )
     name = getattr(function, "__name__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name}: a tool returns its result, and this function yields: return it")
+        raise TypeError(f"{name}: a tool must return its result, but this function yields")
 
 
 def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
@@ -354,12 +353,12 @@ def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
         raise TypeError(f"{function!r} has no name: pass one to tool(name=...)")
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         if parameter.kind not in by_name:
-            raise TypeError(f"{name}: argument {parameter.name} cannot be given by name")
+            raise TypeError(f"{name}: argument {parameter.name} cannot be passed by name")
         if parameter.annotation is inspect.Parameter.empty:
             raise TypeError(f"{name}: argument {parameter.name} needs a type")
         if parameter.annotation is ToolContext:
             if not inspect.iscoroutinefunction(function):
-                raise TypeError(f"{name}: a tool that takes the Caller must be async")
+                raise TypeError(f"{name}: a tool with a ToolContext parameter must be async")
             continue
         field = (parameter.name, parameter.annotation)
         is_required = parameter.default is inspect.Parameter.empty
@@ -381,7 +380,7 @@ def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
         (reference,), definitions = msgspec.json.schema_components([arguments])
         definitions = canonical.from_json(canonical.to_json_line(definitions))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{arguments.__name__}: no schema can be made: {error}") from None
+        raise TypeError(f"{arguments.__name__}: cannot create a JSON schema: {error}") from None
     schema = definitions.pop(reference["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     return {**schema, "$defs": definitions} if definitions else schema
@@ -393,7 +392,9 @@ def parse(name: str, arguments: str) -> dict[str, Any]:
         text = arguments if arguments.strip() else "{}"
         value = canonical.from_json(text.encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise InvalidArguments(f"the arguments of {name} are no JSON: {error}") from None
+        raise InvalidArguments(f"the arguments of {name} are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidArguments(f"the arguments of {name} are no JSON object but {arguments[:80]}")
+        raise InvalidArguments(
+            f"the arguments of {name} must be a JSON object, not {arguments[:80]}"
+        )
     return value

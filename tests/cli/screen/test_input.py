@@ -142,7 +142,7 @@ def test_what_waits_goes_out_in_order_and_comes_back_as_one_text() -> None:
         queued.add(text)
     assert queued.next() == "a"
     shown = ["".join(text for _, text in line) for line in queued.lines(40)]
-    assert shown == ["  … 1 more", "  then: c", "  then: d", "  then: e  (Esc takes it back)"]
+    assert shown == ["  … 1 more", "  then: c", "  then: d", "  then: e  (Esc removes it)"]
     assert queued.take_back() == "b\n\nc\n\nd\n\ne"
     assert not queued
 

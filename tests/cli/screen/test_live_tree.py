@@ -46,7 +46,7 @@ def test_hooks_stand_above_and_subagents_below(one: Stage) -> None:
         == [
             "4 agents, 3 hooks · Ctrl-G closes",
             "▲ guard      watches",
-            "● main       talks with you",
+            "● main       talks to you",
             "  ▲ guard    watches",
             "  └ Ann      idle",
             "    ▲ guard  watches",

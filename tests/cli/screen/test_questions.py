@@ -156,7 +156,7 @@ def shown(asked: UserQuestion | ApprovalRequest, height: int = 12, width: int = 
 def test_a_long_preview_is_cut_and_says_how_much_is_left() -> None:
     preview = "\n".join(f"line {number}" for number in range(100))
     text = shown(wanted(preview=preview))
-    assert "Ann wants to use bash  (2 more after this)" in text
+    assert "Ann requests bash  (2 more after this)" in text
     assert "  line 7\n  … 92 more lines, v shows all" in text
     assert len(text.splitlines()) <= 12
 

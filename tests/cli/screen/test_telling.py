@@ -171,7 +171,7 @@ def test_what_hooks_do_is_told(tmp_path: Path) -> None:
         "› go",
         "hook guard comments: mind the step",
         'hook guard rewrites: {"text": "bye"}',
-        "a hook changed the call to send(bye)",
+        "a hook rewrote the call to send(bye)",
         "● send(hello)",
         "  sent bye",
         "hook guard denies: too short",
@@ -248,7 +248,7 @@ def test_an_answer_that_did_not_end_as_usual_says_so(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=[chunks]))
     heard = Heard(one)
     one.ask("go")
-    assert heard.lines[1:] == ["the answer reached its greatest length and stops here"]
+    assert heard.lines[1:] == ["the answer reached the maximum length"]
 
 
 def test_nothing_that_is_told_acts_on_the_terminal(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_compaction_is_work_of_its_own_and_what_waits_is_sent_then(tmp_path: P
         await playing.until(lambda: len(playing.ends) == 3)
         compacted, answered = playing.ends[1:]
         assert (compacted.answer, compacted.stopped) == (None, False)
-        assert compacted.note.startswith("2 messages summed up: ")
+        assert compacted.note.startswith("2 messages summarized: ")
         assert (str(answered.answer), answered.note) == ("Two.", "")
 
     run(act())
@@ -273,7 +273,7 @@ def test_a_failure_says_what_why_and_how_to_go_on() -> None:
     lines = drawn([format_failure(ModelError("too\nmany\x1b", why="rate_limit", status=429))])
     assert lines == [
         "✗ too many\\x1b (HTTP 429)",
-        "  nothing is lost; wait a little, then Enter tries again",
+        "  nothing is lost; wait a moment; then Enter retries",
     ]
 
 
@@ -320,7 +320,7 @@ def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> N
     assert drawn(iter_last_exchanges(again, past_events(again))) == [
         "› a",
         "no line",
-        "The last turn was cut off: Enter goes on with it.",
+        "The last turn was interrupted: Enter continues it.",
     ]
 
 

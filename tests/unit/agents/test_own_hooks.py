@@ -196,11 +196,11 @@ def test_no_hook_of_its_own_takes_a_name_from_the_users(tmp_path: Path) -> None:
     done = run_user_command(
         one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments)
     )
-    assert run(done).content == "Installed hook: guard (2) watches main"
+    assert run(done).content == "Installed hook guard (2) on main"
     again = run_user_command(
         one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments)
     )
-    assert run(again).content == "Installed hook: guard (3) watches main"
+    assert run(again).content == "Installed hook guard (3) on main"
 
 
 @pytest.mark.req("S4-28", "S4-39")

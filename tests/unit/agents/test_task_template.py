@@ -233,7 +233,7 @@ def test_a_template_that_is_not_there_creates_nobody(tmp_path: Path, name: str) 
     made = call("task", name="Ann", instructions=f"template:{name}")
     one = with_template(tmp_path, "Hi", made)
     assert one.result()["content"].startswith(f"Error: instructions template:{name} cannot be used")
-    assert "there is: reviewer" in one.result()["content"]
+    assert "existing templates: reviewer" in one.result()["content"]
     assert list(one.session.agents) == [one.root.agent_id]
 
 

@@ -136,15 +136,13 @@ def test_a_permission_of_a_template_holds_for_all_below_and_never_widens(tmp_pat
     main, ann, bob = sent(one, "main", "Ann", "Bob")
     assert main == "sent hi"
     assert (
-        ann
-        == bob
-        == ("Error: send was not done: in plan mode nothing is changed: say what you plan")
+        ann == bob == ("Error: send was not run: plan mode allows no changes: describe your plan")
     )
 
 
 def test_a_wider_permission_of_a_template_gives_nothing(tmp_path: Path) -> None:
     one = made(tmp_path, "---\npermission: all\n---\nBe careful.", "plan")
-    assert "in plan mode" in sent(one, "Ann")[0]
+    assert "plan mode allows no changes" in sent(one, "Ann")[0]
 
 
 CLAUDE = """\
@@ -175,7 +173,7 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
     one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert '"hook_event_name":"SubagentStop"' in (tmp_path / "stopped").read_text()
-    assert notices == [f"{folder}/reviewer.md: there is no tool 'send' here"]
+    assert notices == [f"{folder}/reviewer.md: tool 'send' not found"]
     [hook] = one.agent("Ann").hooks
     assert hook.name == "reviewer-hooks"
     check_log(one.log)

@@ -160,9 +160,9 @@ def _discuss(name: str) -> Any:
     [
         ("[nope]", [], "names an MCP server 'nope' that is not here; there is: none"),
         ("[nope]", [NAMED], "there is: docs"),
-        ("{docs: {command: other}}", [NAMED], "there is another MCP server docs"),
-        ("{docs: {}}", [], "mcp.docs: says either command"),
-        ("5", [], "mcp is a list of names of servers"),
+        ("{docs: {command: other}}", [NAMED], "MCP server docs exists already"),
+        ("{docs: {}}", [], "mcp.docs: must have either `command`"),
+        ("5", [], "mcp must be a list of names of servers"),
         ("{docs: {command: x, port: 5}}", [], "mcp.docs: Object contains unknown field `port`"),
     ],
 )
@@ -207,8 +207,8 @@ def test_a_resource_of_a_server_gives_instructions(tmp_path: Path) -> None:
     ("given", "why"),
     [
         ("mcp:lib/notes://none", "instructions mcp:lib/notes://none cannot be read: "),
-        ("mcp:lib/notes://picture", "is no text"),
-        ("mcp:nope/x", "'nope/x' is no SERVER/URI; the servers with resources are: lib"),
+        ("mcp:lib/notes://picture", "is not text"),
+        ("mcp:nope/x", "'nope/x' is not SERVER/URI; servers with resources: lib"),
     ],
 )
 @pytest.mark.req("S4-08")
@@ -224,7 +224,7 @@ def test_what_may_not_be_read_just_so_gives_no_instructions(tmp_path: Path) -> N
     rules = PermissionRules.parse(deny=["mcp_read(lib/notes://*)"])
     here = begun(tmp_path, model, LIB, permissions=Permissions(mode="all", rules=rules))
     assert asked(here, "Go!") == "Done."
-    assert "may not just be read" in here.result()["content"]
+    assert "needs approval to be read" in here.result()["content"]
 
 
 @pytest.mark.req("S4-40")
@@ -234,7 +234,7 @@ def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) 
     assert asked(here, "Go!") == "It is gone."
     result = here.result()
     assert result["is_error"]
-    assert "toy is gone" in result["content"]
+    assert "toy ended" in result["content"]
 
 
 def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
@@ -257,11 +257,11 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
         permissions = Permissions(mode=mode, rules=PermissionRules.parse(**rules))
         return asyncio.run(scene(permissions, person, tool))
 
-    assert "needs the user's leave" in did()
+    assert "needs the approval of the user" in did()
     assert did(allow=["mcp__toy__*"]) == "hi"
-    assert "needs the user's leave" in did("mcp__toy__env", allow=["mcp__toy__echo"])
-    assert "forbids it" in did(mode="all", deny=["mcp__toy__*"])
-    assert "in plan mode" in did(mode="plan")
+    assert "needs the approval of the user" in did("mcp__toy__env", allow=["mcp__toy__echo"])
+    assert "denied by the rule" in did(mode="all", deny=["mcp__toy__*"])
+    assert "plan mode allows no changes" in did(mode="plan")
     person = Person([YES])
     assert did(person=person) == "hi"
     assert person.wanted[0].tool == "mcp__toy__echo"

@@ -76,7 +76,7 @@ def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
     run(act())
     [text] = pieces(one)
     first, *rest = text.split("\n")
-    expected = r"\[event build\] the command has ended after \d\.\d s: exit code 3"
+    expected = r"\[event build\] the command ended after \d\.\d s: exit code 3"
     assert re.fullmatch(expected, first)
     assert rest == [f"$ {command}", "> [hook x]: OK"]
     assert one.root.state.spec["triggers"] == {}
@@ -115,7 +115,7 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
 
     run(again())
     assert pieces(one) == [
-        "[event two] nothing more will be told: the command was ended with the session that ran it"
+        "[event two] nothing more will be told: the command was stopped with its session"
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path)
     assert urls[0].rpartition("/")[2] not in str(one.root.state.spec)
     one.session.close()
     run(act(open_trigger_stage(tmp_path, one.runtime.model), "Again."))  # type: ignore[arg-type]
-    heard = "a message from outside (8 bytes; whoever has the address can send one):\n> released"
+    heard = "a message from outside (8 bytes; anyone with the URL can send one):\n> released"
     assert pieces(one) == [f"[event deploys] {heard}"] * 2
 
 
@@ -196,7 +196,7 @@ def test_nothing_is_armed_where_nobody_listens(tmp_path: Path) -> None:
     one = armed_stage(tmp_path, TICK)
     one.ask("Tick.")
     assert one.result()["content"] == (
-        "Error: nobody listens in this session, so nothing could wake you"
+        "Error: this session has no triggers, so nothing can wake you"
     )
     assert "triggers" not in one.root.state.spec
 
@@ -205,10 +205,10 @@ def test_nothing_is_armed_where_nobody_listens(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         ({"name": "x"}, "either `when` or `files`"),
-        ({"name": "a b", "when": "in 1 h"}, "a name is of at most 40"),
-        ({"name": "x", "when": "soon"}, "is no time such as"),
+        ({"name": "a b", "when": "in 1 h"}, "a name has at most 40"),
+        ({"name": "x", "when": "soon"}, "is not a time such as"),
         ({"name": "x", "files": ["../.."]}, "is outside"),
-        ({"name": "x", "when": "in 1 h", "zone": "Mars"}, "is no time zone"),
+        ({"name": "x", "when": "in 1 h", "zone": "Mars"}, "is not a time zone"),
         ({"name": "x", "when": "in 1 h", "note": "x" * 1001}, "at most 1,000 characters"),
     ],
 )
@@ -236,7 +236,7 @@ def test_a_name_is_taken_once_and_so_many_triggers_are_enough(tmp_path: Path) ->
             await talk.say("Again.")
 
     run(act())
-    assert "there is a trigger tick already" in one.result("c2")["content"]
+    assert "trigger tick exists" in one.result("c2")["content"]
 
 
 def ring(one: Stage, agent: str) -> None:

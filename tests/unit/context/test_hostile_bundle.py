@@ -274,7 +274,7 @@ def test_a_log_that_was_changed_is_refused_by_its_sum_and_by_its_lines(
     forger.files[LOG] = whole.replace(b"hello", b"jello")
     refused(forger.written(), folder, f"{LOG} has another sum")
     forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl: damaged at line 3")
+    refused(forger.written(), folder, "damaged log: first.jsonl: corrupted at line 3")
     forger.files[LOG] = whole[:-9]
     forger.told()
     refused(forger.written(), folder, "first.jsonl ends in half a line")

@@ -72,7 +72,7 @@ def test_a_message_keeps_its_number_whatever_comes_after_it(
 def test_a_message_that_is_not_there_is_refused_with_what_there_is(
     store: MemoryStore, compacted: CommitId, at: str
 ) -> None:
-    with pytest.raises(NameNotFound, match="there is: 1 to 8, -1 to -8, their native ids"):
+    with pytest.raises(NameNotFound, match="existing messages: 1 to 8, -1 to -8, their native ids"):
         find_position(store, compacted, at)
 
 
@@ -149,7 +149,7 @@ def test_a_number_that_is_too_large_is_nobodys_id() -> None:
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="5e551011-0000")]))
     assert find_position(store, ctx, "5e").number == 1
-    with pytest.raises(NameNotFound, match="there is no message '5' here"):
+    with pytest.raises(NameNotFound, match="message '5' not found"):
         find_position(store, ctx, "5")
 
 

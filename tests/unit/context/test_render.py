@@ -157,7 +157,7 @@ def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStor
 
 
 def test_a_target_that_nobody_knows_is_refused(store: WatchedStore) -> None:
-    with pytest.raises(NameNotFound, match=r"no format 'codex-v9'.*events-v1"):
+    with pytest.raises(NameNotFound, match=r"format 'codex-v9' not found.*events-v1"):
         render(store, commit(store, None, "a"), "codex-v9", formats=PLAIN)
 
 

@@ -131,7 +131,9 @@ def test_the_registry_knows_all_agents_that_ever_were_without_their_transcripts(
 
 def test_an_agent_that_never_was_is_an_error_that_names_those_that_are(session: Session) -> None:
     for look in (session.agent, session.evict, session.context):
-        with pytest.raises(NameNotFound, match=r"no agent 'jill' here; there is: agent_001"):
+        with pytest.raises(
+            NameNotFound, match=r"agent 'jill' not found; existing agents: agent_001"
+        ):
             look("jill")
 
 

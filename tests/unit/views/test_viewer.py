@@ -148,7 +148,7 @@ def test_a_path_says_which_of_several_is_meant(play: Play) -> None:
         if agent is not None:
             assert viewer.resolve_agent(path) == agent
             continue
-        with pytest.raises(NameNotFound, match=f"no agent '{path}' here; there is: Root"):
+        with pytest.raises(NameNotFound, match=f"agent '{path}' not found; existing agents: Root"):
             viewer.resolve_agent(path)
 
 

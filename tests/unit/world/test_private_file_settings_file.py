@@ -20,6 +20,10 @@ def test_what_no_person_wrote_is_an_error(tmp_path: Path) -> None:
     long, pipe = tmp_path / "long", tmp_path / "pipe"
     long.write_bytes(b"x" * (MAX_BYTES + 1))
     os.mkfifo(pipe)
-    for file, problem in ((long, "is longer than 1 MB"), (pipe, "is no file"), (tmp_path, "is no")):
+    for file, problem in (
+        (long, "longer than 1 MB"),
+        (pipe, "not a regular file"),
+        (tmp_path, "not a regular file"),
+    ):
         with pytest.raises(ConfigError, match=f"{file}: {problem}"):
             read_settings_file(file)

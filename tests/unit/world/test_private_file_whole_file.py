@@ -56,10 +56,10 @@ def open_to_others(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (linked, "cannot be read"),
-        (os.mkfifo, "is not a file of yours: remove it, and make one"),
-        (Path.mkdir, "is not a file of yours"),
-        (open_to_others, "others can read the key: remove it, and make one"),
+        (linked, "read failed"),
+        (os.mkfifo, "owned by another user: remove it, and make one"),
+        (Path.mkdir, "owned by another user"),
+        (open_to_others, "other users can read the key: remove it, and make one"),
     ],
 )
 def test_what_may_be_anothers_is_refused(

@@ -36,9 +36,7 @@ def test_a_list_may_be_empty() -> None:
 
 def test_two_things_at_once_are_allowed_and_remarked_on() -> None:
     doing = {"text": "a", "status": "doing"}
-    assert str(written(doing, doing)).endswith(
-        "2 items are at `doing`: one at a time is easier to follow."
-    )
+    assert str(written(doing, doing)).endswith("2 items are at `doing`: prefer one at a time.")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_tool_may_have_another_name_than_its_function() -> None:
 @pytest.mark.parametrize("name", ["mcp.x/read", "read file", "öffne", "n" * 65, "read\n"])
 def test_a_name_that_a_provider_refuses_is_refused_when_the_tool_is_made(name: str) -> None:
     """Else every request would fail, or calls would come under a name that nobody has."""
-    with pytest.raises(TypeError, match="is no name of at most 64 of a-z"):
+    with pytest.raises(TypeError, match="is not a name of at most 64 characters of a-z"):
         tool(name=name, description="Read.")(lambda: "x")
     assert tool(name="mcp-x_read", description="Read.")(lambda: "x").name == "mcp-x_read"
 
@@ -123,7 +123,7 @@ def test_an_argument_needs_a_type() -> None:
     [
         ({}, "missing required field `a`"),
         ({"a": "1"}, "Expected `int`, got `str` - at `$.a`"),
-        ({"a": 1, "c": 1}, "no argument 'c'; it takes: a, b"),
+        ({"a": 1, "c": 1}, "no argument 'c'; its arguments: a, b"),
         ({"a": 1.5}, "got `float`"),
         ({"a": [1]}, "got `array`"),
     ],
@@ -271,7 +271,7 @@ def test_a_tool_that_takes_too_long_is_told_apart_from_one_that_says_so() -> Non
         """Say so."""
         raise TimeoutError("nobody answered")
 
-    with pytest.raises(ToolTimeout, match=r"slow did not finish within 0\.01 s"):
+    with pytest.raises(ToolTimeout, match=r"slow timed out after 0\.01 s"):
         ran(slow)
     with pytest.raises(TimeoutError, match="nobody answered"):
         ran(says)

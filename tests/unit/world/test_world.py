@@ -88,14 +88,14 @@ def test_an_action_gives_a_result() -> None:
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (call("subtract").function, "there is no tool 'subtract'"),
-        (raw_call("add", "{").function, "the arguments of add are no JSON"),
-        (raw_call("add", "[1]").function, "the arguments of add are no JSON object but [1]"),
+        (call("subtract").function, "tool 'subtract'"),
+        (raw_call("add", "{").function, "the arguments of add are not JSON"),
+        (raw_call("add", "[1]").function, "the arguments of add must be a JSON object, not [1]"),
         (call("add", a="x").function, "add: Expected `int`, got `str` - at `$.a`"),
-        (call("add", a=1, c=2).function, "add has no argument 'c'; it takes: a, b"),
+        (call("add", a=1, c=2).function, "add has no argument 'c'; its arguments: a, b"),
         (call("fail", how="plainly").function, "fail: RuntimeError: it broke"),
         (call("fail", how="in words").function, "not today"),
-        (call("dawdle").function, "dawdle did not finish within 0.01 s"),
+        (call("dawdle").function, "dawdle timed out after 0.01 s"),
     ],
 )
 @pytest.mark.req("S4-03", "S4-40")

@@ -148,7 +148,7 @@ def _translate_tools(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
         match = _LIMITED_PATTERN.fullmatch(tool)
         name = harken_name(tool if match is None else match[1])
         if name is None:
-            notes.append(f"there is no tool {tool!r} here")
+            notes.append(f"tool {tool!r} not found")
         elif match is not None and name != "task":
             notes.append(f"the tool {tool!r} is left out: here it is all of it or nothing")
         else:

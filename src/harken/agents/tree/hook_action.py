@@ -73,7 +73,7 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
             guards = create_hook_copies(hook, watched, own=False)
     hook.install_with_copies(watched, name, [watched.state.birth, call])
     install_hooks(guards, hook)
-    return ToolResult(f"Installed hook: {name} watches {watched.name}")
+    return ToolResult(f"Installed hook {name} on {watched.name}")
 
 
 async def run_quit(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:

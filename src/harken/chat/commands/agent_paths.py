@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from harken.chat.commands.base import CommandContext, Completes
 from harken.core.ids import AgentId
-from harken.errors import NameNotFound
+from harken.errors import AmbiguousName, NameNotFound
 from harken.session.session import Session
 
 Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
@@ -53,7 +53,7 @@ def find_agent(talk: CommandContext, ref: str) -> AgentId:
         raise NameNotFound("agent", ref, names)
     if len(by_name) > 1:
         several = [path or ref for path in by_name.values()]
-        raise NameNotFound("single agent named", ref, several)
+        raise AmbiguousName("agent", ref, several)
     return next(iter(by_name))
 
 

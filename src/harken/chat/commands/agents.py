@@ -31,7 +31,7 @@ MAX_LINE_CHARS = 1000
 
 @slash(
     "subagents",
-    "who is below, what it does, and what it was told last",
+    "list subagents, their states and their last inputs",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -84,7 +84,7 @@ def _find_last_text(talk: CommandContext, agent_id: AgentId) -> str | None:
 
 @slash(
     "tools",
-    "what each agent may use, and what it was not given",
+    "list the tools of each agent, and those withheld",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -102,7 +102,7 @@ def _tools(talk: CommandContext, argument: str) -> None:
             by_tools[mine] = label
             lines += [f"{label}:", *_iter_permitted_tools(mine, talk.runtime.world.tools)]
         elif argument:
-            lines.append(f"{label} is code, which needs no tools")
+            lines.append(f"{label} is code and has no tools")
     talk.print_text("\n".join(lines))
 
 
@@ -119,7 +119,7 @@ def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterat
 
 @slash(
     "system",
-    "the system prompt of an agent, or how those of all begin",
+    "show the system prompt of an agent, or the start of all",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -146,7 +146,7 @@ def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
 
 @slash(
     "transcript",
-    "what an agent has heard and said, the last messages",
+    "show the last messages of an agent",
     "[AGENT] [HOW MANY]",
     completes=build_agent_completer("everybody"),
 )
@@ -156,7 +156,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     messages = [message for message in talk.session.context(agent_id) if message.role != "system"]
     agent_name = _format_name(talk.session.agents[agent_id])
     if not messages:
-        talk.print_text(f"{agent_name} has heard nothing yet")
+        talk.print_text(f"{agent_name} has no messages")
         return
     lines: list[str] = []
     if omitted := len(messages[:-limit]):
@@ -169,7 +169,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     for message in messages[-limit:]:
         lines += _message_lines(message)
     doing = talk.doing.get(agent_id)
-    lines += [f"({agent_name} is at work: {doing})"] if doing else []
+    lines += [f"({agent_name} is working: {doing})"] if doing else []
     talk.print_text("\n".join(lines))
 
 

@@ -75,11 +75,11 @@ class ActionForm:
         bare = [name for name in self.bare if name not in by_name]
         words = split_positional(positional, len(bare))
         if positional.strip() and not bare:
-            raise InvalidArguments(f"it takes no more than: {self.usage or 'nothing'}")
+            raise InvalidArguments(f"too many arguments; usage: {self.usage or 'none'}")
         by_name = {**by_name, **dict(zip(bare, words, strict=False))}
         missing = [name for name in self.tool.parameters.get("required", ()) if name not in by_name]
         if missing:
-            raise InvalidArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")
+            raise InvalidArguments(f"{' and '.join(missing)} missing; usage: {self.usage}")
         arguments: Mapping[str, Any] = self.tool.check(
             {name: self._value(name, text) for name, text in by_name.items()}
         )

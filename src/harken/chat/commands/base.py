@@ -21,6 +21,7 @@ import click
 
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
+from harken.core.arguments import format_alternatives
 from harken.core.ids import AgentId
 from harken.errors import HarkenError
 from harken.session.session import Session
@@ -134,8 +135,8 @@ Completes: TypeAlias = Callable[[CommandContext, Sequence[str]], Iterable[str]]
 """Returns completions after these words of the command, independent of the next word's prefix."""
 Group: TypeAlias = Literal["look", "agents", "session", "chat", "own"]
 GROUPS: dict[Group, str] = {
-    "look": "Look",
-    "agents": "Act on the agents",
+    "look": "Inspect",
+    "agents": "Agents",
     "session": "The session",
     "chat": "The chat",
     "own": "Your own",
@@ -261,10 +262,10 @@ def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
             f"/{command.name}{' (your own)' * (mixed and command.name in user_commands)}"
             for command in several
         ]
-        return f"/{name} may be {' or '.join(names)}: type more of it"
+        return f"/{name} is ambiguous: {' or '.join(names)}; type more letters"
     near = get_close_matches(name, [*COMMANDS, *user_commands], cutoff=0.5)
-    hint = f"; did you mean {' or '.join(f'/{name}' for name in near)}?" if near else ""
-    return f"there is no command /{name}{hint} (/help lists them)"
+    hint = format_alternatives([f"/{name}" for name in near])
+    return f"command /{name} not found{hint} (/help lists commands)"
 
 
 def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
@@ -273,7 +274,7 @@ def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
 
 @slash(
     "help",
-    "what can be typed here; of one command, how",
+    "list the commands, or show the usage of one",
     "[COMMAND]",
     group="chat",
     completes=_complete_help,
@@ -300,7 +301,7 @@ def _help(talk: CommandContext, argument: str) -> None:
                 for command in in_group
             ]
             talk.print_text("\n".join([heading, *lines]))
-    talk.print_text(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
+    talk.print_text(f"Keys\n{talk.keys}\n/help COMMAND shows the usage of a command.")
 
 
 def _usage(command: Command) -> str:
@@ -344,4 +345,4 @@ def _format_usage_error(error: click.ClickException) -> str:
     if isinstance(context.command, click.Group):
         return f"{text}; there is: {', '.join(context.command.list_commands(context))}"
     takes = [piece for piece in context.command.collect_usage_pieces(context) if piece[0] != "["]
-    return f"{text}; it takes: {' '.join(takes)}" if takes else f"{text} (--help says more)"
+    return f"{text}; it takes: {' '.join(takes)}" if takes else f"{text}; see --help"

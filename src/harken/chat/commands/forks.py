@@ -21,7 +21,7 @@ from harken.terminal.text import one_line
 from harken.views.viewer import SessionViewer
 
 
-@slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
+@slash("fork", "continue in a new session from here; this one is kept", group="session")
 def _fork(talk: CommandContext, _: str) -> None:
     agent = talk.primary
     ctx = commit_conversation(agent)[1]
@@ -35,7 +35,7 @@ def _fork(talk: CommandContext, _: str) -> None:
 
 @slash(
     "undo",
-    "go on from before what you said last; files stay as they are",
+    "undo your last message; files do not change",
     group="session",
 )
 def _undo(talk: CommandContext, _: str) -> None:
@@ -44,13 +44,11 @@ def _undo(talk: CommandContext, _: str) -> None:
     context = talk.session.context(agent.agent_id)
     store, ctx = commit_conversation(agent)
     text = text_of(context[index].content)
-    suffix = (
-        "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
-    )
+    suffix = "" if agent.agent_id == talk.primary.agent_id else f" You talk to {agent.name} again."
     note = (
-        f"Before {one_line(text, 40)!r}, which stands in the input.{suffix} The session until then "
-        f"is {talk.session.path.stem}; what was done to files is not undone."
-        + _remaining_note(talk, agent)
+        f"Undone: {one_line(text, 40)!r}, which is now in the input.{suffix} The "
+        f"previous session is {talk.session.path.stem}; changes of files are not "
+        "undone." + _remaining_note(talk, agent)
     )
     before = None if _is_beginning(context[:index]) else _commit_before(store, ctx, context[index:])
     talk.go_on(NextSession(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
@@ -67,7 +65,9 @@ def _find_last_user_message(talk: CommandContext) -> tuple[Agent, int]:
     if last is not None and last.agent_id is not None:
         if talk.session.agents[last.agent_id].place == "gone":
             name = talk.session.agents[last.agent_id].name or last.agent_id
-            raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
+            raise ConfigError(
+                f"{name}, the agent of your last message, is terminated: /undo is not possible"
+            )
         agent = agent.agent_by_id(last.agent_id)
     context = talk.session.context(agent.agent_id)
     indexes = [index for index, message in enumerate(context) if _is_user_message(message)]
@@ -75,7 +75,7 @@ def _find_last_user_message(talk: CommandContext) -> tuple[Agent, int]:
     if last is not None:
         indexes = [index for index in indexes if getattr(context[index], "message_id", None) == id_]
     if not indexes:
-        raise ConfigError("there is nothing to undo: nothing was said since the context began")
+        raise ConfigError("nothing to undo: no message since the context started")
     return agent, indexes[-1]
 
 
@@ -121,10 +121,10 @@ def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
     """
     agent.check_free()
     if agent.runtime.checkpoints is None:
-        raise ConfigError("there is no store in this chat, so there is nothing to go on from")
+        raise ConfigError("this chat has no store, so there is no commit to continue from")
     ctx = agent.checkpoint()
     if ctx is None:
-        raise ConfigError("nothing was said yet")
+        raise ConfigError("no messages yet")
     return agent.runtime.checkpoints.store, ctx
 
 
@@ -133,9 +133,7 @@ def _commit_before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -
     first = find_position(store, ctx).number - len(undone) + 1
     position = find_position(store, ctx, str(first))
     if position.entries[-1].message.content != undone[0].content:
-        raise ConfigError(
-            "the context was changed since: /undo cannot take the last exchange apart"
-        )
+        raise ConfigError("the context was edited since the last message: /undo is not possible")
     return get_or_create_commit(store, find_position(store, ctx, str(first - 1)))
 
 
@@ -153,4 +151,4 @@ def _remaining_note(talk: CommandContext, agent: Agent) -> str:
     ]
     others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
     names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
-    return f" Not with you: {', '.join(names)}." if names else ""
+    return f" Not in the new session: {', '.join(names)}." if names else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harken.world.mcp.servers import McpServerInfo
 
 
-@slash("mcp", "the MCP servers, how each is, and what it brings")
+@slash("mcp", "list the MCP servers, their states and tools")
 def _mcp(talk: CommandContext, _: str) -> None:
     mcp = talk.runtime.world.mcp
     servers = [] if mcp is None else mcp.describe()
@@ -24,9 +24,7 @@ def _mcp(talk: CommandContext, _: str) -> None:
     prompts = [f"/{name}" for name in talk.user_commands if name.startswith("mcp__")]
     if prompts:
         lines.append(f"prompts: {', '.join(prompts)}")
-    talk.print_text(
-        "\n".join(lines) or "there is no MCP server: see `[mcp.servers.NAME]` in config.toml"
-    )
+    talk.print_text("\n".join(lines) or "no MCP servers; see `[mcp.servers.NAME]` in config.toml")
 
 
 def _server_lines(server: McpServerInfo) -> Iterator[str]:
@@ -36,7 +34,7 @@ def _server_lines(server: McpServerInfo) -> Iterator[str]:
     if server.reason:
         yield f"  {one_line(server.reason, 200)}"
     if server.reserved:
-        yield "  only for agents whose template names it"
+        yield "  only for agents of templates that use it"
     if server.tools:
         yield f"  tools: {', '.join(server.tools)}"
     for note in server.notes:
@@ -75,7 +73,7 @@ def _send_prompt(prompt: Prompt, talk: CommandContext, argument: str) -> None:
     """Send the text of a prompt to the agent. Raises InvalidArguments, AgentBusy."""
     mcp = talk.runtime.world.mcp
     if mcp is None:
-        raise InvalidArguments(f"its server {prompt.server} is not there any more")
+        raise InvalidArguments(f"its server {prompt.server} is not available any more")
     names = [parameter.name for parameter in prompt.arguments]
     arguments, remaining = split_named_arguments(names, argument)
     bare = [name for name in names if name not in arguments]
@@ -95,8 +93,8 @@ async def _fetch_prompt_text(
 ) -> str:
     """Return the text of a prompt. Raises ToolError."""
     mcp = talk.runtime.world.mcp
-    assert mcp is not None, "it was there when the command was typed"
+    assert mcp is not None, "it was available when the command was typed"
     text = await mcp.get_prompt(prompt.server, prompt.name, arguments)
     if not text.strip():
-        raise ToolError(f"the prompt {prompt.name} says nothing")
+        raise ToolError(f"the prompt {prompt.name} has no text")
     return text

@@ -25,7 +25,7 @@ def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str
 
 @slash(
     "model",
-    "the agent's model; a name or number chooses another",
+    "show or change the model of the agent",
     "[MODEL|NUMBER]",
     group="chat",
     completes=_complete_model,
@@ -33,11 +33,11 @@ def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str
 def _model(talk: CommandContext, argument: str) -> None:
     agent = talk.primary
     if not isinstance(agent, SmartAgent):
-        raise ConfigError(f"{agent.name} has no model: code decides for it")
+        raise ConfigError(f"{agent.name} is a dumb agent and has no model")
     names = talk.usable_models() if not argument or argument.isdecimal() else []
     if not argument:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
-        how = ["/model NUMBER or /model NAME chooses one"] if names else []
+        how = ["/model NUMBER or /model NAME selects one"] if names else []
         now = f"{agent.name} has {format_model_name(agent.language_model)}"
         talk.print_text("\n".join([now, *numbered, *how]))
         return
@@ -52,7 +52,7 @@ def _model(talk: CommandContext, argument: str) -> None:
 
 def _model_by_number(names: Sequence[str], number: str) -> str:
     if not 0 < int(number) <= len(names):
-        raise InvalidArguments(f"there is no model number {number}; /model lists {len(names)}")
+        raise InvalidArguments(f"model number {number} not found; /model lists 1 to {len(names)}")
     return names[int(number) - 1]
 
 
@@ -62,18 +62,18 @@ async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
         event = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(event)
         agent.session.sync()
-    return ToolResult(f"{agent.name} goes on with {format_model_name(name)}")
+    return ToolResult(f"{agent.name} now uses {format_model_name(name)}")
 
 
 @slash("clear", "start a new session; this one is kept", group="session")
 def _clear(talk: CommandContext, _: str) -> None:
     talk.primary.check_free()
-    talk.go_on(NextSession(note=f"A new session. The one until now is {talk.session.path.stem}."))
+    talk.go_on(NextSession(note=f"New session. The previous one is {talk.session.path.stem}."))
 
 
 @slash(
     "shell",
-    f"run a command yourself (also {SHELL}COMMAND); the agent reads it",
+    f"run a shell command (also {SHELL}COMMAND), for you and the agent",
     "COMMAND",
     group="chat",
 )
@@ -82,7 +82,7 @@ def _shell(talk: CommandContext, argument: str) -> None:
     if not argument:
         raise InvalidArguments("which command?")
     if shell is None:
-        raise ConfigError("there is no shell in this chat")
+        raise ConfigError("this chat has no shell")
 
     async def run(_: ToolAgent, __: Reference) -> ToolResult:
         return ToolResult((await shell.run(argument)).rstrip("\n"))

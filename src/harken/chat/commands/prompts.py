@@ -28,17 +28,17 @@ def prompt_file_notes(prompts: PromptFiles) -> list[str]:
     notes: list[str] = []
     if hidden:
         files = format_count(len(hidden), "command")
-        notes.append(f"{files} of your own cannot be used: {', '.join(hidden)} is built in")
+        notes.append(f"{files} of your own ignored: {', '.join(hidden)} is built in")
     for name in names:
         longer = [f"/{command}" for command in COMMANDS if command.startswith(name)]
         if len(longer) == 1 and name not in COMMANDS:
-            notes.append(f"/{name} is a command of your own here, not short for {longer[0]}")
+            notes.append(f"/{name} is a command of your own, not an abbreviation of {longer[0]}")
     return notes
 
 
 def _command(name: str, path: Path, prompts: PromptFiles) -> Command:
     file = prompts.read(path)
-    description = file.description or "a text of your own"
+    description = file.description or "user-defined prompt"
     return Command(name, description, partial(_send, path), file.argument_hint, group="own")
 
 

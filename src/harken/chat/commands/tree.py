@@ -107,14 +107,14 @@ COMMAND_OF: Mapping[str, str] = {
 }
 """The slash command for each action of agents."""
 _MEANINGS = {
-    "task": "make a subagent; with prompt=.. it answers at once",
-    "discuss": "let subagents hear something, and speak in turn",
-    "terminate": "end a subagent, with all below it",
-    "endo": "let a subagent answer; the agent watches it as its hook",
-    "clone": "make a copy of a subagent, with what it remembers",
-    "dump": "write an agent, with all below it, to a file",
-    "restore": "bring back an agent from a file",
-    "introduce": "tell subagents who takes part in discussions",
+    "task": "create a subagent; with prompt=... it answers at once",
+    "discuss": "start a discussion between subagents",
+    "terminate": "terminate a subagent and its subagents",
+    "endo": "let a subagent answer; the agent becomes its hook",
+    "clone": "copy a subagent, with its memory",
+    "dump": "write an agent and its subagents to a file",
+    "restore": "restore an agent from a file",
+    "introduce": "introduce subagents to each other",
 }
 _PLANNING = "planning-mode"
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
@@ -196,7 +196,7 @@ def _files(talk: CommandContext) -> list[str]:
 
 @slash(
     "hook",
-    "put a hook above the agent, and say what it is told",
+    "install a hook on the agent, with instructions",
     ActionForm.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
     group="agents",
     completes=partial(_complete_names, ActionForm.of(ACTIONS["hook"]), "hook"),
@@ -214,7 +214,7 @@ def _hook(talk: CommandContext, argument: str) -> None:
 
 @slash(
     "talkwith",
-    "talk with another agent: a name, or a path: editor/critic",
+    "talk to another agent, by name or path: editor/critic",
     "NAME",
     group="agents",
     completes=build_agent_completer("others"),
@@ -223,10 +223,10 @@ def _talk_with(talk: CommandContext, argument: str) -> None:
     agent_id = find_agent(talk, argument)
     paths_by_id = map_agent_paths(talk.session)
     if agent_id == talk.primary.agent_id:
-        talk.print_text(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
+        talk.print_text(f"you talk to {talk.primary.name}; other agents: {_others(talk)}")
         return
     if isinstance(talk.primary.agent_by_id(agent_id), Hook):
-        raise ConfigError(f"{argument} is a hook made of code: there is nobody to talk with")
+        raise ConfigError(f"{argument} is a hook in code: you cannot talk to it")
     arguments = ACTIONS["talk_with"].check({"name": paths_by_id[agent_id]})
     act(
         talk,
@@ -251,10 +251,10 @@ def _meta(talk: CommandContext, argument: str) -> None:
     if argument not in hooks:
         able = [name for name, hook in hooks.items() if not isinstance(hook, Hook)]
         if not able:
-            raise InvalidArguments(f"no hook that could answer watches {talk.primary.name}")
-        raise InvalidArguments(f"name one of the hooks: {', '.join(able)}")
+            raise InvalidArguments(f"{talk.primary.name} has no hook that can answer")
+        raise InvalidArguments(f"name a hook: {', '.join(able)}")
     if isinstance(hooks[argument], Hook):
-        raise ConfigError(f"{argument} is a hook made of code: it cannot answer")
+        raise ConfigError(f"{argument} is a hook in code: it cannot answer")
     act(
         talk,
         f"/meta {argument}",
@@ -276,7 +276,7 @@ def _complete_hooks(talk: CommandContext, before: Sequence[str]) -> Iterable[str
 
 @slash(
     "hooks",
-    "who watches the agent; add one by NAME or TEXT, remove one",
+    "list, add (by NAME or TEXT) or remove hooks",
     "[AGENT] | add [NAME] [TEXT] | remove NAME",
     group="agents",
     completes=_complete_hooks,
@@ -289,7 +289,7 @@ def _hooks(talk: CommandContext, argument: str) -> None:
         name = tail.strip()
         if not name:
             raise InvalidArguments(
-                f"name one of: {', '.join(list_agent_names(talk, 'hooks')) or 'none'}"
+                f"name a hook: {', '.join(list_agent_names(talk, 'hooks')) or 'none exists'}"
             )
         act(talk, f"/hooks {argument}", lambda agent, command: remove_hook(agent, command, name))
     else:
@@ -304,11 +304,11 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
     name, text = split_name_and_text(tail, [hook.name for hook in talk.primary.hooks])
     if not name:
         raise InvalidArguments(
-            "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
+            "no hook given; use /hooks add NAME, or /hooks add [NAME] INSTRUCTIONS"
         )
     if text and name in BUILT_IN:
         raise InvalidArguments(
-            f"{name} is built in: say no more than its name, or call yours otherwise"
+            f"{name} is a built-in hook: give only its name, or choose another name for yours"
         )
     if name == _PLANNING and not text:
         act(talk, f"/hooks {argument}", _enable_plan)
@@ -327,12 +327,12 @@ async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Refer
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
     hook.install_with_copies(agent, name, [agent.state.birth, command])
-    return ToolResult(f"Installed hook: {name} watches {agent.name}")
+    return ToolResult(f"Installed hook {name} on {agent.name}")
 
 
 @slash(
     "plan",
-    "planning mode: think, and change nothing until you agree",
+    "planning mode: no changes until you agree",
     "[on|off]",
     group="agents",
     completes=build_choice_completer("on", "off"),
@@ -344,17 +344,17 @@ def _plan(talk: CommandContext, argument: str) -> None:
     if argument in _SWITCH:
         act(talk, f"/plan {argument}", _enable_plan if _SWITCH[argument] else _disable_plan)
     elif not argument:
-        how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
+        how = "/plan off, or the approval of a plan, ends it" if is_on else "/plan on starts it"
         talk.print_text(f"planning mode is {'on' if is_on else 'off'}: {how}")
     else:
-        raise InvalidArguments("say on or off")
+        raise InvalidArguments("expected on or off")
 
 
 async def _enable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import start_planning
 
     start_planning(agent, command)
-    return ToolResult("Planning mode is on: what would change something is denied.")
+    return ToolResult("Planning mode is on: actions with changes are denied.")
 
 
 async def _disable_plan(agent: ToolAgent, command: Reference) -> ToolResult:

@@ -32,7 +32,7 @@ EVENT_LINES = 60
 
 @slash(
     "context",
-    "what the model reads, and how much of it is cached",
+    "show the context of the model, and its cached part",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -68,10 +68,10 @@ def _iter_provider_counts(
     usage = next((e.usage for e in responses if e.request == request.message_id), None)
     if usage is not None and usage.input_tokens is not None:
         cached = usage.cache_read_tokens
-        part = "" if cached is None else f", {format_tokens(cached)} of them from the cache"
-        yield f"the last call read {format_tokens(usage.input_tokens)} tokens{part}"
+        part = "" if cached is None else f", {format_tokens(cached)} of them cached"
+        yield f"the last request had {format_tokens(usage.input_tokens)} tokens{part}"
     else:
-        yield "what the last call read was not counted"
+        yield "the tokens of the last request were not counted"
     if view.previous is None:
         return
     first_new = next((row.position for row in view.messages if row.new), len(view.messages))
@@ -80,14 +80,14 @@ def _iter_provider_counts(
         position = min([row.position for row in view.dropped] + [first_new])
         label = one_line(readable_text(view.dropped[0].message.content), 60) if view.dropped else ""
         dropped = f": {view.dropped[0].message.role} {label!r} is gone" if view.dropped else ""
-        yield f"its cached prefix broke at message {position}{dropped}"
+        yield f"its cached prefix ended at message {position}{dropped}"
     else:
-        yield f"its first {first_new} messages are those of the call before: all can be cached"
+        yield (f"its first {first_new} messages equal the previous request: all can be cached")
 
 
 @slash(
     "compact",
-    "a summary in the place of what was said; all is kept",
+    "replace the context by a summary; the log keeps all",
     "[what to keep]",
     group="session",
 )
@@ -98,18 +98,18 @@ def _compact(talk: CommandContext, argument: str) -> None:
 def format_compaction(result: CompactionResult | None) -> str:
     """Format the result of a compaction."""
     if result is None:
-        return "there is too little to sum up"
+        return "the context is too short to compact"
     before, after = format_tokens(result.tokens_before), format_tokens(result.tokens_after)
     messages = format_count(result.messages, "message")
-    return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
+    return f"{messages} summarized: the context has ~{after} tokens, before ~{before}"
 
 
-@slash("cost", "what was used, by agent and together")
+@slash("cost", "show usage and cost by agent")
 def _cost(talk: CommandContext, _: str) -> None:
     events = [*SessionViewer(talk.session.path).events]
     each, agents = sum_usage_by_agent(events), talk.session.agents
     if not each:
-        talk.print_text("no model was called yet")
+        talk.print_text("no model calls yet")
         return
     rows = [(_name(talk, id_), sums) for id_, sums in each.items() if id_ in agents]
     rows.append(("together", sum_usage(events)))
@@ -121,7 +121,7 @@ def _name(talk: CommandContext, agent_id: AgentId) -> str:
     return one_line(talk.session.agents[agent_id].name or agent_id, 30)
 
 
-@slash("agents", "who there is, what they do, and what they used")
+@slash("agents", "list agents, their states and usage")
 def _agents(talk: CommandContext, _: str) -> None:
     viewer = SessionViewer(talk.session.path)
     each = sum_usage_by_agent(viewer.events)
@@ -136,11 +136,11 @@ def _agents(talk: CommandContext, _: str) -> None:
     talk.print_text("\n".join(rows))
 
 
-@slash("show", "a message in full, such as a folded result", "N")
+@slash("show", "show a message in full, such as a folded result", "N")
 def _show(talk: CommandContext, argument: str) -> None:
     viewer = SessionViewer(talk.session.path)
     if not argument:
-        talk.print_text("which message? /show 12 shows msg_012")
+        talk.print_text("no message given; /show 12 shows msg_012")
         return
     event = viewer.events.get(viewer.resolve_message(argument))
     if isinstance(event, TranscriptEntry):
@@ -152,12 +152,12 @@ def _show(talk: CommandContext, argument: str) -> None:
         talk.print_text("\n".join([*lines[:EVENT_LINES], *note] if note else lines))
 
 
-@slash("thinking", "the last thought, whole")
+@slash("thinking", "show the last thinking in full")
 def _print_thinking(talk: CommandContext, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
     events = reversed(SessionViewer(talk.session.path).events.events)
     thoughts = (_find_thought(event) for event in events if event.agent_id == primary)
-    talk.print_text(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
+    talk.print_text(next(filter(str.strip, thoughts), "no thinking recorded yet"))
 
 
 def _find_thought(event: Event) -> str:
@@ -171,7 +171,7 @@ def _find_thought(event: Event) -> str:
 
 @slash(
     "permission",
-    "what agents may do without asking",
+    "show or change the permission mode",
     "[ask|edits|all|plan]",
     group="chat",
     completes=build_choice_completer(*MODES),
@@ -179,21 +179,21 @@ def _find_thought(event: Event) -> str:
 def _permission(talk: CommandContext, argument: str) -> None:
     permissions: Any = talk.runtime.world.permissions
     if permissions is None:
-        talk.print_text("nothing is asked in this chat")
+        talk.print_text("this chat has no permission modes")
     elif not argument:
         talk.print_text(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
     elif argument in MODES:
         permissions.mode = argument
         talk.print_text(f"{argument}: {MEANINGS[argument]}")
     else:
-        talk.print_text(f"there is no mode {argument}; there is: {', '.join(MODES)}")
+        talk.print_text(f"mode {argument!r} not found; modes: {', '.join(MODES)}")
 
 
 MEANINGS: dict[str, str] = {
-    "ask": "reading is free, all else is asked",
-    "edits": "reading, and editing files below the folder, is free; all else is asked",
-    "all": "nothing is asked",
-    "plan": "nothing but reading is done",
+    "ask": "reading is allowed; all else needs approval",
+    "edits": ("reading, and editing files in the folder, is allowed; all else needs approval"),
+    "all": "everything is allowed",
+    "plan": "only reading is allowed",
 }
 
 

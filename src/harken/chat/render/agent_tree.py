@@ -142,7 +142,7 @@ class LiveTree:
             return "", "waits, silent"
         if state.place == "hook":
             return "", "watches"
-        return "", "talks with you" if state.id == self.session.primary else "idle"
+        return "", "talks to you" if state.id == self.session.primary else "idle"
 
     def _used_text(self, agent_id: AgentId) -> str:
         usage = self.usage.get(agent_id)

@@ -49,16 +49,20 @@ from harken.views.verdicts import parse_verdict_text
 from harken.world.tool import Tool
 
 _ADVICE: dict[Failure, str] = {
-    "auth": "set its key in the environment (`harken models` says which), then Enter tries again",
-    "unknown_model": "end with Ctrl-D and name another with --model (`harken models` lists them)",
-    "rate_limit": "wait a little, then Enter tries again",
-    "overloaded": "wait a little, then Enter tries again",
-    "timeout": "Enter tries again",
-    "network": "when the network is there again, Enter tries again",
-    "context_too_long": "the context is too long for this model: /context shows what is in it",
-    "refused": "Enter tries again; or say it differently",
-    "malformed": "Enter tries again",
-    "failed": "Enter tries again",
+    "auth": (
+        "set its key in the environment (`harken models` shows the variable); then Enter retries"
+    ),
+    "unknown_model": ("choose another with --model after Ctrl-D (`harken models` lists models)"),
+    "rate_limit": "wait a moment; then Enter retries",
+    "overloaded": "wait a moment; then Enter retries",
+    "timeout": "Enter retries",
+    "network": "Enter retries when the network is available",
+    "context_too_long": (
+        "the context is too long for this model: /context shows it, /compact shortens it"
+    ),
+    "refused": "Enter retries; or rephrase your message",
+    "malformed": "Enter retries",
+    "failed": "Enter retries",
 }
 
 
@@ -67,7 +71,7 @@ def format_failure(error: ModelError) -> TextRows:
     status = "" if error.status is None else f" (HTTP {error.status})"
     text = " ".join(clean_text(str(error)).split())
     lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
-    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.kind, 'Enter tries again')}")])
+    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.kind, 'Enter retries')}")])
     return TextRows("note", lines, hanging=2)
 
 
@@ -89,10 +93,10 @@ _USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
 _ODD_ENDS = {
     "cancelled": "cut off",
-    "interrupted": "cut off by a crash",
-    "max_tokens": "the answer reached its greatest length and stops here",
-    "length": "the answer reached its greatest length and stops here",
-    "refusal": "the model refused to go on",
+    "interrupted": "interrupted by a crash",
+    "max_tokens": "the answer reached the maximum length",
+    "length": "the answer reached the maximum length",
+    "refusal": "the model refused to continue",
     "content_filter": "the provider's filter stopped the answer",
 }
 
@@ -148,19 +152,17 @@ class EventPrinter:
                     event.agent_id, f"- {prefix}{self.name(event.agent_id)} ended"
                 )
             case ActionRewritten():
-                text = f"a hook changed the call to {format_call(event.tool, event.arguments)}"
+                text = f"a hook rewrote the call to {format_call(event.tool, event.arguments)}"
                 yield self._render_notice(event.agent_id, clean_text(text), "magenta")
             case AgentConfigured() if event.language_model is not None:
-                text = (
-                    f"{self.name(event.agent_id)} goes on with {clean_text(event.language_model)}"
-                )
+                text = f"{self.name(event.agent_id)} now uses {clean_text(event.language_model)}"
                 yield self._render_notice(event.agent_id, text)
             case TranscriptEdited() if event.summary is not None:
                 summary = self.folding.message.format(parse_id_number(event.summary, "msg_"))
                 text = f"the context of {self.name(event.agent_id)} was compacted"
                 yield self._render_notice(event.agent_id, f"{text} ({summary} is the summary)")
             case TranscriptEdited() if event.reason not in _USUAL_EDITS:
-                text = f"the context of {self.name(event.agent_id)} was changed"
+                text = f"the context of {self.name(event.agent_id)} was edited"
                 yield self._render_notice(
                     event.agent_id, f"{text}: {clean_text(event.reason or '')}"
                 )
@@ -238,13 +240,11 @@ class EventPrinter:
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
         """Yield a line about an agent that took over the place of another."""
         taker, before = self.name(event.agent_id), self.name(event.replaces)
-        now = "watches as its hook" if event.replaced_as == "hook" else "is its subagent"
+        now = "is now its hook" if event.replaced_as == "hook" else "is now its subagent"
         if event.agent_id == self.primary:
-            yield note(f"{taker} talks with you from now on; {before} {now}", "cyan")
+            yield note(f"you now talk to {taker}; {before} {now}", "cyan")
         else:
-            yield self._render_notice(
-                event.agent_id, f"{taker} takes the place of {before}, which {now}"
-            )
+            yield self._render_notice(event.agent_id, f"{taker} replaces {before}, which {now}")
 
     def _sums_up(self, agent_id: AgentId | None) -> bool:
         """Whether it is an agent that compacts the context of another."""

@@ -30,9 +30,7 @@ def iter_greeting(chat: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]
     for line in chat.notes:
         yield note(clean_text(line), "yellow")
     if chat.session.torn is not None:
-        yield note(
-            f"A half-written last line was set aside in {clean_text(str(chat.session.torn))}"
-        )
+        yield note(f"An incomplete last line was moved to {clean_text(str(chat.session.torn))}")
 
 
 def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
@@ -50,7 +48,7 @@ def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
     for event in past[prompts[-MAX_EXCHANGES:][0] :] if prompts else ():
         yield from teller.render(event)
     if primary.has_open_calls:
-        yield note("The last turn was cut off: Enter goes on with it.", "yellow")
+        yield note("The last turn was interrupted: Enter continues it.", "yellow")
 
 
 def past_events(chat: OpenChat) -> list[Event]:

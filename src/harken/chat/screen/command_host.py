@@ -232,7 +232,7 @@ class CommandHost:
         """Print the last folded result in full."""
         entry = self.teller.last_folded
         if entry is None:
-            self.hint("no result was folded")
+            self.hint("no folded result")
         else:
             self._print(full_result(entry.content))
 

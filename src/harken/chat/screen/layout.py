@@ -48,10 +48,10 @@ STYLE = Style.from_dict(
 _PLAIN = frozenset({"bold", "dim", "italic", "underline", "reverse"})
 MAX_NAME_CELLS = 20
 """The maximum number of cells of the name before the input."""
-_INVITING = "say something, or /help"
+_INVITING = "type a message, or /help"
 _MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
-_SOON = "keys answer in a moment"
-_DRAFT_FIRST = "keys go to your text · Enter sends it, Shift-Tab sets it aside: then keys answer"
+_SOON = "keys are ignored for a moment"
+_DRAFT_FIRST = "keys go to your text · Enter sends it, Shift-Tab sets it aside to answer"
 _SET_ASIDE = "set aside (Shift-Tab brings it back): "
 
 

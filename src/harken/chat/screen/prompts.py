@@ -151,9 +151,7 @@ def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 
 def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line]:
     """Return the asking agent, as the line above its question."""
     request = question.request
-    wish = (
-        "asks" if isinstance(request, UserQuestion) else f"wants to use {clean_text(request.tool)}"
-    )
+    wish = "asks" if isinstance(request, UserQuestion) else f"requests {clean_text(request.tool)}"
     suffix = f"  ({others} more after this)" if others else ""
     return wrap([("bold yellow", f"{clean_text(request.agent)} {wish}"), ("dim", suffix)], width)
 
@@ -184,13 +182,13 @@ def choices(question: ScreenPrompt) -> list[Line]:
     """Return the keys and replies that are possible now."""
     request = question.request
     if isinstance(request, UserQuestion):
-        how = "a number, or your own words" if request.options else "your answer"
+        how = "a number, or your own text" if request.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
     if question.step == "reason":
-        return [[("dim", "why not, or what instead? Enter sends it · Esc goes back")]]
+        return [[("dim", "reason or instruction: Enter sends it · Esc goes back")]]
     if question.step == "rule":
         return _rule_choices(question, request)
-    keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, and say why")]
+    keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, with a reason")]
     row: Line = []
     for key, meaning in keys:
         if key != "a" or request.rules:

@@ -287,7 +287,7 @@ class Screen:
         if result.error is not None:
             pieces.append(format_failure(result.error))
         elif result.stopped:
-            hint = "; Enter goes on with it" if self.opened.primary.has_open_calls else ""
+            hint = "; Enter continues" if self.opened.primary.has_open_calls else ""
             pieces.append(note(f"stopped{hint}", "yellow"))
         if result.note:
             pieces.append(note(result.note))

@@ -86,7 +86,7 @@ class TypeAhead:
             text = " ".join(clean_text(message).split())
             rows.append([("dim", "  then: "), ("dim", shorten(text, max(width - 9, 4)))])
         if rows:
-            rows[-1].append(("dim", "  (Esc takes it back)"))
+            rows[-1].append(("dim", "  (Esc removes it)"))
         return rows
 
 
@@ -134,7 +134,7 @@ class Turns:
 
     def start(self, text: str | None) -> None:
         """Begin a turn. Continue an interrupted turn if `text` is None."""
-        assert self._task is None, "one turn at a time"
+        assert self._task is None, "a turn is running; wait for it, or stop it with Ctrl-C"
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
@@ -151,7 +151,7 @@ class Turns:
         """Compact the context of the agent. Raises AgentBusy, ConfigError."""
         agent = self.chat.primary
         if not isinstance(agent, SmartAgent):
-            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+            raise ConfigError(f"{agent.name} is a dumb agent and has no context to compact")
 
         async def compact() -> str:
             return format_compaction(await agent.compact(instructions))
@@ -208,7 +208,7 @@ class Turns:
         if primary.agent_id != before and primary.has_open_calls:
             owes = owes_answer_since(primary, first)
             if not owes:
-                notes.append(f"Enter lets {primary.name} answer what it heard last")
+                notes.append(f"Enter lets {primary.name} answer the last message")
         self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:

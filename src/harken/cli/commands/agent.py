@@ -33,13 +33,13 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @click.group(name="agent", cls=CommandGroup)
 def command() -> None:
-    """Run an agent that files, times and programs can wake."""
+    """Run an agent without a chat."""
 
 
 @command.command(name="run")
 @chat_options
-@click.option("--template", metavar="NAME", help="The template that the agent is made from.")
-@click.option("--for", "longest_s", type=Duration(), help="End after this time: 90s, 10m, 2h.")
+@click.option("--template", metavar="NAME", help="The template of the agent.")
+@click.option("--for", "longest_s", type=Duration(), help="Stop after this time: 90s, 10m, 2h.")
 @json_option
 @home_option
 def run_command(
@@ -50,11 +50,11 @@ def run_command(
     as_json: bool,
     home: Home,
 ) -> int:
-    """Let an agent work, print what it says, and stay while something can wake it.
+    """Run an agent, print its answers, and wait for its triggers.
 
-    It is woken by what it asked for: files that change, times, commands in the background, HTTP.
-    Without any, it ends with its first answer. Ctrl-C or --for end it; what is still armed is armed
-    again by --resume. Nobody is there to be asked: see --permission.
+    Triggers are set by the agent: changed files, times, background commands, HTTP requests. Without
+    triggers the command ends after the first answer; else Ctrl-C or --for ends it. --resume arms
+    the remaining triggers again. No user can be asked for approval: see --permission.
     """
     from harken.chat.open import open_chat
     from harken.chat.plain_chat import PlainChat, print_session_notes, tell
@@ -63,10 +63,12 @@ def run_command(
     if prompt == "-":
         prompt = sys.stdin.read()
     if wish.old is None and not (prompt or "").strip():
-        raise click.UsageError("a new agent needs something to begin with: -p PROMPT")
+        raise click.UsageError("a new agent needs a prompt: -p PROMPT")
     if template is not None:
         if wish.old is not None or wish.system_prompt is not None:
-            raise click.UsageError("--template is for a new session, and brings its own prompt")
+            raise click.UsageError(
+                "--template is for a new session, and cannot be combined with --system-prompt"
+            )
         loaded_template = load_settings(home).templates.find(template)
         model = wish.model or loaded_template.model
         wish = replace(
@@ -82,7 +84,7 @@ def run_command(
         opened_chat.end()
     if opened_chat.agent.state.spec.get("triggers"):
         resume_command = command_prefix("agent", "run", "--resume", opened_chat.session.path.stem)
-        tell(f"something is armed still; go on with: {resume_command}")
+        tell(f"some triggers are still armed; resume with: {resume_command}")
     return code
 
 

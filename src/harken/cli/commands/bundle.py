@@ -38,22 +38,29 @@ _TIPS = 3
 
 @click.group(name="bundle", cls=CommandGroup)
 def command() -> None:
-    """Put sessions and commits into one file, or take them out of one."""
+    """Export and import sessions and commits as one file."""
 
 
 @command.command(name="create")
 @click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION]...", nargs=-1)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The file; there must be none.")
-@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="The new file. An existing file is not overwritten.",
+)
+@click.option(
+    "--no-redact", is_flag=True, help="Do not redact credentials: write all content as it is."
+)
 @json_option
 @home_option
 def create_command(
-    wanted: tuple[str, ...], out: Path | None, as_is: bool, as_json: bool, home: Home
+    wanted: tuple[str, ...], out: Path | None, no_redact: bool, as_json: bool, home: Home
 ) -> int:
-    """Write commits with all before them, and sessions with their commits, to one file.
+    """Write commits with their history, and sessions with their commits, to one file.
 
-    Without arguments, everything. Credentials of well-known shapes are redacted; names stay as
-    they are. Exit code 1 where a log was left out, since it is damaged.
+    Without arguments, all sessions and commits are written. Credentials of known formats are
+    redacted; ids and names do not change. Exit code 1 if a damaged log was skipped.
     """
     out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
     with ExitStack() as opening, progress("Bundling") as tell:
@@ -62,13 +69,13 @@ def create_command(
         if not wanted:
             tips, logs = store.newest_commits(2**62), home.list_logs()
             if not tips and not logs:
-                raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
+                raise ConfigError(f"{home.folder}: no commits and no sessions")
         request = BundleRequest(
             store=store,
             tips=tips,
             logs=list(dict.fromkeys(logs)),
             created_at=format_rfc3339(system_clock()),
-            as_is=as_is,
+            as_is=no_redact,
         )
         result = create_bundle(out, request, on_copy=tell, on_pack=tell)
     print_created_bundle(out, result, as_json=as_json)
@@ -106,15 +113,15 @@ def print_created_bundle(out: Path, result: BundleResult, *, as_json: bool) -> N
     """Print the contents of a created bundle, and what was left out."""
     for skipped_log in result.left_out:
         click.echo(
-            escape_control_characters(f"left out: {skipped_log.path}: {skipped_log.why}"), err=True
+            escape_control_characters(f"skipped: {skipped_log.path}: {skipped_log.why}"), err=True
         )
     if result.lacking:
         summary = format_count(result.lacking, "commit")
-        click.echo(f"the logs name {summary} that the store does not have", err=True)
+        click.echo(f"the logs refer to {summary} that are not in the store", err=True)
     if result.credentials:
         kinds = ", ".join(f"{kind} ({number})" for kind, number in result.credentials.items())
-        redaction = "is in it as it was" if result.manifest.redaction is None else "was redacted"
-        click.echo(f"what looks like a credential {redaction}: {kinds}", err=True)
+        redaction = "not redacted" if result.manifest.redaction is None else "redacted"
+        click.echo(f"credentials {redaction}: {kinds}", err=True)
     if as_json:
         left_out = [
             {"path": str(skipped_log.path), "why": skipped_log.why}
@@ -138,13 +145,18 @@ def print_created_bundle(out: Path, result: BundleResult, *, as_json: bool) -> N
 
 @command.command(name="open")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Check it and say what would come; take nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the bundle and print what would be imported, without importing it.",
+)
 @json_option
 @home_option
 def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
-    """Check all that is in a bundle, and add it to what is here.
+    """Check a bundle, and import its sessions and commits.
 
-    Nothing that is here changes: a session whose name is taken is kept under another one.
+    Existing sessions and commits do not change. A session whose name exists is imported under a new
+    name.
     """
     with ExitStack() as opening:
         folder = home.folder if home.folder.is_dir() else Path(tempfile.gettempdir())
@@ -195,7 +207,7 @@ def print_imported_bundle(
     print_text(f"{commits}; {format_count(len(result.logs), 'session')}, {new} of them new")
     for log in result.logs:
         if log.path.name != log.name:
-            print_text(f"session {log.name.removesuffix('.jsonl')} is kept as {log.path.stem}")
+            print_text(f"session {log.name.removesuffix('.jsonl')} was imported as {log.path.stem}")
     print_next_steps(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
 
 
@@ -206,7 +218,7 @@ def print_next_steps(store: Store, sessions: Sequence[str], tips: Sequence[Commi
         tip for tip, stored in store.commits(tips).items() if "/" not in stored.commit.principal
     ]
     ways += [
-        command_prefix("chat", "--from", abbreviate_name(store, tip))
+        command_prefix("chat", "--from-commit", abbreviate_name(store, tip))
         for tip in (first or tips)[:_TIPS]
     ]
     for way in ways:

@@ -18,14 +18,16 @@ from harken.store.base import Store
 
 @click.command("cat")
 @click.argument("artifact")
-@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@click.option("-o", "--out", "file", metavar="FILE", help="Output file (default: stdout).")
 @home_option
 def command(home: Home, artifact: str, file: str | None) -> None:
-    """Print the bytes of an ARTIFACT (art-...): as they are, or of a delta its JSON."""
+    """Print the bytes of an ARTIFACT (art-...). A delta is printed as JSON."""
     with open_configured_store(home) as store:
         name = find_commit_or_artifact(store, artifact)
         if name.startswith("ctx-"):
-            raise ConfigError(f"{artifact} is a commit; see `harken ctx cat` or `harken export`")
+            raise ConfigError(
+                f"{artifact} is a commit, not an artifact; use `harken ctx cat` or `harken export`"
+            )
         write_pieces(pieces_of(store, ArtifactRef(name)), file, is_text=_is_text)
 
 

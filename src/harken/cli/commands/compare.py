@@ -53,22 +53,22 @@ def _spell_out(args: Iterable[str]) -> Iterator[str]:
     "others",
     metavar="SESSION...",
     multiple=True,
-    help="Compare all sessions before with all these.",
+    help="Compare the sessions before --with, as a group, with these.",
 )
 @json_option
 @home_option
 def command(home: Home, sessions: Sequence[str], others: Sequence[str], as_json: bool) -> int:
-    """Compare SESSIONS: two, or the first with all others, or several --with several.
+    """Compare SESSIONS: the first with each other one, or two groups, separated by --with.
 
-    A rerun is compared with what it comes from, from the call on at which it left it. `NAME*`
-    means all sessions whose ids begin so.
+    A rerun is compared with its original from the model call at which it starts. `NAME*` means all
+    sessions whose ids start with NAME.
     """
     from harken.experiments.compare import compare, compare_groups
 
     names = [_expand_patterns(home, group) for group in (sessions, others)]
     before, after = names if others else (names[0][:1], names[0][1:])
     if not before or not after:
-        raise click.UsageError("give two sessions, or several --with several")
+        raise click.UsageError("name two sessions, or two groups: A B --with C D")
     left, right = ([_run(home, name) for name in side] for side in (before, after))
     if len(left) == len(right) == 1:
         pair = compare(left[0], right[0])
@@ -104,7 +104,7 @@ def _show_pair(pair: RunComparison) -> None:
     from harken.experiments.compare import metric_values
 
     if pair.same:
-        print_text("They do not part: every agent read and said the same.")
+        print_text("The sessions do not diverge: inputs and answers of every agent are equal.")
     for parting in pair.partings:
         _show_parting(parting, pair.before, pair.after)
     for only, where in ((pair.only_before, pair.before), (pair.only_after, pair.after)):
@@ -128,19 +128,21 @@ def _outcomes(pair: RunComparison) -> Sequence[Any]:
 
 def _show_parting(parting: Divergence, before: str, after: str) -> None:
     print_text(
-        f"{one_line(parting.agent, 40)}: they part after "
+        f"{one_line(parting.agent, 40)}: they diverge after "
         f"{format_count(parting.position, 'message')}"
     )
     for name, message in ((before, parting.before), (after, parting.after)):
-        event_text = "it ends there" if message is None else f"{message.heading}: {message.text}"
+        event_text = (
+            "(end of the conversation)" if message is None else f"{message.heading}: {message.text}"
+        )
         print_text(f"  {name}: {one_line(event_text, _TEXT)}")
     if parting.answer is None:
-        print_text("  what it answered then is the same")
+        print_text("  the answers after that are equal")
     elif (parting.answer_before, parting.answer_after) != (
         parting.before and parting.before.text,
         parting.after and parting.after.text,
     ):
-        print_text(f"  the first answer after that which differs is number {parting.answer}:")
+        print_text(f"  the first different answer after that is number {parting.answer}:")
         for name, text in ((before, parting.answer_before), (after, parting.answer_after)):
             print_text(f"    {name}: {one_line(text or 'none', _TEXT)}")
 
@@ -156,13 +158,13 @@ def _show_groups(groups: GroupComparison) -> None:
         if metric.before is not None or metric.after is not None
     ]
     _table(["median (range)", "first", "other"], rows)
-    print_text(f"Of {format_count(groups.pairs, 'pair')}, {groups.same} do not part.")
+    print_text(f"{groups.same} of {format_count(groups.pairs, 'pair')} do not diverge.")
     for place in groups.places[:_PLACES]:
         where = f"{one_line(place.agent, 40)} after {format_count(place.position, 'message')}"
         print_text(f"  {place.pairs} part at {where}")
     if len(groups.places) > _PLACES:
-        print_text(f"  and {len(groups.places) - _PLACES} more places")
-    print_text("Answers, and how many runs of each side ended in them:")
+        print_text(f"  and {len(groups.places) - _PLACES} more positions")
+    print_text("Final answers, and the number of runs in each group:")
     for answer in groups.answers[:_PLACES]:
         text = one_line(answer.text or "none", 160)
         print_text(f"  {answer.before} and {answer.after}: {text}")

@@ -83,10 +83,10 @@ complete -c harken -f -k -a '(__harken_complete)'
 @click.command()
 @click.argument("shell", type=click.Choice([*SCRIPTS]))
 def command(shell: str) -> None:
-    """Print the script that lets a shell complete commands, options and names.
+    """Print a script for shell completion of commands, options and names.
 
-    Put `eval "$(harken completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc, or
-    `harken completion fish | source` into ~/.config/fish/config.fish.
+    Add `eval "$(harken completion bash)"` to ~/.bashrc, the same with zsh to ~/.zshrc, or `harken
+    completion fish | source` to ~/.config/fish/config.fish.
     """
     click.echo(SCRIPTS[shell], nl=False)
 

@@ -11,14 +11,15 @@ from harken.context.socket_client import VARIABLE, current_context
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Say which commit the agent is at that runs this program."""
+    """Print the current commit of the agent that runs this program."""
 
 
 @command.command()
 def current() -> None:
-    """Print the commit of the turn that runs this, by its full name.
+    """Print the full name of the commit of the turn that runs this command.
 
-    Nothing where no agent does, where it keeps no commits, or where nobody answers in a second.
+    Prints nothing if no agent runs it, if the agent has no commits, or if there is no response
+    within a second.
     """
     path = environment().get(VARIABLE, "")
     context_id = current_context(path) if path else ""

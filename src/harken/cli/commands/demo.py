@@ -42,7 +42,7 @@ def play(log: Path, options: SessionOptions | None = None) -> str:
 @click.command()
 @home_option
 def command(home: Home) -> None:
-    """Watch Jack and Jill meet in a cafe: offline, in seconds."""
+    """Run a demo offline: two agents, Jack and Jill, meet in a cafe."""
     log = home.create_log("demo")
     answer = play(log)
     show(log, answer, home)
@@ -51,13 +51,13 @@ def command(home: Home) -> None:
 def show(log: Path, answer: str, home: Home) -> None:
     """Print the dialog, Jill's perspective, the listeners, and further commands."""
     viewer = SessionViewer(log)
-    title("What was said at the table")
+    title("The dialog")
     for item in viewer.extract_dialog(["Jack", "Jill"]):
         print_text(f"  {item['name']}: {item['content']}")
-    title("What went on inside Jill: the same, with her inner voice")
+    title("The perspective of Jill: the dialog with her inner voice")
     for item in viewer.extract_dialog(["Jill", "Inner"]):
         print_text(f"  {item['name']}: {format_dialog_text(viewer, item)}")
-    title("Who heard what")
+    title("The agents that received each message")
     for entry in utterances(viewer.events):
         names = [hop.name or "?" for hop in hearers(viewer.events, entry.message_id)]
         agent_name = viewer.list_agents()[entry.agent_id or AgentId("")]
@@ -79,9 +79,9 @@ def further(log: Path, home: Home, request: str) -> list[str]:
         f"{harken} view {id_} tree{opt}",
         f"{harken} view {id_} perspective Jill{opt}",
         f"{harken} view {id_} timeline{opt}",
-        f"{harken} view {id_} context {request}{opt}   # the exact messages that Jill's model saw",
+        (f"{harken} view {id_} context {request}{opt}   # the exact messages of a request of Jill"),
         f"{harken} sessions check {id_}{opt}",
-        f'{harken} chat --resume {id_} -p "go on"{opt}   # the session goes on where it stopped',
+        f'{harken} chat --resume {id_} -p "go on"{opt}   # resume the session',
     ]
 
 

@@ -53,7 +53,7 @@ class OtlpExportOptions:
     """`NAME=VALUE` each."""
     project: str | None
     messages: Literal["full", "new", "none"]
-    as_is: bool
+    no_redact: bool
     as_json: bool
 
 
@@ -86,14 +86,12 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
             much=wish.messages,
             resolver=build_commit_resolver(home),
             is_live=is_being_written(viewer.path),
-            as_is=wish.as_is,
+            as_is=wish.no_redact,
         )
         try:
             summary = send(_report_progress(events, tell), _name_of(viewer), endpoint, how)
         except ValueError as error:
-            raise FormatError(
-                str(viewer.path), f"is not a session as logs have it: {error}"
-            ) from None
+            raise FormatError(str(viewer.path), f"cannot be exported as spans: {error}") from None
     _print_summary(summary, endpoint.name, as_json=wish.as_json)
 
 
@@ -111,7 +109,7 @@ def parse_headers(header_options: Sequence[str]) -> dict[str, str]:
     for number, pair in enumerate(pairs, 1):
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"{source}: header {number} is not NAME=VALUE")
+            raise ConfigError(f"{source}: header {number} is not of the form NAME=VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
@@ -146,42 +144,58 @@ LIST = "list"
 
 @click.command("export")
 @click.argument("ctx", type=COMMIT, required=False, metavar="[CTX|SESSION]")
-@click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
-@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
-@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
-@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="For --otlp.")
-@click.option("--project", metavar="NAME", help="For --otlp: where Phoenix shows it.")
+@click.option(
+    "--format",
+    "wanted",
+    default="narrative-v1",
+    show_default=True,
+    help="The format. `list` prints all formats.",
+)
+@click.option(
+    "--stop",
+    default="compaction",
+    help="Where the history starts: compaction, root, or an ancestor commit.",
+)
+@click.option("-o", "--out", "file", metavar="FILE", help="Output file (default: stdout).")
+@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans to this URL.")
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="For --otlp: an HTTP header. Repeatable.",
+)
+@click.option("--project", metavar="NAME", help="For --otlp: the project in Phoenix.")
 @click.option(
     "--messages",
     type=click.Choice(["full", "new", "none"]),
     default="full",
     show_default=True,
-    help="For --otlp: what model calls say of their context.",
+    help="For --otlp: the messages in the spans of model calls.",
 )
-@click.option("--as-is", is_flag=True, help="For --otlp: redact nothing.")
+@click.option("--no-redact", is_flag=True, help="For --otlp: do not redact credentials.")
 @json_option
 @home_option
 def command(
     home: Home, ctx: str | None, wanted: str, stop: str, file: str | None, **spans: Any
 ) -> None:
-    """Write the conversation of a commit, or of a session, in a format.
+    """Export the conversation of a commit or session in another format, or as spans.
 
-    How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
-    a backend as spans, redacted; sent again, they have the same ids. Headers, the timeout and
-    certificates are also taken from the OTEL_EXPORTER_OTLP_* variables.
+    Lossy conversions are reported on stderr. With --otlp, a SESSION is sent to a collector or
+    backend as spans, redacted; the span ids are the same each time. Headers, the timeout and
+    certificates are also read from the OTEL_EXPORTER_OTLP_* variables.
     """
     if spans["otlp"] is not None:
         _send(home, ctx, spans)
         return
-    if any(spans[name] for name in ("headers", "project", "as_is", "as_json")):
-        raise click.UsageError("say --otlp URL, too: the other options are for that")
+    if any(spans[name] for name in ("headers", "project", "no_redact", "as_json")):
+        raise click.UsageError("these options require --otlp URL")
     if wanted == LIST:
         for name in FORMATS.list_names():
             print_text(_line(name))
         return
     if ctx is None:
-        raise click.UsageError("which commit? `harken ctx log` lists them")
+        raise click.UsageError("no commit given; `harken ctx log` lists commits")
     with open_configured_store(home) as store:
         export(store, NameResolver(home, store), ctx, wanted, stop, file)
 
@@ -189,13 +203,13 @@ def command(
 def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
     """Send a session as spans. Raises SendError, ConfigError, LogError."""
     if session is None:
-        raise click.UsageError("which session? `harken sessions` lists them")
+        raise click.UsageError("no session given; `harken sessions` lists sessions")
     wish = OtlpExportOptions(
         url=options["otlp"],
         headers=options["headers"],
         project=options["project"],
         messages=options["messages"],
-        as_is=options["as_is"],
+        no_redact=options["no_redact"],
         as_json=options["as_json"],
     )
     export_spans(home, session, wish)
@@ -234,7 +248,9 @@ def write_pieces(
         print_text(data.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
         size = format_count(len(data), "byte")
-        raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
+        raise ConfigError(
+            f"{size} of binary data cannot be shown in a terminal; name a file with -o FILE"
+        )
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
@@ -249,7 +265,7 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
             out.writelines(pieces)
         part.replace(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise ConfigError(f"{path}: write failed: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -31,9 +31,9 @@ from harken.terminal.text import print_json, print_text
 def command(as_json: bool, home: Home) -> int:
     """Check the store, the logs of all sessions, and the indexes. Exit code 1 if one is damaged.
 
-    Everything is read and compared with its checksums; nothing is changed. A damaged index is
-    repaired by the next command that reads it. A log without an event, which a start that was cut
-    off leaves behind, is named and is no damage.
+    All objects and log lines are compared with their checksums; nothing is changed. A damaged index
+    is rebuilt by the next command that reads it. A log without events, left by an interrupted
+    start, is reported but is not an error.
     """
     with progress("Checking") as tell:
         problems = list(findings(home, tell))
@@ -43,7 +43,7 @@ def command(as_json: bool, home: Home) -> int:
         for finding in problems:
             print_text(f"{finding.place}: {finding.problem}")
         if not problems:
-            print_text(f"{home.folder}: whole")
+            print_text(f"{home.folder}: intact")
     warn_of_unstarted(home.list_logs())
     return int(bool(problems))
 
@@ -61,7 +61,7 @@ def _of_derived(home: Home) -> Iterator[StoreFinding]:
 
     for path in (home.facts_file, home.index_file, home.folder / INDEX):
         for problem in find_damage(path):
-            yield StoreFinding(str(path), f"{problem}; the next command that reads it repairs it")
+            yield StoreFinding(str(path), f"{problem}; the next command that reads it rebuilds it")
 
 
 def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFinding]:
@@ -102,4 +102,4 @@ def _lost_commits(path: Path, store: Store | None) -> Iterator[StoreFinding]:
     existing = {} if store is None else store.commits(sessions_by_commit)
     for name, event_id in sessions_by_commit.items():
         if name not in existing:
-            yield StoreFinding(str(path), f"{event_id} names {name}, which is not in the store")
+            yield StoreFinding(str(path), f"{event_id} refers to {name}, which is not in the store")

@@ -35,23 +35,24 @@ _ROOM_BYTES = 8 * 1024 * 1024
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, without removing it.")
 @click.option(
     "--grace",
     type=Duration(),
     default="1h",
     show_default=True,
-    help="What was written so lately stays: 90s, 45m, 12h, 7d.",
+    help="Keep objects written within this time: 90s, 45m, 12h, 7d.",
 )
 @json_option
 @home_option
 def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
-    """Remove from the store what no commit, no session and no pin needs.
+    """Remove objects that no commit, session or pin refers to.
 
-    That is what was never committed, what can be made again, and ephemeral commits whose time is
-    over. Others may use the store meanwhile. It may be stopped at any time and run again. Where a
-    backing store is configured, it is sent what it has not, and what is too much here is evicted.
-    On a full disk the search index is removed first: the next search makes it again.
+    Also removes derived objects that can be created again, and ephemeral commits that expired.
+    Other processes may use the store meanwhile, and the command can be interrupted and run again.
+    If a backing store is configured, missing objects are pushed to it, and objects beyond the size
+    limit are evicted here. If the disk is full, the search index is removed first; the next search
+    rebuilds it.
     """
     work = partial(_collect_and_push, home, grace, dry_run=dry_run)
     result, moved, unused = run_with_disk_space(home, work, keep_index=dry_run)
@@ -66,8 +67,9 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     if unused.size_bytes and not dry_run:
         size, room = format_size(unused.size_bytes), format_size(unused.room_bytes)
         print_text(
-            f"{size} of the file are unused, and new content goes there. The file gets smaller "
-            f"when gc runs with {room} free on the disk, while no other program uses the store."
+            f"{size} of the file are unused, and will be reused. To shrink the file, "
+            f"run gc with {room} of free disk space while no other program uses the "
+            "store."
         )
 
 
@@ -103,9 +105,8 @@ def run_with_disk_space(home: Home, work: Callable[[], T], *, keep_index: bool =
     if size and not keep_index:
         forget_facts(home)
         click.echo(
-            f"The disk is full: the search index ({format_size(size)}) was removed to make "
-            "room. The "
-            f"next search makes it again.",
+            f"The disk is full: the search index ({format_size(size)}) was removed. "
+            "The next search rebuilds it.",
             err=True,
         )
         try:
@@ -115,8 +116,9 @@ def run_with_disk_space(home: Home, work: Callable[[], T], *, keep_index: bool =
     raise StoreWriteError(
         home.store_file,
         reason=reason,
-        advice=f"to remove objects, gc itself needs {format_size(_ROOM_BYTES)} free on this disk, "
-        f"and {format_size(free_bytes(home))} are free: delete or move other files, then try again",
+        advice=f"gc needs {format_size(_ROOM_BYTES)} of free disk space, and "
+        f"{format_size(free_bytes(home))} are free; delete or move other files, "
+        "then run it again",
     )
 
 

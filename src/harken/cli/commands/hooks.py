@@ -28,10 +28,10 @@ from harken.terminal.text import escape_control_characters, one_line, print_json
 @home_option
 @click.pass_context
 def command(context: click.Context, as_json: bool, home: Home) -> None:
-    """List the hooks that can watch agents, and where each comes from.
+    """List the hooks that agents can have, and their sources.
 
-    `harken hooks show NAME` shows one. Those that `[hooks] use` names in config.toml watch every
-    new chat; others are put there by templates, and by agents.
+    `harken hooks show NAME` shows one. The hooks in `[hooks] use` of config.toml are installed in
+    each new chat; others are installed by templates and by agents.
     """
     if context.invoked_subcommand is not None:
         check_options_before_subcommand(context)
@@ -52,7 +52,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
 @json_option
 @home_option
 def show_command(name: str, as_json: bool, home: Home) -> None:
-    """Show one hook: where it is asked, what it may use, and what it is told."""
+    """Show one hook: its hook points, tools and instructions."""
     settings = load_checked_settings(home)
     by_name = {hook.name: hook for hook in settings.hooks.list_hooks()}
     if name not in by_name:
@@ -69,7 +69,7 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
     if by_name[name].description:
         print_text(f"  {by_name[name].description}")
     if file is not None and file.ignored:
-        details["means nothing here"] = list(file.ignored)
+        details["is not a member of [hooks]"] = list(file.ignored)
     for member, value in details.items():
         print_text(f"{member}: {value if isinstance(value, str) else format_value(value)}")
     if instructions:
@@ -87,8 +87,8 @@ def load_checked_settings(home: Home) -> Settings:
 def heading(hook: HookInfo, settings: Settings) -> str:
     """Return a hook on one line: its name, its kind of judge, and its origin."""
     notes = ["smart" if hook.smart else "code", str(hook.path or "built in")]
-    notes += ["watches new chats"] if hook.name in settings.use_hooks else []
-    notes += ["cannot be used"] if hook.problem else []
+    notes += ["in new chats"] if hook.name in settings.use_hooks else []
+    notes += ["unusable"] if hook.problem else []
     return f"{hook.name}  ({', '.join(notes)})"
 
 

@@ -59,11 +59,15 @@ REST = """
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Replace a config.toml; the old one is kept beside it.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace an existing config.toml, after a backup in the same folder.",
+)
 @json_option
 @home_option
 def command(force: bool, as_json: bool, home: Home) -> None:
-    """Write a first config.toml from what is found here: keys, and servers that run."""
+    """Write an initial config.toml for the API keys and model servers on this machine."""
     file = home.folder / CONFIG
     statuses = discover(_providers(home, force=force))
     choice = choose_model(statuses)
@@ -79,10 +83,8 @@ def command(force: bool, as_json: bool, home: Home) -> None:
     show(statuses)
     click.echo()
     if exists and not force:
-        print_text(
-            f"{shown_path(str(file))} is there already and stays as it is (--force replaces it)."
-        )
-        print_text("It would be:\n")
+        print_text(f"{shown_path(str(file))} exists and was not changed (--force replaces it).")
+        print_text("The new content would be:\n")
         click.echo(text, nl=False)
         return
     print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
@@ -125,7 +127,7 @@ def write(home: Home, file: Path, text: str) -> Path | None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as new:
             new.write(text)
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
+        raise ConfigError(f"{file}: write failed: {error.strerror}") from None
     return backup
 
 
@@ -135,7 +137,7 @@ def show(statuses: Sequence[ProviderStatus]) -> None:
         status for status in statuses if status.is_ready or status.models or status.provider.api_key
     ]
     if not visible:
-        print_text("Found no key in the environment, and no server on this machine.")
+        print_text("No API key in the environment, and no model server on this machine.")
         return
     click.secho("Found", bold=True)
     width = max(len(status.provider.name) for status in visible)
@@ -150,13 +152,14 @@ def what_next(choice: ModelChoice | None, ready: Sequence[str]) -> str:
     """Return the next step for the user. `ready`: usable providers without a known model."""
     if choice is None and ready:
         return (
-            f"No model is chosen yet: `{program_name()} models {ready[0]} --remote` lists those of "
-            f"{ready[0]}; write one of them into the file."
+            f"No model is configured: `{program_name()} models {ready[0]} --remote` "
+            f"lists the models of {ready[0]}; write one into the file."
         )
     if choice is None:
         return (
-            "No model is chosen yet. Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
-            f"start a server such as Ollama; then `{program_name()} init --force`."
+            "No model is configured. Set a key, such as ANTHROPIC_API_KEY or "
+            "OPENAI_API_KEY, or start a server such as Ollama; then run "
+            f"`{program_name()} init --force`."
         )
     first = f"{'; '.join(choice.missing)}; then " if choice.missing else ""
     model = escape_control_characters(choice.model)

@@ -34,17 +34,24 @@ _ID, _KIND, _SHOWN = 12, 17, 100
 
 @click.group(name="interactions", cls=CommandGroup)
 def command() -> None:
-    """Show, export and import what each request saw: threads of messages with positions."""
+    """Show, export and import the context of each request, as threads of messages."""
 
 
 @command.command(name="list")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, metavar="N")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="The maximum number of threads.",
+)
 @json_option
 @home_option
 def list_command(home: Home, limit: int, as_json: bool) -> None:
-    """List the threads of all sessions that have a log, the last written first.
+    """List the threads of all recorded sessions, newest first.
 
-    A thread is a session as one agent saw it: SESSION/AGENT.
+    A thread is the part of a session that belongs to one agent: SESSION/AGENT.
     """
     from harken.interactions.logger import InteractionLogger
 
@@ -62,18 +69,23 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
         updated = thread.updated_at[:16].replace("T", " ")
         print_text(f"{updated}  {name}  {sums}  {one_line(thread.title, 60)}")
     if not threads:
-        click.echo(f"No thread yet; `{command_prefix('chat')}` makes one.", err=True)
+        click.echo(f"No threads; `{command_prefix('chat')}` starts a session.", err=True)
 
 
 @command.command(name="show")
 @click.argument("thread", type=SESSION)
-@click.option("--new", "only_new", is_flag=True, help="Leave out what is merely replayed.")
+@click.option(
+    "--new",
+    "only_new",
+    is_flag=True,
+    help="Omit messages that are only repeated from earlier requests.",
+)
 @json_option
 @home_option
 def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None:
-    """Show the rows of a THREAD: SESSION/AGENT; a SESSION alone means its first agent.
+    """Show the messages of a THREAD: SESSION/AGENT. A SESSION alone means its first agent.
 
-    Imported sessions have threads, too. With --json, a row on each line.
+    Imported sessions have threads, too. With --json, each message is one line.
     """
     from harken.interactions.records import ThreadEventType
     from harken.interactions.thread import thread_rows
@@ -95,17 +107,21 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
 @command.command(name="export")
 @click.argument("session", type=SESSION)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--shard", is_flag=True, help="Put messages into folders by their ids' beginnings.")
-@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@click.option(
+    "--shard", is_flag=True, help="Put messages into subfolders by the prefix of their ids."
+)
+@click.option(
+    "--no-redact", is_flag=True, help="Do not redact credentials: write all content as it is."
+)
 @json_option
 @home_option
 def export_command(
-    home: Home, session: str, folder: Path, shard: bool, as_is: bool, as_json: bool
+    home: Home, session: str, folder: Path, shard: bool, no_redact: bool, as_json: bool
 ) -> None:
-    """Write a SESSION to a FOLDER: messages/*.json, threads/*.jsonl and index.json.
+    """Export a SESSION to a FOLDER: messages/*.json, threads/*.jsonl and index.json.
 
-    What is there of other sessions stays. Credentials of well-known shapes are redacted. It is as
-    large as what the requests saw, all together; the log is not.
+    Other sessions in the folder do not change. Credentials of known formats are redacted. The
+    export has the full context of each request, so it is larger than the log.
     """
     from harken.interactions.export.exporter import ExportOptions
 
@@ -113,7 +129,7 @@ def export_command(
     events = [*viewer.events]
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
     with _resolver(home, events) as resolver:
-        how = ExportOptions(shard=shard, as_is=as_is, resolver=resolver)
+        how = ExportOptions(shard=shard, as_is=no_redact, resolver=resolver)
         summary = export_to(folder, stem, events, how)
     if as_json:
         threads = msgspec.to_builtins(summary.threads)
@@ -131,8 +147,8 @@ def export_to(
     summary = export_session(events, session, folder, how)
     if summary.credentials:
         kinds = ", ".join(f"{kind} ({number})" for kind, number in summary.credentials.items())
-        is_there = "is in it as it was" if how.as_is else "was redacted"
-        click.echo(f"what looks like a credential {is_there}: {kinds}", err=True)
+        is_there = "not redacted" if how.as_is else "redacted"
+        click.echo(f"credentials {is_there}: {kinds}", err=True)
     return summary
 
 
@@ -148,9 +164,9 @@ def format_summary(folder: Path, summary: ExportSummary) -> str:
 @json_option
 @home_option
 def import_command(home: Home, folder: Path, as_json: bool) -> None:
-    """Read a FOLDER that `harken interactions export` wrote: each session gets a log again.
+    """Import a FOLDER written by `harken interactions export`; a log is created for each session.
 
-    Nothing that is here changes: a session whose name is taken is kept under another one.
+    Existing sessions do not change. A session whose name exists is imported under a new name.
     """
     from harken.interactions.export.importer import import_folder
 
@@ -160,7 +176,7 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
         print_json(msgspec.to_builtins(sessions))
         return
     for session in sessions:
-        how = "" if session.is_new else ", which was here already"
+        how = "" if session.is_new else ", which existed already"
         print_text(f"session {session.name}, {format_count(session.threads, 'thread')}{how}")
     if sessions:
         way = command_prefix("interactions", "show", sessions[0].name)

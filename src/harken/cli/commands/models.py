@@ -23,14 +23,13 @@ SHOWN = 6
 
 @click.command()
 @click.argument("provider", required=False)
-@click.option("--remote", is_flag=True, help="Ask also providers elsewhere for their models.")
+@click.option("--remote", is_flag=True, help="Query remote providers, too.")
 @json_option
 @home_option
 def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> None:
-    """List the models that can be used, and what others need.
+    """List the usable models, and the missing keys of other providers.
 
-    PROVIDER shows all that is known of one. Only servers of this machine are asked, except with
-    --remote.
+    PROVIDER shows details of one. Without --remote, only servers on this machine are queried.
     """
     settings = load_settings(home)
     for note in settings.notes:
@@ -109,17 +108,17 @@ def show(
 def say_model(settings: Settings, statuses: Sequence[ProviderStatus]) -> None:
     """Print the model of a new session, and its missing requirements."""
     if settings.model is None:
-        print_text(f"No model is chosen: `{program_name()} init` chooses one, or pass --model.")
+        print_text(f"No model is configured: run `{program_name()} init`, or pass --model.")
         return
     model = click.style(escape_control_characters(settings.model), bold=True)
     source = escape_control_characters(shown_path(settings.model_from))
     click.echo(f"New sessions use {model} (from {source}).")
     provider, slash, _ = settings.model.partition("/")
     if slash and ":" not in provider and provider not in settings.providers:
-        print_text(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
+        print_text(f"Provider {provider!r} not found: check the name, or add it to config.toml.")
     for status in statuses:
         if status.provider.name == provider and not status.is_ready:
-            print_text(f"It is not ready: {'; '.join(status.missing)}.")
+            print_text(f"Not ready: {'; '.join(status.missing)}.")
 
 
 def shown_path(text: str) -> str:
@@ -138,9 +137,9 @@ def _show_offers(
         hidden_count = len(model_offers) - len(model_offers[:limit])
         _dim(f"  and {hidden_count} more: `{program_name()} models {name}`")
     if not model_offers and status.provider.local:
-        _dim(f"  {name}/...: it has no model yet")
+        _dim(f"  {name}/...: no models")
     elif not model_offers:
-        _dim(f"  {name}/...: `{program_name()} models {name} --remote` asks which there are")
+        _dim(f"  {name}/...: `{program_name()} models {name} --remote` lists its models")
 
 
 def price_text(price: Price | None) -> str:

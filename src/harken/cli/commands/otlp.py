@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, command_prefix
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
@@ -34,28 +35,28 @@ PORT = 4318
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="0: any that is free.",
+    help="The port; 0 means any free port.",
 )
-@click.option("--no-token", is_flag=True, help="Take spans from any program of this machine.")
 @click.option(
-    "--stop-after-idle",
-    "idle_s",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has sent anything for so long.",
+    "--no-token",
+    is_flag=True,
+    help="Accept spans without a token from any program on this machine.",
 )
+@idle_timeout_option
 @json_option
 @home_option
-def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_json: bool) -> None:
-    """Receive OpenTelemetry spans on this machine, and record the model calls in them.
+def command(
+    home: Home, *, port: int, no_token: bool, idle_timeout_s: float | None, as_json: bool
+) -> None:
+    """Receive OpenTelemetry spans on this machine, and record their model calls.
 
-    It prints what to set where the program runs. Ctrl-C ends it.
+    The command prints the environment variables for the programs to record. Ctrl-C ends it.
     """
     home.create_folders()
     token_file = None if no_token else home.token_file
     with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
         _print_endpoint(serving.server.url, token_file, as_json=as_json)
-        serving.server.serve(idle_s=idle_s)
+        serving.server.serve(idle_s=idle_timeout_s)
     _summarize(serving.stats, as_json=as_json)
 
 
@@ -89,7 +90,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigError(
-                    f"127.0.0.1:{port}: cannot be listened at ({reason}); choose another --port"
+                    f"127.0.0.1:{port}: listen failed: {reason}; choose another --port"
                 ) from None
             with server:
                 yield _Serving(server, receiver.stats)
@@ -125,7 +126,7 @@ def _print_endpoint(url: str, token_file: Path | None, *, as_json: bool) -> None
             indent=None,
         )
         return
-    print_text(f"receiving spans at {url}; Ctrl-C stops. Where the program runs:")
+    print_text(f"receiving spans at {url}; Ctrl-C stops. Set in the environment of the program:")
     for name, value in settings.items():
         print_text(f"  export {name}={value}")
 
@@ -152,7 +153,7 @@ def _summarize(stats: ReceiverStats, *, as_json: bool) -> None:
     )
     if stats.without_messages:
         print_text(
-            f"{format_count(stats.without_messages, 'model call')} came without what was said: the "
-            "program must "
-            f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
+            f"{format_count(stats.without_messages, 'model call')} without message content: "
+            "enable its capture in the program "
+            "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
         )

@@ -27,24 +27,33 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.option("--at", metavar="REQUEST", help="Begin here: a number, -1 the last, or an id.")
-@click.option("--agent", metavar="AGENT", help="Only the requests of this agent.")
-@click.option("--from", "first", metavar="REQUEST", help="From this request on.")
-@click.option("--to", "last", metavar="REQUEST", help="Up to this request.")
-@click.option("--context", "whole", is_flag=True, help="Print all that each request saw.")
-@click.option("--check", "checks", is_flag=True, help="Run it again, and see that it is the same.")
+@click.option(
+    "--at",
+    metavar="REQUEST",
+    help="The first request to show: a number (-1 is the last one), or an id.",
+)
+@click.option("--agent", metavar="AGENT", help="Filter by agent.")
+@click.option("--first", metavar="REQUEST", help="The first request of the range.")
+@click.option("--last", metavar="REQUEST", help="The last request of the range.")
+@click.option("--context", "whole", is_flag=True, help="Print the full context of each request.")
+@click.option(
+    "--check",
+    "checks",
+    is_flag=True,
+    help="Run the session again offline, and check that it is the same.",
+)
 @json_option
 @home_option
 def command(
     home: Home, session: str, as_json: bool, whole: bool, checks: bool, **options: Any
 ) -> int:
-    """Step through a SESSION: what each request saw, what was new in it, what came of it.
+    """Step through the model requests of a SESSION: context, new messages and response.
 
-    SESSION/AGENT numbers the requests of that agent. In a terminal keys move (? shows them); else
-    all steps are printed, with --json a line each, with --at only one.
+    SESSION/AGENT selects and numbers the requests of one agent. In a terminal, use keys to move (?
+    lists them). Otherwise all steps are printed: with --json one per line, with --at only one.
 
-    With --check it is run again offline, models and tools answering as recorded: exit code 0 where
-    all goes the same, 1 where it does not, 2 where it cannot be run again.
+    With --check the session runs again offline with recorded responses and tool results. Exit code
+    0 if it is the same, 1 if it differs, 2 if it cannot run.
     """
     from harken.terminal.environment import has_screen
 
@@ -54,7 +63,7 @@ def command(
         return _check(session, viewer, as_json=as_json)
     steps = build_steps(home, viewer)
     if not len(steps):
-        raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
+        raise ConfigError(f"{session}: no model calls; there is nothing to replay")
     span = _Span.of(steps, viewer, thread=of_session, **options)
     if has_screen() and not as_json and not whole:
         return _show(steps, viewer, span)
@@ -127,7 +136,7 @@ class _Span:
         numbers = [number for number in steps.numbers_for(agent_id) if start <= number <= stop]
         if not numbers:
             whose = "" if agent is None else f" of {agent}"
-            raise ConfigError(f"there is no request{whose} from {start} to {stop}")
+            raise ConfigError(f"no request{whose} from {start} to {stop}")
         return cls(agent_id, numbers, None if at is None else steps.find(at, thread_agent))
 
 

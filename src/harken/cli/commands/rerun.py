@@ -37,43 +37,60 @@ AT_ONCE = 4
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.option("--at", required=True, metavar="REQUEST", help="A number, -1 the last, or an id.")
+@click.option(
+    "--at",
+    required=True,
+    metavar="REQUEST",
+    help="The request: a number (-1 is the last one), or an id.",
+)
 @click.option(
     "--edit",
     metavar="MESSAGE=TEXT",
     multiple=True,
-    help="Let a message say this: msg_007, #0 (its place), -1 (from the end). Several times.",
+    help="Replace the text of a message: msg_007, #0 (position), -1 (from the end). Repeatable.",
 )
-@click.option("--drop", metavar="MESSAGE", multiple=True, help="Leave a message out.")
-@click.option("--model", metavar="MODEL", help="Ask this model (default: the recorded one).")
+@click.option("--drop", metavar="MESSAGE", multiple=True, help="Remove a message. Repeatable.")
+@click.option("--model", metavar="MODEL", help="The model (default: the recorded one).")
 @click.option(
-    "--system",
+    "--system-prompt-file",
+    "system",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take the system prompt from this file.",
+    help="Replace the system prompt by the text of this file.",
 )
-@click.option("--without-hook", metavar="NAME", multiple=True, help="Let this hook not watch.")
-@click.option("--name", metavar="NAME", help="What the new session is called; of several, NAME-1.")
-@click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="So many reruns.")
-@click.option("--follow", is_flag=True, help="Say again what was said to the agent later.")
+@click.option("--without-hook", metavar="NAME", multiple=True, help="Remove this hook. Repeatable.")
 @click.option(
-    "--live/--refuse",
-    default=False,
-    help="What to do with tool calls that are not in the record (default: refuse them).",
+    "--name",
+    metavar="NAME",
+    help="The name of the new session; with several runs, NAME-1, NAME-2, ...",
 )
-@click.option("--permission", type=click.Choice(MODES), help="What live tools may do.")
+@click.option(
+    "--runs", "times", metavar="N", type=click.IntRange(1), default=1, help="The number of runs."
+)
+@click.option(
+    "--replay-inputs",
+    "follow",
+    is_flag=True,
+    help="Send the later inputs of the recorded session, too.",
+)
+@click.option(
+    "--live/--no-live",
+    default=False,
+    help="Run or refuse tool calls that are not recorded (default: refuse).",
+)
+@click.option("--permission", type=click.Choice(MODES), help="The permission mode of live tools.")
 @json_option
 @home_option
 def command(home: Home, session: str, at: str, as_json: bool, **options: Any) -> int:
-    """Go on from any model call of a SESSION, with something changed.
+    """Rerun a SESSION from any model call, with changes.
 
-    The context of the call, as it is changed, begins a new session; tool calls get what they got
-    before, where they are the same. SESSION is as for `harken replay`, REQUEST as it numbers them.
+    A new session starts with the changed context of the call. Tool calls that equal recorded ones
+    get the recorded results. SESSION and REQUEST are as in `harken replay`.
     """
     point = find_point(home, session, at)
     change = _change(options)
     if options["live"] and not point.is_run_by_harken:
-        raise click.UsageError("--live: the tools of another program are not here to be run")
+        raise click.UsageError("--live: the tools of another runtime cannot be run here")
     with ExitStack() as stack:
         bench = RerunEnvironment.open(home, options["permission"], stack)
         results = bench.run(
@@ -129,7 +146,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8").rstrip("\n")
     except UnicodeDecodeError:
-        raise ConfigError(f"{file}: a system prompt is UTF-8 text") from None
+        raise ConfigError(f"{file}: not UTF-8 text, as a system prompt must be") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +288,7 @@ def _report(session: str, results: Sequence[RerunResult], *, live: bool) -> None
         print_text(f"{result.log.stem}  {one_line(answer or '', 200)}")
         if result.differing:
             calls = ", ".join(dict.fromkeys(call.name for _, call in result.differing))
-            note = "not in the record" if live else "not in the record, and refused"
+            note = "not recorded" if live else "not recorded, refused"
             print_text(f"  {format_count(len(result.differing), 'call')} {note}: {one_line(calls)}")
     names = [result.log.stem for result in results]
-    click.echo(f"See what differs: `{command_prefix('compare', session, *names[:8])}`", err=True)
+    click.echo(f"Compare them: `{command_prefix('compare', session, *names[:8])}`", err=True)

@@ -40,23 +40,23 @@ HARKEN = "harken"
 @click.command()
 @conversation_options
 @click.option(
-    "--in",
+    "--client",
     "runtime",
     required=True,
     type=click.Choice([*RUNTIMES, HARKEN]),
-    help="The client to go on in.",
+    help="The client in which to resume.",
 )
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where to work (default: where the session worked, else here).",
+    help="The working folder (default: that of the session, else the current one).",
 )
-@click.option("--model", default="", metavar="MODEL", help="The model, as the client calls it.")
+@click.option("--model", default="", metavar="MODEL", help="The model, by its name in the client.")
 @click.option(
     "--print",
     "is_printed",
     is_flag=True,
-    help="Write the session, and only print the command that goes on.",
+    help="Write the session and print the command that resumes it, without running it.",
 )
 @home_option
 def command(
@@ -68,10 +68,10 @@ def command(
     model: str,
     is_printed: bool,
 ) -> int:
-    """Go on with a conversation in a client: a new session of it, from any message.
+    """Resume a conversation in a client, as a new session, from any message.
 
-    Any session or commit will do, recorded or imported. Nothing is overwritten; the session that it
-    was stays as it is.
+    The conversation is a session or commit, recorded or imported. The original session is not
+    changed.
     """
     if runtime == HARKEN:
         return _resume_in_harken(home, conversation, at, folder, model, is_printed=is_printed)
@@ -103,9 +103,9 @@ def _write_session(
             for runtime in RUNTIMES
             if (native := find_runtime_format(runtime)) and native.writes
         ]
-        raise NameNotFound("client that sessions can be written for", client.runtime, runtimes)
+        raise NameNotFound("client", client.runtime, runtimes)
     if not conversation.moment.entries:
-        raise ConfigError(f"{conversation.moment.ctx}: nothing was said there yet")
+        raise ConfigError(f"{conversation.moment.ctx}: this commit has no messages")
     new = new_session(client.runtime, where, title=conversation.conversation.title, model=model)
     data = native.writes(conversation.moment.entries, new)
     native_conversation = read_written_conversation(client, native, data)
@@ -134,15 +134,17 @@ def transfer_lines(result: Transfer) -> Iterator[str]:
     if result.go_over == result.messages:
         is_single = result.messages == 1
         yield (
-            "the only message goes over" if is_single else f"all {result.messages} messages go over"
+            "the only message is transferred"
+            if is_single
+            else f"all {result.messages} messages are transferred"
         )
         return
     suffix = ""
     if result.summarized:
         suffix = f"; {result.summarized} {_are(result.summarized)} summarized by a compaction"
-    yield f"{result.go_over} of {result.messages} messages go over{suffix}"
+    yield f"{result.go_over} of {result.messages} messages are transferred{suffix}"
     for reason, size in result.unwritten.items():
-        yield f"{size} {_are(size)} left out: {reason.name}: {reason.reason}"
+        yield f"{size} {_are(size)} skipped: {reason.name}: {reason.reason}"
 
 
 def _are(size: int) -> str:
@@ -155,10 +157,10 @@ def _folder(conversation: ResolvedConversation, folder: Path | None) -> Path:
         return folder.absolute()
     worked = conversation.conversation.folder
     if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - does not raise
-        click.echo(escape_control_characters(f"working in {worked}, as the session did"), err=True)
+        click.echo(escape_control_characters(f"working folder: {worked}"), err=True)
         return Path(worked)
-    note = f", since {one_line(worked)} is not here" if worked else ""
-    click.echo(escape_control_characters(f"working in {current_folder()}{note}"), err=True)
+    note = f" ({one_line(worked)} does not exist)" if worked else ""
+    click.echo(escape_control_characters(f"working folder: {current_folder()}{note}"), err=True)
     return current_folder()
 
 
@@ -181,7 +183,7 @@ def _resume_in_harken(
     where = _folder(resolved, folder)
     if is_printed:
         home_options = ["--home", str(home.folder.absolute())] if home.is_chosen else []
-        words = [*shlex.split(program_name()), "chat", "--from", ctx]
+        words = [*shlex.split(program_name()), "chat", "--from-commit", ctx]
         _print([*words, *(["--model", model] if model else []), *home_options], where)
         return 0
     from harken.chat.options import ChatOptions
@@ -228,6 +230,6 @@ def _start(words: Sequence[str], where: Path) -> None:
         os.execve(program, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
     except OSError as error:
         raise ConfigError(
-            f"{words[0]} cannot be started in {where} ({error.strerror}); the session is there: "
-            f"`{' '.join(map(quoted, words))}`"
+            f"{words[0]} cannot be started in {where}: {error.strerror}; the session "
+            f"is written, resume it with `{' '.join(map(quoted, words))}`"
         ) from None

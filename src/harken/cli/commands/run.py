@@ -37,19 +37,19 @@ _LOCK_TIMEOUT_S = 10.0
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--runtime", help="Which client it is, where its name does not say it.")
+@click.option("--runtime", help="The runtime of the client, if its program name does not tell it.")
 @click.option(
     "--events",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Add each event to this file as it happens, a line of JSON each.",
+    help="Append each event to this file, as a line of JSON.",
 )
 @click.argument("client", metavar="CLIENT [ARGUMENT]...", nargs=-1, required=True)
 @home_option
 def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Path | None) -> int:
-    """Run a client (claude, codex, ...) and record it: commits as it works.
+    """Run a client (claude, codex, ...) and record its conversation as commits.
 
-    Its input, output and exit code are its own: `harken run -- claude -p "Who is there?"`.
+    Input, output and exit code are those of the client: `harken run -- claude -p "Who is there?"`.
     """
     from harken.capture.live.invocation import parse_invocation
     from harken.capture.live.recorder import LiveRecorder
@@ -102,9 +102,9 @@ def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRec
         recording.failure = recording.failure or "it was interrupted"
     if recording.failure:
         failure = one_line(recording.failure, 300)
-        click.echo(f"harken: this run is not recorded to its end: {failure}", err=True)
+        click.echo(f"harken: the recording of this run is incomplete: {failure}", err=True)
     if exit_code.output_error:
-        click.echo(f"harken: not all output could be written: {exit_code.output_error}", err=True)
+        click.echo(f"harken: output write failed: {exit_code.output_error}", err=True)
         return exit_code.code or 1
     return exit_code.code
 

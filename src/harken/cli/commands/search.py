@@ -40,20 +40,27 @@ _CTX_CHARS = len("ctx-") + SHORT_NAME_DIGITS
     context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
 )
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
-@click.option("--agent", metavar="NAME", help='Only what it said or heard; "main": the main one.')
-@click.option("--role", type=click.Choice(get_args(Role)), help="Only in messages of this role.")
-@click.option("--kind", type=click.Choice(KINDS), help="Only in messages of this kind.")
-@click.option("--tool", metavar="NAME", help="Only in calls of this tool, and their results.")
+@click.option("--agent", metavar="NAME", help='Filter by agent; "main" is the main agent.')
+@click.option("--role", type=click.Choice(get_args(Role)), help="Filter by role.")
+@click.option("--kind", type=click.Choice(KINDS), help="Filter by kind of message.")
+@click.option("--tool", metavar="NAME", help="Filter by tool: its calls and their results.")
 @scope_options
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N")
-@click.option("--all", "every", is_flag=True, help="However many there are.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The maximum number of results.",
+)
+@click.option("--all", "every", is_flag=True, help="Show all.")
 @json_option
 @home_option
 def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
-    """Find where something was said, in all sessions of all runtimes, the last time first.
+    """Search the messages of all sessions of all runtimes, newest first.
 
-    A QUERY has words, all of which are wanted; "several words" in a row; beginnings*; -not; one OR
-    the other. What is new since the last time is read first.
+    All words of a QUERY must match; also: "a phrase", prefix*, -excluded, one OR other. New
+    messages are indexed first.
     """
     from harken.index.query import parse_query
     from harken.index.search import search
@@ -122,12 +129,10 @@ def _show(
         ):
             click.echo(ink.draw(line) if look.styled else "".join(text for _, text in line))
     if not hits:
-        click.echo("Nobody said that here; fewer words find more.", err=True)
+        click.echo("No matches; try fewer words.", err=True)
         return
     prefix = "more than " if results.is_more else ""
-    print_text(
-        f"{len(hits):,} of {prefix}{results.total:,}, the last said first.{_next_step(hits[0])}"
-    )
+    print_text(f"{len(hits):,} of {prefix}{results.total:,}, newest first.{_next_step(hits[0])}")
 
 
 def _heading(hit: SearchHit, session: str) -> Line:
@@ -156,10 +161,10 @@ def _excerpt(hit: SearchHit) -> Line:
 def _next_step(hit: SearchHit) -> str:
     """Return the next command for a hit."""
     if hit.ctx is None:
-        return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"
+        return f" Resume with `{command_prefix('chat', '--resume', hit.session)}`"
     name = hit.ctx[:_CTX_CHARS]
-    look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from", name)
-    return f" Look at the first with `{look}`, go on from it with `{go_on}`"
+    look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from-commit", name)
+    return f" Show the first with `{look}`, resume it with `{go_on}`"
 
 
 def _row(hit: SearchHit) -> dict[str, Any]:

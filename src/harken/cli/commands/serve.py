@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home
 from harken.errors import ConfigError
 from harken.store.sqlite.store import SqliteStore
@@ -22,42 +23,43 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="An address of this machine.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The local address to listen on."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="0: any that is free.",
+    help="The port; 0 means any free port.",
 )
 @click.option(
     "--socket",
     "path",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Listen at a Unix socket in its place: only you reach it, and it asks for no token.",
+    help="Listen on a Unix socket instead. Only you can connect, without a token.",
 )
-@click.option("--read-only", is_flag=True, help="Refuse everything that changes the store.")
+@click.option("--read-only", is_flag=True, help="Reject requests that change the store.")
 @click.option(
-    "--max-mb", type=click.IntRange(1), default=64, show_default=True, help="The largest request."
+    "--max-mb",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="The maximum size of a request in MB.",
 )
-@click.option(
-    "--stop-after-idle",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has asked for anything for so long.",
-)
+@idle_timeout_option
 @click.option(
     "--open-to-network",
     is_flag=True,
-    help="Let other machines reach --host, although all that is sent can be read on the way.",
+    help="Allow a --host that other machines can reach. The traffic is not encrypted.",
 )
 @json_option
 @home_option
 def command(as_json: bool, home: Home, **options: Any) -> None:
     """Serve the store of the home over HTTP, until Ctrl-C.
 
-    Who asks needs the token, which is in a file that only you can read.
+    Clients need a token, which is in a file that only you can read.
     """
     try:
         from harken.service.access import AccessCheck
@@ -86,11 +88,11 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
                 sessions=home.sessions_folder,
             )
             tell(place, home, as_json=as_json)
-            serve(app, [place.listener], limits=limits, idle_s=wish.stop_after_idle)
+            serve(app, [place.listener], limits=limits, idle_s=wish.idle_timeout_s)
         finally:
             store.close()
     if not as_json:
-        print_text("stopped; everything that was answered is kept")
+        print_text("stopped; all acknowledged requests are stored")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class ServeOptions:
     path: Path | None
     read_only: bool
     max_mb: int
-    stop_after_idle: float | None
+    idle_timeout_s: float | None
     open_to_network: bool
 
 

@@ -1,4 +1,4 @@
-"""`harken sessions check|repair|pack|unpack|rename`: look after session logs."""
+"""`harken sessions check|repair|compress|decompress|rename`: look after session logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME_PATTERN = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME_CHARS - 1}}}")
 @json_option
 @home_option
 def check_command(session: str, as_json: bool, home: Home) -> int:
-    """Check every line of a log. Exit code 1 where something is wrong; nothing is changed."""
+    """Check every line of a log, without changing it. Exit code 1 if a line is damaged."""
     path = NameResolver(home).log(session)
     findings = verify(path)
     if as_json:
@@ -43,7 +43,7 @@ def check_command(session: str, as_json: bool, home: Home) -> int:
             where = f"{path}:{finding.line} (byte {finding.byte})"
             print_text(f"{where}: {finding.kind}: {finding.message}")
         if not findings:
-            print_text(f"{path}: whole")
+            print_text(f"{path}: intact")
     if findings:
         click.echo(escape_control_characters(advice(path, findings)), err=True)
     return int(bool(findings))
@@ -55,11 +55,11 @@ def advice(path: Path, findings: Sequence[LogFinding]) -> str:
     file = shlex.quote(str(path))
     if kinds == {"torn"}:
         resume = f"{program_name()} chat --resume {file}"
-        return f"Nothing that was acknowledged is lost: `{resume}` sets the half line aside."
+        return f"No acknowledged event is lost: `{resume}` moves the incomplete line aside."
     repaired = f"`{program_name()} sessions repair {file} --out NEW.jsonl`"
     if kinds == {"unverified"}:
-        return f"An older log, readable as it is; {repaired} writes it as a current one."
-    return f"{repaired} saves what is whole; this log stays as it is."
+        return f"An older log format, readable as it is; {repaired} converts it."
+    return f"{repaired} writes the intact events to a new log; this log is not changed."
 
 
 @click.command(name="repair")
@@ -68,7 +68,7 @@ def advice(path: Path, findings: Sequence[LogFinding]) -> str:
 @json_option
 @home_option
 def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
-    """Write what is whole of a log to a NEW file. For damaged and older logs, which stay."""
+    """Write the intact events of a damaged or older log to a NEW file. The log is not changed."""
     result = repair(NameResolver(home).log(session), out)
     if as_json:
         lost_file = str(result.lost_file) if result.lost_file is not None else None
@@ -78,30 +78,37 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     for finding in result.lost:
         print_text(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
     if result.lost_file is not None:
-        print_text(f"What is lost stands, as it was, in {result.lost_file}")
+        print_text(f"The lost bytes are in {result.lost_file}")
 
 
-@click.command(name="pack")
+@click.command(name="compress")
 @click.argument("sessions", type=LOG, nargs=-1, metavar="[SESSION]...")
-@click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
-@click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
+@click.option(
+    "--older-than",
+    type=Duration(),
+    metavar="AGE",
+    help="Compress all logs that were not written for this time: 30d, 12h.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print what would be compressed, without compressing it."
+)
 @json_option
 @home_option
-def pack_command(
+def compress_command(
     sessions: Sequence[str],
     older_than: float | None,
     dry_run: bool,
     as_json: bool,
     home: Home,
 ) -> int:
-    """Compress logs; they are read, searched and resumed as before. Exit code 1 where one failed.
+    """Compress logs. They can be read, searched and resumed as before.
 
-    A log that is being written is left as it is.
+    A log that is being written is not compressed. Exit code 1 if a log failed.
     """
     from harken.session.log.compress import compress_log
 
     if bool(sessions) == (older_than is not None):
-        raise click.UsageError("name sessions, or say --older-than 30d")
+        raise click.UsageError("no sessions given; name sessions, or use --older-than 30d")
     resolver = NameResolver(home)
     paths = [resolver.log(name) for name in sessions]
     if older_than is not None:
@@ -143,20 +150,20 @@ def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: b
         if "error" in row:
             click.echo(escape_control_characters(f"harken: {row['error']}"), err=True)
     if not rows:
-        click.echo("No log is so old and not packed.", err=True)
+        click.echo("No uncompressed log is that old.", err=True)
 
 
 def _now(row: Mapping[str, Any]) -> str:
     return format_size(row["after_bytes"])
 
 
-@click.command(name="unpack")
+@click.command(name="decompress")
 @click.argument("sessions", type=LOG, nargs=-1, required=True, metavar="SESSION...")
 @home_option
-def unpack_command(sessions: Sequence[str], home: Home) -> None:
-    """Give packed logs their plain files back, for other programs such as grep and jq.
+def decompress_command(sessions: Sequence[str], home: Home) -> None:
+    """Decompress logs, for other programs such as grep and jq.
 
-    Harken itself does not need it: it unpacks a log when somebody goes on with it.
+    Harken reads compressed logs, and decompresses a log when it is resumed.
     """
     from harken.session.log.compress import decompress_log
 
@@ -171,10 +178,10 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
 @json_option
 @home_option
 def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
-    """Give a session another name: the one by which other commands find its log.
+    """Rename the log of a session.
 
-    What is in the log stays as it is. Commits and reruns that were made under the old name keep it.
-    A session that is being written, or was imported, cannot be renamed.
+    The content of the log does not change, and earlier commits and reruns keep the old name. A
+    session that is being written, or was imported, cannot be renamed.
     """
     from harken.session.rename import rename_log
 
@@ -195,11 +202,11 @@ def check_name(home: Home, name: str) -> str:
     """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
     if not _NAME_PATTERN.fullmatch(name) or name.endswith(".jsonl"):
         raise ConfigError(
-            f"{name!r} cannot be the name of a session: use letters, digits, `_`, `-` and `.` (at "
-            f"most {_MAX_NAME_CHARS}), and begin with a letter or digit"
+            f"{name!r} is not a valid session name: use letters, digits, `_`, `-` "
+            f"and `.` (at most {_MAX_NAME_CHARS}), starting with a letter or digit"
         )
     if name == LATEST or name.startswith("ctx-"):
-        raise ConfigError(f"{name!r} has a meaning of its own; choose another name")
+        raise ConfigError(f"{name!r} is a reserved name; choose another one")
     if any(log.stem == name for log in home.list_logs()):
-        raise ConfigError(f"there is a session {name!r} already; choose another name")
+        raise ConfigError(f"session {name!r} exists; choose another name")
     return name

@@ -80,7 +80,7 @@ class StoreInfo:
 @json_option
 @home_option
 def command(home: Home, as_json: bool) -> None:
-    """Count what is in the store, and what it takes. Everything is read."""
+    """Show the number and size of the objects in the store. All objects are read."""
     with open_configured_store(home) as store, progress("Counting") as tell:
         info = collect_info(store, tell)
     where = load_settings(home).store or str(home.store_file)
@@ -138,9 +138,15 @@ def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     )
     ratio = _ratio(stats.raw_bytes, stats.stored_bytes)
     raw, stored = format_size(stats.raw_bytes), format_size(stats.stored_bytes)
-    yield "size", f"{stored} on disk for {raw} of things, each once{_times(ratio)}"
+    yield "size", f"{stored} on disk for {raw} of unique objects{_times(ratio)}"
     shared = _ratio(stats.logical_bytes, stats.raw_bytes)
-    yield "sharing", f"{format_size(stats.logical_bytes)} if commits shared nothing{_times(shared)}"
+    yield (
+        "sharing",
+        (
+            f"{format_size(stats.logical_bytes)} without deduplication between "
+            f"commits{_times(shared)}"
+        ),
+    )
     if info.newest:
         yield "commits", f"{_minute(info.oldest)} to {_minute(info.newest)} (UTC)"
     for index, (principal, number) in enumerate(info.principals.most_common(MAX_PRINCIPALS)):
@@ -152,7 +158,7 @@ def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
         name = item.name[: SHORT_NAME_DIGITS - 64]
         yield "" if index else "largest", f"{item.kind} {name}, {format_size(item.size_bytes)}"
     if info.kept:
-        yield "kept", f"{format_count(info.kept, 'name')} otherwise than usual"
+        yield "kept", f"{format_count(info.kept, 'name')} with a retention policy"
     if info.purged:
         yield "purged", format_count(info.purged, "thing")
 

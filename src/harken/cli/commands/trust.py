@@ -22,10 +22,12 @@ MAX_SHOWN = 20
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--remove", is_flag=True, help="Trust it no longer.")
-@click.option("--list", "listed", is_flag=True, help="List the folders that are trusted.")
-@click.option("--dry-run", is_flag=True, help="Say what it brings, and trust nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--remove", is_flag=True, help="Revoke the trust.")
+@click.option("--list", "listed", is_flag=True, help="List the trusted folders.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the configuration of the project, without trusting it."
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @home_option
 def command(
@@ -37,13 +39,14 @@ def command(
     as_json: bool,
     home: Home,
 ) -> None:
-    """Let the .harken/ of a project count: its configuration, agents, hooks and skills.
+    """Trust a project: use the configuration, agents, hooks and skills in its .harken/.
 
-    So do its .mcp.json, and agents, skills and commands in its .claude/. Of its AGENTS.md, which is
-    part of the system prompt, a chat says so until you trust it. What they bring is shown:
-    which programs run, who watches, which tools agents have. At a terminal you are asked then.
+    This includes its .mcp.json, and the agents, skills and commands in its .claude/. Its AGENTS.md
+    is always part of the system prompt; chats show a notice until the project is trusted. The
+    command shows which programs run, which hooks are installed, and which tools agents get; in a
+    terminal it asks for confirmation.
 
-    FOLDER is the project, or a folder in it; by default the one where you are.
+    FOLDER is the project or a folder in it (default: the current folder).
     """
     trust = Trust(home)
     start = folder or current_folder()
@@ -62,7 +65,9 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
     root = start.resolve() if project is None else project.root
     removed = trust.distrust(start.absolute()) or trust.distrust(root)
     if not removed:
-        raise ConfigError(f"{root} is not trusted; `{program_name()} trust --list` shows what is")
+        raise ConfigError(
+            f"{root} is not trusted; `{program_name()} trust --list` lists trusted folders"
+        )
     if as_json:
         print_json({"folder": str(root), "state": "distrusted"})
     else:
@@ -74,8 +79,8 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     project = trust.find_project(start)
     if project is None:
         raise ConfigError(
-            f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON}, {CLAUDE}/ or {INSTRUCTIONS} "
-            f"here or above"
+            f"{start.resolve()}: no {FOLDER}/, {MCP_JSON}, {CLAUDE}/ or "
+            f"{INSTRUCTIONS} in this folder or its parents"
         )
     if not dry_run:
         trust.check(project.root)
@@ -116,13 +121,13 @@ def _show(files: list[str], says: list[str]) -> None:
 
 def _ask(trust: Trust, root: Path) -> None:
     """Trust a folder if the user agrees."""
-    click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
+    click.echo("The trust includes later changes of these files, such as by a git pull.", err=True)
     take_type_ahead()  # Type-ahead is not an answer.
     if click.confirm("Trust it?", default=False, err=True):
         trust.trust(root)
         print_text(f"Trusted: {escape_line(str(root))}")
     else:
-        print_text("It is not trusted: nothing in it counts.")
+        print_text("Not trusted: its configuration is ignored.")
 
 
 def show_list(trust: Trust, *, as_json: bool) -> None:
@@ -132,7 +137,7 @@ def show_list(trust: Trust, *, as_json: bool) -> None:
         print_json(folders)
     elif not folders:
         click.echo(
-            f"No folder is trusted. `{program_name()} trust` in a project adds it.", err=True
+            f"No trusted folders. Run `{program_name()} trust` in a project to trust it.", err=True
         )
     for folder in [] if as_json else folders:
         print_text(folder)

@@ -20,6 +20,7 @@ from harken.cli.options.conversation import (
     read_conversation,
 )
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
 from harken.formats.runtimes.registry import find_runtime_format
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
     from harken.capture.resume.verify import VerifyResult
 
-TIMEOUT_S = 120.0
+TIMEOUT = "2m"
 _MAX_CHARS = 60
 """The number of characters of a message that are shown."""
 
@@ -38,21 +39,21 @@ _MAX_CHARS = 60
 @click.command()
 @conversation_options
 @click.option(
-    "--in", "runtime", required=True, type=click.Choice(RUNTIMES), help="The client to run."
+    "--client", "runtime", required=True, type=click.Choice(RUNTIMES), help="The client to run."
 )
 @click.option(
     "--keep",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="A new folder for the client's home, and for what it sent, to look at.",
+    help="A new folder in which the client's home and its requests are kept.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(1),
-    default=TIMEOUT_S,
+    type=Duration(min_s=1),
+    default=TIMEOUT,
     show_default=True,
-    help="How many seconds the client may take.",
+    help="The time after which the client is stopped: 90s, 5m.",
 )
 @json_option
 @home_option
@@ -65,11 +66,10 @@ def command(
     timeout_s: float,
     as_json: bool,
 ) -> int:
-    """Run a client on a conversation, isolated, and compare what it sends, message by message.
+    """Run a client on a conversation, isolated, and compare its request message by message.
 
-    The client gets a home of its own and no credentials; what it
-    sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
-    differs; 2: that cannot be seen.
+    The client has a temporary home and no credentials; its requests go to a local recorder. Exit
+    code 0 if the request has the materialized context, 1 if it differs, 2 if the client sent none.
     """
     client, resolved = get_client(runtime), read_conversation(home, conversation, at)
     client.check_installed(environment().get("PATH"))
@@ -90,7 +90,7 @@ def _run_verification(
 
     native = find_runtime_format(client.runtime)
     if native is None:
-        raise ConfigError(f"sessions of {client.name} are not known here")
+        raise ConfigError(f"the session format of {client.name} is not supported")
     trial = ClientRun(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
     new = new_session(client.runtime, trial.work, title=conversation.conversation.title)
     return verify(client, native, conversation.moment.entries, new, trial)
@@ -106,7 +106,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     try:
         keep.mkdir(mode=0o700, parents=True)
     except FileExistsError:
-        raise ConfigError(f"{keep}: it is there already; name a new folder") from None
+        raise ConfigError(f"{keep}: exists already; name a new folder") from None
     yield keep.resolve()
 
 
@@ -148,13 +148,13 @@ def _print_result(
     for item in missing:
         print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.text, _MAX_CHARS)}")
     for allowed in verified.wholeness.allowed:
-        print_text(f"left out: {allowed.name}: {allowed.reason}")
+        print_text(f"skipped: {allowed.name}: {allowed.reason}")
     for rule in verified.comparison.ignored:
         print_text(f"ignored: {rule.name}: {rule.reason}")
     differences = len(verified.comparison.differences) + len(missing)
     entries = format_count(len(conversation.moment.entries), "message")
     if verified.is_same:
-        print_text(f"same: {client.name} sends what was materialized ({entries})")
+        print_text(f"same: {client.name} sends the materialized context ({entries})")
     else:
         print_text(
             f"different: {format_count(differences, 'message')} of {entries}, in {client.name}"

@@ -35,16 +35,16 @@ SHOWN = 10
 
 @click.command("watch")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--runtime", "runtimes", multiple=True, help="Only of this runtime; repeatable.")
-@click.option("--once", is_flag=True, help="Take in what is there now, and end.")
+@click.option("--runtime", "runtimes", multiple=True, help="Filter by runtime. Repeatable.")
+@click.option("--once", is_flag=True, help="Import the current content, and exit.")
 @json_option
 @home_option
 def command(
     home: Home, paths: tuple[Path, ...], runtimes: tuple[str, ...], once: bool, as_json: bool
 ) -> None:
-    """Follow the files that clients write, and import them as they grow: a line for each commit.
+    """Watch the session files of clients, and import them as they grow.
 
-    Without a PATH the known places are followed. Ctrl-C ends it.
+    Without a PATH the default locations are watched. Each new commit is printed. Ctrl-C ends it.
     """
     sight = _build_scanner(paths, runtimes)
     home.create_folders()
@@ -68,11 +68,11 @@ def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScan
     for name in runtimes:
         if name not in known_runtimes:
             raise ConfigError(
-                f"{name}: nobody here knows this runtime; known: {', '.join(known_runtimes)}"
+                f"runtime {name!r} not found; supported runtimes: {', '.join(known_runtimes)}"
             )
     for path in paths:
         if not path.exists():
-            raise ConfigError(f"{path}: there is no such file or folder")
+            raise ConfigError(f"{path}: no such file or folder")
     if paths:
         places = [place for place in SOURCE_LOCATIONS if place.runtime in runtimes]
         patterns = [pattern for place in places for pattern in place.patterns] or ["*"]
@@ -115,7 +115,7 @@ def _read_changes(follower: FileFollower, *, at_once: bool = False) -> Iterator[
     try:
         yield from follower.read(at_once=at_once)
     except StoreLocked as error:
-        click.echo(f"harken: {error}; trying again", err=True)
+        click.echo(f"harken: {error}; retrying", err=True)
 
 
 def _print_change(news: ImportedChange, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ def home_option(command: Command) -> Command:
         "--home",
         metavar="FOLDER",
         callback=chosen,
-        help="Where sessions are kept (default: HARKEN_HOME, else ~/.harken).",
+        help="The home folder (default: HARKEN_HOME, else ~/.harken).",
     )(command)
 
 

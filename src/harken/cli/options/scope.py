@@ -1,4 +1,4 @@
-"""The options that select sessions and times, for `search`, `stats` and `tables`."""
+"""The options that select sessions and times, for `search`, `stats` and `export-tables`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from harken.analytics.scope import Scope
 
 _OPTIONS = (
-    click.option("--since", metavar="TIME", help="Only from then on: 2026-03-05, today, 7d (ago)."),
-    click.option("--until", metavar="TIME", help="Only before then; a day to its end."),
     click.option(
-        "--project", metavar="FOLDER", help="Only sessions there or below; or its last part."
+        "--since", metavar="TIME", help="Start of the time range: 2026-03-05, today, 7d (ago)."
     ),
     click.option(
-        "--runtime", metavar="NAME", help="Only sessions of it: claude, codex, harken, ..."
+        "--until", metavar="TIME", help="End of the time range; a day includes all of it."
     ),
+    click.option(
+        "--project",
+        metavar="FOLDER",
+        help="Filter by working folder, or the last part of its path.",
+    ),
+    click.option("--runtime", metavar="NAME", help="Filter by runtime: claude, codex, harken, ..."),
 )
 
 

@@ -5,22 +5,31 @@ Durations as people write them: `90s`, `45m`, `12h`, `7d`, `2w`.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from harken.errors import ConfigError
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MIN_IDLE_S = 0.001
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _DURATION_PATTERN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])")
 
 
 class Duration(click.ParamType[float]):
-    """A number and a unit; the value is in seconds."""
+    """A number and a unit, such as `90s`; the value is in seconds."""
 
     name = "duration"
+
+    def __init__(self, *, min_s: float = 0.0, max_s: float = math.inf) -> None:
+        """Create a type with limits."""
+        self.min_s, self.max_s = min_s, max_s
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -30,8 +39,27 @@ class Duration(click.ParamType[float]):
             return float(value)
         match = _DURATION_PATTERN.fullmatch(str(value).strip())
         if match is None:
-            self.fail(f"{value!r} is no duration such as 90s, 45m, 12h, 7d or 2w", param, ctx)
-        return float(match[1]) * _SECONDS[match[2]]
+            self.fail(
+                f"{value!r} is not a duration; write a number and a unit: 90s, 45m, 12h, 7d, 2w",
+                param,
+                ctx,
+            )
+        seconds = float(match[1]) * _SECONDS[match[2]]
+        if seconds < self.min_s:
+            self.fail(f"{value!r} is too short; the minimum is {self.min_s:g}s", param, ctx)
+        if seconds > self.max_s:
+            self.fail(f"{value!r} is too long; the maximum is {self.max_s:g}s", param, ctx)
+        return seconds
+
+
+def idle_timeout_option(command: Command) -> Command:
+    """Add `--idle-timeout` to a command that serves, passed as `idle_timeout_s`."""
+    return click.option(
+        "--idle-timeout",
+        "idle_timeout_s",
+        type=Duration(min_s=MIN_IDLE_S),
+        help="Stop after this time without a request: 90s, 10m.",
+    )(command)
 
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
@@ -56,8 +84,8 @@ def parse_time_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = Fals
         return _us(parsed if parsed.tzinfo else parsed.replace(tzinfo=zone))
     except (ValueError, OverflowError, click.BadParameter):
         raise ConfigError(
-            f"{text!r} is no time; write 2026-03-05, '2026-03-05 14:30', today, yesterday, or how "
-            f"long ago it was: 12h, 7d, 2w"
+            f"{text!r} is not a time; write 2026-03-05, '2026-03-05 14:30', today, "
+            "yesterday, or an age: 12h, 7d, 2w"
         ) from None
 
 

@@ -24,9 +24,9 @@ def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
     size += f" of {format_count(result.agents, 'agent')}"
     divergence = result.difference
     if divergence is None:
-        yield f"{name}: the same again ({size})"
+        yield f"{name}: the same ({size})"
         return
-    yield f"{name}: not the same again ({size}); it parts at {format_place(divergence)}"
+    yield (f"{name}: different ({size}); first divergence at {format_place(divergence)}")
     for member, before, after in iter_differences(divergence):
         if before is None or after is None:
             side = ("now", after) if before is None else ("recorded", before)
@@ -44,10 +44,9 @@ def rebuilt_lines(name: str, result: RebuildCheck) -> Iterator[str]:
     """Yield lines on the number of rebuilt requests, and on those that differ."""
     rebuilt = result.requests - len(result.failures)
     yield (
-        f"{name}: another program ran it, so it is not run again; "
-        f"{rebuilt} of {format_count(result.requests, 'request')} rebuilt with the hash that "
-        "was logged, "
-        f"{result.bodies} as they were on the wire"
+        f"{name}: recorded from another runtime, so it is not run again; "
+        f"{rebuilt} of {format_count(result.requests, 'request')} rebuilt with "
+        f"the logged hash, {result.bodies} with the bytes of the wire"
     )
     for request, why in result.failures[:_MAX_LISTED]:
         yield f"  {request}: {one_line(why, 200)}"
@@ -83,11 +82,11 @@ def format_place(divergence: EventDivergence) -> str:
     """Return the agent and the type of an event."""
     if divergence.recorded is None:
         kind = "" if divergence.replayed is None else event_type(divergence.replayed)
-        return f"event {divergence.place} of {divergence.agent_key}: a {kind} more than recorded"
+        return f"event {divergence.place} of {divergence.agent_key}: an additional {kind}"
     kind = event_type(divergence.recorded)
     event_text = f"event {divergence.place} of {divergence.agent_key} ({kind})"
     where = f"{divergence.recorded.message_id}, {event_text}"
-    return where if divergence.replayed is not None else f"{where}, which did not happen again"
+    return where if divergence.replayed is not None else f"{where}: missing in the second run"
 
 
 def iter_differences(divergence: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:

@@ -71,20 +71,20 @@ def facts_line(step: RequestStep) -> Line:
 
 
 def _end(step: RequestStep) -> str:
-    return step.stop_reason or ("" if step.ended else "no end in the log")
+    return step.stop_reason or ("" if step.ended else "no end logged")
 
 
 def step_lines(
     steps: RequestSteps, number: int, short: int | None = MAX_TEXT_CHARS
 ) -> Iterator[Line]:
     """Yield the changes of the context of a call, and its outcome. `short`: as in `text_lines`."""
-    yield [("bold", "What it saw")]
+    yield [("bold", "Context")]
     try:
         yield from _changes(steps.changes(number), short)
     except HarkenError as error:
         yield [("red", f"! {clean_text(str(error))}")]
     yield []
-    yield [("bold", "What it answered")]
+    yield [("bold", "Response")]
     yield from _outcome(steps.outcome(number), short)
 
 
@@ -96,9 +96,11 @@ def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     except HarkenError as error:
         yield [("red", f"! {clean_text(str(error))}")]
         return
-    yield [("bold", f"The whole context: {format_count(len(rows), 'message')}")]
+    yield [("bold", f"The full context: {format_count(len(rows), 'message')}")]
     if not is_verified:
-        yield [("red", "! These messages do not have the hash that was logged with the call.")]
+        yield [
+            ("red", ("! The hash of these messages differs from the logged hash of the request."))
+        ]
     for row in rows:
         mark, style = ("+", "green") if row.new else (" ", "")
         id_ = row.message_id or row.loaded or ""
@@ -147,11 +149,11 @@ def text_lines(
 
 def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
     if changes.previous is None:
-        yield [("dim", "  the agent's first request: all of it is new")]
+        yield [("dim", "  the first request of the agent: all messages are new")]
     for edit in changes.edits:
         yield _edit(edit, changes.messages)
     if changes.model is not None:
-        yield [("yellow", f"~ another model: before it was {clean_text(changes.model)}")]
+        yield [("yellow", f"~ the model changed; before: {clean_text(changes.model)}")]
     for label, members in (("tool", changes.tools), ("parameter", changes.parameters)):
         for member in members:
             yield from _member(label, member)
@@ -164,10 +166,10 @@ def _edit(edit: Edit, rows: Sequence[MessageDiff]) -> Line:
     dropped = sum(row.kind == "dropped" for row in rows)
     if edit.kind == "compacted":
         text = (
-            f"compacted: {format_count(dropped, 'message')} gave way to the summary {edit.summary}"
+            f"compacted: {format_count(dropped, 'message')} replaced by the summary {edit.summary}"
         )
     elif edit.kind == "loaded":
-        text = f"begun from the commit {edit.ctx}"
+        text = f"started from the commit {edit.ctx}"
     else:
         text = f"the context was edited: {edit.kind}"
     return [("magenta", f"~ {clean_text(text)}"), ("dim", f"  {clean_text(edit.message_id)}")]
@@ -233,7 +235,7 @@ def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     else:
         yield [("red", f"! no answer{_reason(outcome)}")]
         if outcome.partial:
-            yield [("dim", "  what had arrived:")]
+            yield [("dim", "  received:")]
             yield from text_lines(outcome.partial, "dim", short=short)
     for ran in outcome.ran:
         yield from _executed_call_lines(ran, short)
@@ -257,10 +259,10 @@ def _executed_call_lines(ran: ExecutedCall, short: int | None) -> Iterator[Line]
     yield [("bold cyan", "> "), ("cyan", first[0][1].strip())]
     yield from tail
     if ran.became is not None:
-        yield [("magenta", "~ a hook made of it:")]
+        yield [("magenta", "~ rewritten by a hook:")]
         yield from text_lines(ran.became, "magenta", short=short)
     if ran.result is None:
-        yield [("red", "! no result in the log")]
+        yield [("red", "! no result logged")]
         return
     yield [("red" if ran.is_error else "dim", f"< {'failed' if ran.is_error else 'result'}")]
     yield from text_lines(ran.result, short=short)

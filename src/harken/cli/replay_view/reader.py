@@ -35,7 +35,7 @@ q  Ctrl-C   end
 
 + new   - gone   ~ changed, as [-old-] {+new+}   = as before
 > a call   < its result   ! what went wrong"""
-_KEYS = "n next  b back  g go  a agent  / search  c whole  d new  t tools  j json  ? help"
+_KEYS = "n next  b back  g go  a agent  / search  c context  d new  t tools  j json  ? help"
 _HEAD = 3
 """Rows above the body: title, facts, a rule."""
 _MIN_ROWS = 8
@@ -182,7 +182,7 @@ class ReplayReader:
         if self.note:
             text = clean_text(self.note)
         elif self.term:
-            text = f"/{clean_text(self.term)}  n next place  N back  Esc end of search"
+            text = f"/{clean_text(self.term)}  n next match  N previous  Esc end search"
         else:
             text = _KEYS
         only = "" if self.agent is None else " only this agent "

@@ -43,7 +43,10 @@ def redact_logs(folder: Path, copy: Store, credentials: Credentials) -> None:
         try:
             write_purged_copy(log, redacted, options)
         except PartOfStructure:
-            reason = "a credential is part of what holds it together: leave it out, or say --as-is"
+            reason = (
+                "a credential is part of an id or a name that other lines use; "
+                "leave the log out, or use --no-redact"
+            )
             raise BundleError(log.name, reason) from None
         redacted.replace(log)
 

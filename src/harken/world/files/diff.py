@@ -32,7 +32,7 @@ def diff(name: str, before: bytes | None, after: bytes) -> str:
     new_part = _mark_context(new[first : len(new) - end], *context)
     head = [f"--- {'/dev/null' if before is None else name}", f"+++ {name}"]
     if before is not None and max(len(old_part), len(new_part)) > _MAX_COMPARED_LINES:
-        counts = f"lines {start + 1} to {len(old) - stop} give way to {len(new) - start - stop}"
+        counts = f"lines {start + 1} to {len(old) - stop} are replaced by {len(new) - start - stop}"
         return "\n".join([*head, f"@@ {counts} @@"])
     diff_lines = list(unified_diff(old_part, new_part, n=_CONTEXT, lineterm=""))[2:]
     return "\n".join([*head, *_truncate([_shift_line(line, first) for line in diff_lines])])

@@ -39,15 +39,15 @@ def encode_text(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ToolError(f"{what} has a lone surrogate in it: that is no text") from None
+        raise ToolError(f"{what} has a lone surrogate, which is not valid text") from None
 
 
 def apply_edit(data: bytes, old: str, new: str, *, replace_all: bool = False) -> EditResult:
     """Return the content with `old` replaced by `new`. Raises ToolError with a way to proceed."""
     if not old:
-        raise ToolError("old_string is empty; `write` makes a new file or a whole new content")
+        raise ToolError("old_string is empty; `write` creates a file or replaces its content")
     if old == new:
-        raise ToolError("old_string and new_string are the same: nothing would change")
+        raise ToolError("old_string and new_string are equal: nothing to change")
     old_bytes, new_bytes = encode_text(old, "old_string"), encode_text(new, "new_string")
     if b"\r\n" in data and b"\r" not in old_bytes:
         crlf = old_bytes.replace(b"\n", b"\r\n")
@@ -57,14 +57,14 @@ def apply_edit(data: bytes, old: str, new: str, *, replace_all: bool = False) ->
     offsets = _find_offsets(data, old_bytes)
     lines = [data.count(b"\n", 0, offset) + 1 for offset in offsets[: _MAX_LISTED_LINES + 1]]
     if not offsets:
-        raise ToolError(f"old_string is not in the file{_hint(data, old)}")
+        raise ToolError(f"old_string not found in the file{_hint(data, old)}")
     if len(offsets) > 1 and not replace_all:
         line_list = ", ".join(map(str, lines[:_MAX_LISTED_LINES])) + (
             ", ..." if len(offsets) > _MAX_LISTED_LINES else ""
         )
         raise ToolError(
-            f"old_string is {len(offsets)} times in the file, at lines {line_list}: give more of "
-            f"what stands around the one that is meant, or set replace_all"
+            f"old_string occurs {len(offsets)} times in the file, at lines "
+            f"{line_list}: include more of the surrounding lines, or set replace_all"
         )
     size = len(data) + len(offsets) * (len(new_bytes) - len(old_bytes))
     if (
@@ -86,11 +86,11 @@ def _hint(data: bytes, old: str) -> str:
     old_lines = old.strip("\n").split("\n")
     unnumbered = [re.sub(r"^\s*\d+\t", "", line) for line in old_lines]
     if unnumbered != old_lines and _find_lines(lines, unnumbered, str) is not None:
-        return ": it begins with line numbers, which `read` shows and the file does not have"
+        return ": it starts with line numbers, which `read` adds and the file does not have"
     line_number = _find_lines(lines, old_lines, _without_space)
     if line_number is not None:
         actual_text = "\n".join(lines[line_number - 1 : line_number - 1 + len(old_lines)])
-        return f". Only white space differs from line {line_number}, which is {_quote(actual_text)}"
+        return f". Only whitespace differs from line {line_number}, which is {_quote(actual_text)}"
     similar = _most_similar(lines, old_lines)
     if similar is not None:
         return f". The most similar is line {similar}: {_quote(lines[similar - 1])}"

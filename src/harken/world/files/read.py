@@ -85,7 +85,7 @@ def _check_not_beyond_end(line_window: LineWindow, name: str, total: int | None)
         line_count_text = (
             "fewer lines" if total is None else f"{total} line{'' if total == 1 else 's'}"
         )
-        raise ToolError(f"{name} has {line_count_text}: line {line_window.first} is beyond its end")
+        raise ToolError(f"{name} has {line_count_text}: line {line_window.first} is beyond the end")
 
 
 def _build_read_state(hash_: str, line_window: LineWindow, total: int) -> FileReadState:
@@ -101,13 +101,13 @@ def _iter_notes(line_window: LineWindow, total: int | None, size_bytes: int) -> 
         yield "[the file is empty]"
     if not line_window.at_end:
         total_text = f"{total}" if total is not None else f"more ({size_text(size_bytes)})"
-        continuation = f"go on with offset={line_window.last + 1}"
+        continuation = f"continue with offset={line_window.last + 1}"
         yield f"[lines {line_window.first} to {line_window.last} of {total_text}; {continuation}]"
     if total is None:
-        yield f"[larger than {size_text(MAX_FILE_BYTES)}: `edit` and `write` do not take it]"
+        yield (f"[larger than {size_text(MAX_FILE_BYTES)}: `edit` and `write` cannot change it]")
     if line_window.shortened:
         lines = "1 line is" if line_window.shortened == 1 else f"{line_window.shortened} lines are"
-        yield f"[{lines} longer than {MAX_LINE_CHARS} characters and cut here]"
+        yield f"[{lines} longer than {MAX_LINE_CHARS} characters, truncated here]"
     if line_window.crlf:
         yield r"[lines end with \r\n; `edit` keeps that]"
     if line_window.not_utf8:
@@ -124,13 +124,12 @@ def _build_image_parts(
         f"{root.format_name(path)}: {image.media_type}, {image.width} x {image.height} pixels"
     )
     if image.is_damaged:
-        raise ToolError(f"{description}: the image is damaged or not complete")
+        raise ToolError(f"{description}: the image is damaged or incomplete")
     if size_bytes > MAX_IMAGE_BYTES or max(image.width, image.height) > MAX_IMAGE_SIDE_PX:
         raise ToolError(
-            f"{description}, {size_text(size_bytes)}: too large to be looked at (at most "
-            f"{size_text(MAX_IMAGE_BYTES)} and {MAX_IMAGE_SIDE_PX} pixels a side); make a "
-            "smaller copy "
-            f"with a shell command, and read that"
+            f"{description}, {size_text(size_bytes)}: too large to read (at most "
+            f"{size_text(MAX_IMAGE_BYTES)} and {MAX_IMAGE_SIDE_PX} pixels per side); "
+            "create a smaller copy with a shell command, and read that"
         )
     read_state = FileReadState(hash_of(data))
     text_part = TextPart(

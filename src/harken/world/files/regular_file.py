@@ -84,10 +84,10 @@ def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
 def check_kind(root: Root, path: Path, mode: int) -> None:
     """Raise ToolError if the mode is not that of a regular file."""
     if stat.S_ISDIR(mode):
-        raise ToolError(f"{root.format_name(path)} is a folder; `ls` shows what is in it")
+        raise ToolError(f"{root.format_name(path)} is a folder; use `ls` to list it")
     if not stat.S_ISREG(mode):
         raise ToolError(
-            f"{root.format_name(path)} is {kind_of(mode)}: only regular files are opened"
+            f"{root.format_name(path)} is {kind_of(mode)}: only regular files can be opened"
         )
 
 
@@ -98,7 +98,7 @@ def load(root: Root, path: Path) -> FileContent:
         if len(data) > MAX_FILE_BYTES:
             size = size_text(os.fstat(file.fileno()).st_size)
             raise ToolError(
-                f"{root.format_name(path)} is too large for this ({size}; the limit is "
+                f"{root.format_name(path)} is too large ({size}; the limit is "
                 f"{size_text(MAX_FILE_BYTES)}): use a shell command"
             )
     return FileContent(data, hash_of(data), len(data))
@@ -120,15 +120,13 @@ def create(root: Root, path: Path, data: bytes) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ToolError(
-                f"{root.format_name(path.parent)} is no folder: no file can be in it"
-            ) from None
+            raise ToolError(f"{root.format_name(path.parent)} is not a folder") from None
         with _temporary_file(path, data) as new:
             try:
                 _link_new(new, path)
             except FileExistsError:
                 raise ToolError(
-                    f"{root.format_name(path)} appeared just now: read it first"
+                    f"{root.format_name(path)} was created by another process: read it first"
                 ) from None
 
 
@@ -160,7 +158,9 @@ def replace(root: Root, path: Path, data: bytes, expected: str) -> None:
             shutil.copystat(path, new, follow_symlinks=False)
             os.utime(new)
             if load(root, path).hash != expected:
-                raise ToolError(f"{root.format_name(path)} was changed just now: read it again")
+                raise ToolError(
+                    f"{root.format_name(path)} was changed by another process: read it again"
+                )
             new.rename(path)
 
 

@@ -60,16 +60,16 @@ class Root:
         real = Path(os.path.realpath(self.folder / decoded))
         if any(real.is_relative_to(kernel) for kernel in _KERNEL_FOLDERS):
             raise ToolError(
-                f"{display_name(path)} belongs to the kernel; files there are not opened"
+                f"{display_name(path)} is a kernel file system, whose files cannot be opened"
             )
         readable = () if to_change else self.readable
         if not any(
             real.is_relative_to(folder) for folder in (self.folder, *self.allowed, *readable)
         ):
-            target_note = "" if str(real) == path else f" (it leads to {display_name(str(real))})"
+            target_note = "" if str(real) == path else f" (a link to {display_name(str(real))})"
             raise ToolError(
-                f"{display_name(path)} is outside{target_note}. Paths must stay below "
-                f"{self._folders}; whoever started this program can allow more folders"
+                f"{display_name(path)} is outside of the allowed folders{target_note}. "
+                f"Paths must be in {self._folders}; the user can allow more folders"
             )
         return real
 
@@ -78,20 +78,18 @@ class Root:
         if not path:
             raise ToolError("the path is empty")
         if "\0" in path:
-            raise ToolError("the path has a NUL byte in it")
+            raise ToolError("the path has a NUL byte")
         try:
             size = len(os.fsencode(path))
         except UnicodeEncodeError:
-            raise ToolError(f"the path {path[:80]!a} is no text") from None
+            raise ToolError(f"the path {path[:80]!a} is not valid text") from None
         if size > MAX_PATH_BYTES:
             raise ToolError(f"the path is too long: {size} bytes")
         if (names := path.count("/") + 1) > MAX_PATH_PARTS:
-            raise ToolError(
-                f"the path is too deep: {names} names, and {MAX_PATH_PARTS} is the most"
-            )
+            raise ToolError(f"the path is too deep: {names} names; the maximum is {MAX_PATH_PARTS}")
         if re.match(r"~[\w.-]*(/|$)", path):
             raise ToolError(
-                f"{path[:80]}: `~` is not expanded here; give a path from {self.folder}"
+                f"{path[:80]}: `~` is not expanded; use a path relative to {self.folder}"
             )
         return path
 
@@ -118,7 +116,7 @@ class Root:
             yield
         except FileNotFoundError:
             raise ToolError(
-                f"there is no {self.format_name(path)}{self.find_similar(path)}"
+                f"{self.format_name(path)} does not exist{self.find_similar(path)}"
             ) from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
@@ -191,7 +189,7 @@ def _escape(letter: str) -> str:
 
 def kind_of(mode: int) -> str:
     """Return the type of a file by its mode, if it is neither a regular file nor a folder."""
-    return _KINDS.get(stat.S_IFMT(mode), "no ordinary file")
+    return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def size_text(size_bytes: int) -> str:

@@ -75,7 +75,7 @@ class Files:
         file = self.root.resolve(path)
         first = 1 if offset is None else offset
         if first < 1 or (limit is not None and limit < 1):
-            raise ToolError("offset and limit count from 1")
+            raise ToolError("offset and limit must be 1 or more")
         stop = Event()
         try:
             read_work = partial(read_file, self.root, file, first, limit, stop)
@@ -176,7 +176,7 @@ class Files:
         """Return the resolved path and the encoded content. Raises ToolError."""
         data = encode_text(content, "content")
         if path.endswith(("/", "/.", "/..")):
-            raise ToolError(f"{display_name(path)} names a folder, not a file")
+            raise ToolError(f"{display_name(path)} is a folder, not a file")
         if len(data) > MAX_FILE_BYTES:
             raise ToolError(f"the content is too large: {size_text(len(data))}")
         return self.root.resolve(path, to_change=True), data
@@ -198,9 +198,8 @@ class Files:
         self._check_known(file, current.hash, earlier)
         if earlier is not None and earlier.seen is not None:
             raise ToolError(
-                f"you have seen only a part of {self.root.format_name(file)}: read all of it "
-                f"before "
-                f"you write it anew, or use `edit`"
+                f"you have read only a part of {self.root.format_name(file)}: read all of it "
+                "before you replace it, or use `edit`"
             )
         return current
 
@@ -223,13 +222,13 @@ class Files:
         """Raise ToolError if an agent does not know the current content of a file."""
         if read_state is None:
             raise ToolError(
-                f"{self.root.format_name(file)} exists, and you have not read it: read it first "
-                f"(the result must be there before you call this)"
+                f"{self.root.format_name(file)} exists, and you have not read it: read it "
+                "first, and call this after the result"
             )
         if read_state.hash != current:
             raise ToolError(
-                f"{self.root.format_name(file)} was changed since you read it, by somebody else or "
-                f"by a command: read it again"
+                f"{self.root.format_name(file)} was changed since you read it, by another "
+                "process or a command: read it again"
             )
 
     def _find_read_state(self, caller: ToolContext | None, file: Path) -> FileReadState | None:

@@ -94,8 +94,9 @@ class McpSession:
             if not patience.is_over:
                 raise
             raise ToolError(
-                f"{self._format_request(what)} did not finish within {patience.silence_s:g} s and "
-                f"was cancelled. It may or may not have acted: check before you do it again"
+                f"{self._format_request(what)} timed out after {patience.silence_s:g} s "
+                "and was cancelled. It may or may not have acted: check before "
+                "you repeat it"
             ) from None
         except MCPError as error:
             if is_closed(error):
@@ -108,7 +109,7 @@ class McpSession:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of a server becomes a result
             raise ToolError(
-                f"{self._format_request(what)} gave what cannot be used: {reason_of(error)}"
+                f"{self._format_request(what)} returned an invalid response: {reason_of(error)}"
             ) from None
 
     @property
@@ -188,16 +189,16 @@ class McpSession:
         self._observer.is_over(reason, wanted=is_wanted)
         if not self.on_open.done():
             self.on_open.set_exception(
-                ToolError(f"the MCP server {self.server.name} cannot be used: {reason}")
+                ToolError(f"MCP server {self.server.name} is unavailable: {reason}")
             )
             # Retrieve the exception, because possibly no task waits for it.
             self.on_open.exception()
 
     def _format_gone(self, request_name: str) -> str:
-        why = self.reason or "it does not end"
+        why = self.reason or "it does not stop"
         return (
-            f"the MCP server {self.server.name} is gone: {why}. {request_name} may or may not "
-            f"have acted; the next call starts the server again"
+            f"MCP server {self.server.name} ended: {why}. {request_name} may or may "
+            "not have acted; the next call restarts the server"
         )
 
     def _format_request(self, request_name: str) -> str:

@@ -107,9 +107,9 @@ class McpConnection:
             )
         if self.state not in ("starting", "open"):
             if (wait_s := self._retry_at - loop.time()) > 0:
-                retry_note = f"it is not started again within {wait_s:.0f} s"
+                retry_note = f"it is not restarted within {wait_s:.0f} s"
                 raise ToolError(
-                    f"the MCP server {self.server.name} is away: {self.reason}; {retry_note}"
+                    f"MCP server {self.server.name} is unavailable: {self.reason}; {retry_note}"
                 )
             self.state = "starting"
             self._session = self._create_session(self._session)
@@ -165,7 +165,7 @@ class McpConnection:
         hidden_names = self.server.variables & self.host.hide
         if hidden_names and not self.server.may_have_keys:
             raise ConfigError(
-                f"it names {min(hidden_names)}, the key of a model, which is not for it"
+                f"it uses {min(hidden_names)}, the API key of a model, which servers do not get"
             )
         return self.server.with_resolved_variables(self.host.environ)
 
@@ -229,7 +229,7 @@ class McpConnection:
         self.tools, notes = listing
         for tool in self.tools:
             if previous.get(tool.name, basis := _approval_basis(tool)) != basis:
-                notes.append(f"its tool {tool.name[:64]!r} is another one now than it was before")
+                notes.append(f"its tool {tool.name[:64]!r} changed")
         for note in notes:
             self._request_handler.notify(note)
 
@@ -247,7 +247,7 @@ class McpConnection:
             step = 1  # A person may have logged in meanwhile.
         self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
-            self._request_handler.notify(f"it is gone: {reason}")
+            self._request_handler.notify(f"it ended: {reason}")
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to changes of tools at a server with the newer protocol."""

@@ -52,7 +52,7 @@ def block_parts(block: ContentBlock) -> list[ContentPart]:
         case ImageContent():
             return [_build_image_part(block.data, block.mime_type, "an image")]
         case AudioContent():
-            return [TextPart(f"[a sound, {block.mime_type[:60]}: it cannot be heard here]")]
+            return [TextPart(f"[audio, {block.mime_type[:60]}: not supported]")]
         case ResourceLink():
             description_note = f": {block.description}" if block.description else ""
             text = f"[a resource, {block.name!r}, at {block.uri}{description_note}]"
@@ -85,7 +85,7 @@ def _build_image_part(data: str, media_type: str, label: str) -> ContentPart:
     try:
         size = len(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
-        return TextPart(f"[{label}, {kind[:60]}: it is damaged, no base64]")
+        return TextPart(f"[{label}, {kind[:60]}: damaged, not base64]")
     if kind not in _IMAGE_TYPES or size > MAX_IMAGE_BYTES:
         return TextPart(f"[{label}, {kind[:60] or 'of no kind'}, {size:,} bytes: not shown]")
     return ImagePart(media_type=kind, data=data)

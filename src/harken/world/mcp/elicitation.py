@@ -67,7 +67,7 @@ class ElicitationForm:
         """Show a URL. It is never opened here, because it may be malicious."""
         if urlsplit(url).scheme not in ("http", "https"):
             return ElicitResult(action="decline")
-        text = f"{_truncate(message)}\nIt is about this page, which you may open yourself: {url!r}"
+        text = f"{_truncate(message)}\nPage (open it yourself if you trust it): {url!r}"
         answer = await self._ask(text, [ACCEPT, DECLINE])
         return ElicitResult(action="accept" if answer.lower() == ACCEPT else "decline")
 
@@ -96,12 +96,12 @@ class ElicitationForm:
             try:
                 return field.read(answer.strip())
             except _InvalidAnswer as error:
-                error_text = f"{answer[:80]!r} does not fit: {error}.\n"
+                error_text = f"{answer[:80]!r} is not valid: {error}.\n"
         raise UserUnavailable
 
     async def _ask(self, text: str, options: Sequence[str]) -> str:
         assert self.user is not None
-        question = f"the MCP server {self.server} wants to know: {text}"
+        question = f"MCP server {self.server} asks: {text}"
         return str(
             await self.user.ask(UserQuestion(agent=self.agent, question=question, options=options))
         )
@@ -171,7 +171,7 @@ class Field:
             return self.schema["default"]
         if answer.lower() == LEAVE_OUT or (not answer and not self.required):
             if self.required:
-                raise _InvalidAnswer("it is needed")
+                raise _InvalidAnswer("a value is required")
             return self.schema.get("default", _OMITTED)
         if self.is_list:
             return self._parse_list(answer)
@@ -196,9 +196,9 @@ class Field:
         values = [self._parse_choice(part) if self.choices else part for part in parts]
         min_items, max_items = self.schema.get("minItems"), self.schema.get("maxItems")
         if isinstance(min_items, int) and len(values) < min_items:
-            raise _InvalidAnswer(f"at least {min_items} are needed, with commas between")
+            raise _InvalidAnswer(f"at least {min_items} are required, separated by commas")
         if isinstance(max_items, int) and len(values) > max_items:
-            raise _InvalidAnswer(f"at most {max_items} may be chosen")
+            raise _InvalidAnswer(f"at most {max_items} are allowed")
         return values
 
     def _parse_number(self, answer: str) -> float:
@@ -206,22 +206,22 @@ class Field:
             number = int(answer) if self.schema.get("type") == "integer" else float(answer)
         except ValueError:
             qualifier = "whole " if self.schema.get("type") == "integer" else ""
-            raise _InvalidAnswer(f"it is a {qualifier}number") from None
+            raise _InvalidAnswer(f"expected a {qualifier}number") from None
         minimum, maximum = self.schema.get("minimum"), self.schema.get("maximum")
         if not math.isfinite(number):
-            raise _InvalidAnswer("it is a number")
+            raise _InvalidAnswer("expected a number")
         if isinstance(minimum, int | float) and number < minimum:
-            raise _InvalidAnswer(f"it is at least {minimum:g}")
+            raise _InvalidAnswer(f"the minimum is {minimum:g}")
         if isinstance(maximum, int | float) and number > maximum:
-            raise _InvalidAnswer(f"it is at most {maximum:g}")
+            raise _InvalidAnswer(f"the maximum is {maximum:g}")
         return number
 
     def _check_text(self, answer: str) -> str:
         min_length, max_length = self.schema.get("minLength"), self.schema.get("maxLength")
         if isinstance(min_length, int) and len(answer) < min_length:
-            raise _InvalidAnswer(f"it has at least {min_length} characters")
+            raise _InvalidAnswer(f"at least {min_length} characters are required")
         if isinstance(max_length, int) and len(answer) > max_length:
-            raise _InvalidAnswer(f"it has at most {max_length} characters")
+            raise _InvalidAnswer(f"at most {max_length} characters are allowed")
         if not _is_of_format(answer, self.schema.get("format")):
             raise _InvalidAnswer(f"it is a {self.schema.get('format')}")
         return answer
@@ -230,7 +230,7 @@ class Field:
 _KIND_HINTS = {
     "integer": "a whole number",
     "number": "a number",
-    "array": "several are possible, with commas between",
+    "array": "several are possible, separated by commas",
 }
 
 
@@ -250,7 +250,7 @@ def _parse_bool(answer: str) -> bool:
         return True
     if answer.lower() in ("no", "n", "false"):
         return False
-    raise _InvalidAnswer("it is yes or no")
+    raise _InvalidAnswer("expected yes or no")
 
 
 def _is_of_format(text: str, format: object) -> bool:

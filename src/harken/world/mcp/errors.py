@@ -31,11 +31,11 @@ def reason_of(error: BaseException) -> str:
             return _format_server_error(leaf)
         case ValidationError():
             location = ".".join(str(step) for step in leaf.errors()[0]["loc"])
-            return one_line(f"it answers what is not of the protocol (at {location or 'the top'})")
+            return one_line(f"it violates the protocol (at {location or 'the top'})")
         case httpx2.HTTPStatusError():
-            return f"it answers HTTP {leaf.response.status_code}"
+            return f"HTTP {leaf.response.status_code}"
         case httpx2.LocalProtocolError():
-            return "it cannot be sent what its description says"  # the error repeats a header
+            return "its description cannot be sent"  # the error repeats a header
         case httpx2.TransportError():
             return one_line(f"it cannot be reached ({str(leaf) or type(leaf).__name__})")
         case RuntimeError():

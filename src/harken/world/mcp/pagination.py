@@ -54,7 +54,7 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
     listing, is_truncated = await read_all_pages(
         lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools, MAX_TOOLS
     )
-    notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if is_truncated else []
+    notes = [f"it has more than {MAX_TOOLS} tools: the others are omitted"] if is_truncated else []
     tools: dict[str, Tool] = {}
     remaining_bytes = MAX_BYTES
     for tool in listing:
@@ -62,10 +62,10 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
             tool.description or ""
         )
         if remaining_bytes < 0:
-            notes.append(f"its tools are longer than {MAX_BYTES >> 10} KB: the rest is left out")
+            notes.append(f"its tools are longer than {MAX_BYTES >> 10} KB: the others are omitted")
             break
         if tools.setdefault(tool.name, tool) is not tool:
-            notes.append(f"its tool {tool.name[:64]!r} is left out: another one has its name")
+            notes.append(f"its tool {tool.name[:64]!r} is omitted: another tool has this name")
         if tool.output_schema is not None:
             _clear_if_pattern(tool.output_schema)
     return list(tools.values()), notes

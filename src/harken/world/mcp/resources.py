@@ -28,9 +28,7 @@ def parse_resource_uri(
     name, slash, uri = resource.strip().partition("/")
     if name not in connections or not slash or not uri:
         server_names = ", ".join(connections) or "none"
-        raise ToolError(
-            f"{resource!r} is no SERVER/URI; the servers with resources are: {server_names}"
-        )
+        raise ToolError(f"{resource!r} is not SERVER/URI; servers with resources: {server_names}")
     return connections[name], uri
 
 
@@ -94,7 +92,7 @@ async def text(connection: McpConnection, uri: str) -> str:
     parts = resource_parts((await _read_resource(connection, uri)).contents, named=False)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if len(texts) != len(parts) or not any(text_part.strip() for text_part in texts):
-        raise ToolError(f"the resource {uri!r} is no text")
+        raise ToolError(f"the resource {uri!r} is not text")
     full_text = "\n".join(texts)
     if len(full_text) > MAX_CHARACTERS:
         raise ToolError(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")

@@ -186,8 +186,8 @@ def _check_header(name: str, value: str) -> str:
     """Return a valid header value. Raises ConfigError without the value, which may be secret."""
     if not _HEADER_VALUE_PATTERN.fullmatch(value):
         raise ConfigError(
-            f"its header {name} holds what cannot be sent: a line break or a space at its end, "
-            f"or a letter that is not ASCII"
+            f"its header {name} cannot be sent: it has a line break, a trailing "
+            "space, or a character that is not ASCII"
         )
     return value
 
@@ -200,19 +200,20 @@ def server_of(name: str, table: ServerTable, origin: str) -> McpServerConfig:
     """
     if not _NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME:
         raise ConfigError(
-            f"a server's name is at most {MAX_NAME} of a-z, A-Z, 0-9, - and single _, not {name!r}"
+            f"the name of a server has at most {MAX_NAME} characters of a-z, A-Z, "
+            f"0-9, - and single _, not {name!r}"
         )
     if (table.command is None) == (table.url is None):
-        raise ConfigError("says either command, a program to run, or url, where a server answers")
+        raise ConfigError("must have either `command` (a program) or `url`")
     if table.command is not None and (not table.command.strip() or table.headers):
-        raise ConfigError("command names a program, and headers are for a url")
+        raise ConfigError("headers are for a url, not for a command")
     _check_oauth(table)
     if table.url is not None:
         _check_url(table.url)
         if table.args or table.env or table.cwd is not None or table.sandbox:
             raise ConfigError("args, env, cwd and sandbox are for a command, not for a url")
     if table.network and not table.sandbox:
-        raise ConfigError("network is for a sandbox: without one every program reaches it")
+        raise ConfigError("network is for a sandbox; without one every program has network access")
     _check_values(table)
     defaults = McpServerConfig(name=name)
     return McpServerConfig(
@@ -248,7 +249,7 @@ def parse_granted_servers(
     """
     items = [value] if isinstance(value, str | Mapping) else value
     if not isinstance(items, Sequence):
-        raise ConfigError("mcp is a list of names of servers: write `mcp: [docs]`")
+        raise ConfigError("mcp must be a list of names of servers: write `mcp: [docs]`")
     names: list[str] = []
     servers: list[McpServerConfig] = []
     for item in items:
@@ -258,7 +259,7 @@ def parse_granted_servers(
             servers += [_parse_own_server(name, table, origin) for name, table in item.items()]
             names += [str(name) for name in item]
         else:
-            raise ConfigError("mcp is a list of names of servers, or a table of servers")
+            raise ConfigError("mcp must be a list of names of servers, or a table of servers")
     return tuple(dict.fromkeys(names)), tuple(servers)
 
 
@@ -272,7 +273,9 @@ def _parse_own_server(name: Any, table: Any, origin: str) -> McpServerConfig:
 
 def _check_seconds(seconds: float | None, default: float) -> float:
     if seconds is not None and not 0 < seconds <= 86_400:
-        raise ConfigError(f"a time is a number of seconds above 0 and up to 86400, not {seconds:g}")
+        raise ConfigError(
+            f"a time must be a number of seconds above 0 and up to 86400, not {seconds:g}"
+        )
     return default if seconds is None else seconds
 
 
@@ -291,9 +294,7 @@ def _check_url(url: str, member: str = "url") -> None:
         or " " in resolved
         or "@" in resolved
     ):
-        raise ConfigError(
-            f"{member} is an address such as https://example.org/mcp, without a user in it"
-        )
+        raise ConfigError(f"{member} must be a URL such as https://example.org/mcp, without a user")
 
 
 def _check_oauth(table: ServerTable) -> None:
@@ -303,11 +304,11 @@ def _check_oauth(table: ServerTable) -> None:
     for member in ("client_secret", "private_key"):
         match = _VARIABLE_PATTERN.fullmatch(text := getattr(oauth, member))
         if text and (match is None or match[2]):
-            raise ConfigError(f'a secret never stands in a file: {member} is "${{NAME}}"')
+            raise ConfigError(f'secrets must not be in the file: write {member} as "${{NAME}}"')
     if not 0 <= oauth.callback_port < 1 << 16:
-        raise ConfigError("callback_port is a port: a number from 1 to 65535")
+        raise ConfigError("callback_port must be a number from 1 to 65535")
     if oauth.scope and not _SCOPE_PATTERN.fullmatch(oauth.scope):
-        raise ConfigError("scope is what a token shall allow: words with a space between")
+        raise ConfigError("scope must be words separated by spaces")
     if oauth.grant == "client_credentials":
         if not oauth.client_id or bool(oauth.client_secret) == bool(oauth.private_key):
             raise ConfigError(
@@ -322,10 +323,10 @@ def _check_oauth(table: ServerTable) -> None:
 def _check_values(table: ServerTable) -> None:
     for name, value in table.env.items():
         if not name or "=" in name or "\0" in name + value:
-            raise ConfigError("env is a table of variables and their values")
+            raise ConfigError("env must be a table of variables and their values")
     for name, value in table.headers.items():
         if not _HEADER_NAME_PATTERN.fullmatch(name) or not value.isprintable():
-            raise ConfigError("headers is a table of header names and their values")
+            raise ConfigError("headers must be a table of header names and their values")
 
 
 def read_mcp_json(file: Path) -> tuple[list[McpServerConfig], list[str]]:
@@ -339,10 +340,10 @@ def read_mcp_json(file: Path) -> tuple[list[McpServerConfig], list[str]]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise ConfigError(f"{file}: is no JSON") from None
+        raise ConfigError(f"{file}: not JSON") from None
     tables = document.get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(tables, dict) or len(tables) > MAX_SERVERS:
-        raise ConfigError(f'{file}: has no table "mcpServers" of at most {MAX_SERVERS} servers')
+        raise ConfigError(f'{file}: no table "mcpServers" with at most {MAX_SERVERS} servers')
     servers: list[McpServerConfig] = []
     notes: list[str] = []
     for name, table in tables.items():
@@ -355,9 +356,9 @@ def read_mcp_json(file: Path) -> tuple[list[McpServerConfig], list[str]]:
 
 def _parse_json_server(name: str, table: Any, origin: str) -> McpServerConfig:
     if not isinstance(table, dict):
-        raise ConfigError("is no table")
+        raise ConfigError("is not a table")
     if table.get("type") == "sse":
-        raise ConfigError("speaks the old transport SSE: ask for one that speaks streamable HTTP")
+        raise ConfigError("uses the old SSE transport; only streamable HTTP is supported")
     members = {member: table[member] for member in _JSON_MEMBERS if table.get(member) is not None}
     if isinstance(oauth := table.get("oauth"), dict):
         oauth_members = {
@@ -397,6 +398,6 @@ def distinct(
     for server in (member for group in groups for member in group):
         existing = by_name.setdefault(server.name, server)
         if existing is not server:
-            notice = f"the MCP server {server.name} of {server.origin} is left out"
-            notes.append(f"{notice}: {existing.origin} has one of this name")
+            notice = f"MCP server {server.name} of {server.origin} skipped"
+            notes.append(f"{notice}: {existing.origin} has a server of this name")
     return list(by_name.values()), notes

@@ -73,7 +73,7 @@ class ServerRequestHandler:
     def notify(self, text: str, *, key: str = "") -> None:
         """Send a notice about the server to a person, once for each `key`."""
         if len(self.notes) == MAX_NOTES:
-            text, key = "there is more to tell of it than anybody can read", ""
+            text, key = "further notices are omitted: there are too many", ""
         if (key or text) not in self._answered_keys and len(self.notes) <= MAX_NOTES:
             self._answered_keys.add(key or text)
             self.notes.append(one_line(text))
@@ -109,8 +109,10 @@ class ServerRequestHandler:
     async def on_message(self, message: IncomingMessage) -> None:
         """Handle a notification of the server."""
         if isinstance(message, InvalidMessageLine):
-            self.notify(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
+            self.notify(
+                f"it writes a line to stdout that is not a message: {str(message)!r}", key="noise"
+            )
         elif isinstance(message, Exception):
-            self.notify(f"it sends what is no message ({type(message).__name__})", key="noise")
+            self.notify(f"it sends an invalid message ({type(message).__name__})", key="noise")
         elif isinstance(message, types.ToolListChangedNotification):
             self._relist()

@@ -95,7 +95,7 @@ class McpServers:
         existing = self.servers.setdefault(server.name, server)
         if existing != server:
             raise ConfigError(
-                f"there is another MCP server {server.name}, of {existing.origin or 'the settings'}"
+                f"MCP server {server.name} exists already, of {existing.origin or 'the settings'}"
             )
 
     async def wait_ready(self, granted: Collection[str] = ()) -> None:
@@ -205,7 +205,7 @@ class McpServers:
         """Return the text of a prompt with these arguments. Raises ToolError."""
         if server not in self.servers:
             server_names = ", ".join(self.servers) or "none"
-            raise ToolError(f"there is no MCP server {server!r}; there is: {server_names}")
+            raise ToolError(f"MCP server {server!r} not found; existing servers: {server_names}")
         connection = await self._connection(server)
         from harken.world.mcp.prompts import prompt_text  # noqa: PLC0415 - the extra
 
@@ -245,7 +245,9 @@ class McpServers:
             connections = self._find_with_resources(granted_to(caller))
             if server is not None and server not in connections:
                 there = ", ".join(connections) or "none"
-                raise ToolError(f"there is no server {server!r} with resources; there is: {there}")
+                raise ToolError(
+                    f"server {server!r} with resources not found; existing servers: {there}"
+                )
             selected = connections.values() if server is None else [connections[server]]
             return await resources.listing(selected, None if server is None else cursor)
 
@@ -278,5 +280,5 @@ async def _import_library() -> None:
         await asyncio.to_thread(import_module, "harken.world.mcp.tools")
     except ImportError as error:
         raise ToolError(
-            f"MCP servers need the extra mcp: pip install 'harken[mcp]' ({error})"
+            f"MCP servers need the extra `mcp`: pip install 'harken[mcp]' ({error})"
         ) from None

@@ -79,7 +79,7 @@ def _create_tool(
 
         result = await connection.call(tool.name, arguments, call_context, progress)
         if result.is_error:
-            text = text_of(result.content) or "it does not say why"
+            text = text_of(result.content) or "no reason given"
             raise ToolError(f"{name}: {text[:MAX_DESCRIPTION]}")
         return content_of(result, connection.host.outputs)
 

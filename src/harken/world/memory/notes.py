@@ -45,9 +45,7 @@ class NotesMemory:
         text_with_newline = text if text.endswith("\n") else f"{text}\n"
         file, data = self._resolve_file(path), text_with_newline.encode("utf-8", "backslashreplace")
         if len(data) > MAX_NOTE_BYTES:
-            raise ToolError(
-                f"a note has at most {size_text(MAX_NOTE_BYTES)}: write several, or less"
-            )
+            raise ToolError(f"a note has at most {size_text(MAX_NOTE_BYTES)}: split or shorten it")
         root = Root(self.folder)
         with root.convert_errors(file):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +55,7 @@ class NotesMemory:
         """Return the notes with all these words, those with most occurrences first."""
         query_words = words.casefold().split()
         if not query_words:
-            raise ToolError("a query has at least one word")
+            raise ToolError("a query needs at least one word")
         hits: list[tuple[int, MemoryHit]] = []
         for name in self._list_names():
             try:
@@ -81,7 +79,7 @@ class NotesMemory:
         """
         parts = path.strip().split("/")
         if path.startswith("/") or any(part.startswith(".") or not part for part in parts):
-            raise ToolError(f"{path[:80]!r} is no name of a note; one is such as people/ann.md")
+            raise ToolError(f"{path[:80]!r} is not the name of a note, such as people/ann.md")
         name = "/".join(parts)
         if not name.endswith(_SUFFIX):
             name += _SUFFIX
@@ -93,12 +91,12 @@ class NotesMemory:
             if not file.exists():
                 existing_names = ", ".join(self._list_names()[:_MAX_LISTED_NAMES]) or "none"
                 raise MemoryNotFound(
-                    f"there is no note {root.format_name(file)}; there is: {existing_names}"
+                    f"note {root.format_name(file)} not found; existing notes: {existing_names}"
                 )
             if not file.is_file():
-                raise ToolError(f"{root.format_name(file)} is no note")
+                raise ToolError(f"{root.format_name(file)} is not a note")
             if file.stat().st_size > MAX_NOTE_BYTES:
-                raise ToolError(f"{root.format_name(file)} is no note: it is larger than any")
+                raise ToolError(f"{root.format_name(file)} is not a note: it is too large")
             return file.read_bytes().decode("utf-8", "replace")
 
     def _list_names(self) -> Sequence[str]:

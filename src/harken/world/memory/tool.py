@@ -88,13 +88,13 @@ class _MemoryCall:
         hits = self.memory.query(_require_text(words, "query"), MAX_RESULTS, self.caller)
         result = "\n".join(f"- {hit.path}: {hit.excerpt}" for hit in hits)
         self._log("QUERY", None, result, query=words, count=len(hits))
-        return result or "Nothing was found; fewer words find more."
+        return result or "No matches; try fewer words."
 
     def list(self) -> str:
         names = self.memory.list(self.caller)
         result = "\n".join(names)
         self._log("QUERY", None, result, count=len(names))
-        return result or "Nothing is kept yet."
+        return result or "No notes yet."
 
     def _log(
         self,

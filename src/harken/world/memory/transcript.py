@@ -38,9 +38,7 @@ class SearchableTranscript:
             if entry.message_id == path:
                 return entry_text(entry)
         names = ", ".join(texts) or "none"
-        raise MemoryNotFound(
-            f"nothing is kept under {path[:80]!r}, and no message has this id; there is: {names}"
-        )
+        raise MemoryNotFound(f"no note or message {path[:80]!r}; existing notes: {names}")
 
     def write(self, path: str, text: str, caller: ToolContext) -> None:
         """Validate the name.
@@ -48,7 +46,7 @@ class SearchableTranscript:
         The call itself, which is in the log, stores the text. Raises ToolError.
         """
         if not path.strip():
-            raise ToolError("say under which name this shall be kept")
+            raise ToolError("a note needs a name")
 
     def query(self, words: str, limit: int, caller: ToolContext) -> Sequence[MemoryHit]:
         """Return the messages with all these words, the latest first. Raises ToolError."""
@@ -96,7 +94,7 @@ def find_matching_entries(
     """
     query_words = words.casefold().split()
     if not query_words:
-        raise ToolError("a query has at least one word")
+        raise ToolError("a query needs at least one word")
     for entry in reversed(entries):
         text = entry_text(entry).casefold()
         if text and all(word in text for word in query_words):

@@ -186,11 +186,11 @@ class Permissions:
         for rule in self.rules.deny:
             match = request.match_rule(rule)
             if match == "yes":
-                return Decision("denied", f"the rule {rule} forbids it")
+                return Decision("denied", f"denied by the rule {rule}")
             is_uncertain = is_uncertain or match == "unknown"
         mode = self.mode if request.mode is None else narrower(self.mode, request.mode)
         if mode == "plan" and not request.tool.reads_only:
-            return Decision("denied", "in plan mode nothing is changed: say what you plan")
+            return Decision("denied", "plan mode allows no changes: describe your plan")
         if is_uncertain or any(request.match_rule(rule) != "no" for rule in self.rules.ask):
             return ASK
         if request.tool.reads_only and not request.tool.sends_data:
@@ -242,7 +242,7 @@ class Permissions:
         """Whether a call is free. Raises ToolError if it is denied."""
         decision = self.decide(request)
         if decision.kind == "denied":
-            raise ToolError(f"{request.tool.name} was not done: {decision.reason}")
+            raise ToolError(f"{request.tool.name} was not run: {decision.reason}")
         return decision == FREE
 
     async def _ask(self, request: PermissionRequest, caller: ToolContext) -> None:
@@ -268,7 +268,7 @@ class Permissions:
         if not decision.allowed:
             reason = f": {decision.reason}" if decision.reason else "; no reason was given"
             raise ToolError(
-                f"{request.tool.name} was not done: the user did not allow it{reason}",
+                f"{request.tool.name} was not run: the user denied it{reason}",
                 cause=decision.decision_id,
             )
         for rule in rules:
@@ -310,7 +310,7 @@ async def _format_preview(request: PermissionRequest, caller: ToolContext) -> st
 def _format_note(request: PermissionRequest, places: Sequence[Path]) -> str:
     """Return a note for the user on an edit of a sensitive path, and on how the tool runs."""
     reason = request.sensitivity(places)
-    note = f"This decides which programs run later ({reason})." if reason else ""
+    note = f"This controls which programs run later ({reason})." if reason else ""
     return "\n".join(filter(None, (note, request.tool.note)))
 
 
@@ -318,7 +318,8 @@ def _format_unavailable(request: PermissionRequest, rules: Sequence[PermissionRu
     """Return the error for a call that no user can approve, with the ways to allow it."""
     rule = f"a rule that allows it, such as {rules[0]}" if rules else "a rule that allows it"
     return (
-        f"{request.tool.name} was not done: it needs the user's leave, and nobody is there to give "
-        f"it. Whoever starts the session may allow it: by {rule}, or by another --permission "
-        f"mode. Go on without it, or say what is missing."
+        f"{request.tool.name} was not run: it needs the approval of the user, "
+        "and no user is available. The user can allow it at the start of the "
+        f"session with {rule}, or with another --permission mode. Continue "
+        "without it, or report what is missing."
     )

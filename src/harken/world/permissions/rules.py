@@ -52,8 +52,9 @@ class PermissionRule:
         match = _RULE_PATTERN.fullmatch(text.strip())
         if match is None:
             raise ConfigError(
-                f"{text!r} is no rule: write TOOL, TOOL(PATTERN) or AGENT:TOOL(PATTERN), "
-                f"names with blanks, colons or parentheses in double quotes"
+                f"{text!r} is not a rule: write TOOL, TOOL(PATTERN) or "
+                "AGENT:TOOL(PATTERN); quote names with blanks, colons or parentheses in "
+                "double quotes"
             )
         agent = None if match["agent"] is None else _parse_name(match["agent"])
         return cls(_parse_name(match["tool"]), match["pattern"], agent, text.strip())
@@ -83,7 +84,7 @@ def _parse_name(text: str) -> str:
     try:
         return escape_pattern(json.loads(text, strict=False))
     except ValueError as error:
-        raise ConfigError(f"{text} is no text in JSON: {error}") from None
+        raise ConfigError(f"{text} is not a JSON string: {error}") from None
 
 
 @check_arguments

@@ -223,7 +223,7 @@ class PathSubject:
             prefix = f"{fold_text(place)}/"
             # The loop above has checked places with a listed name, and excepts checkouts in them.
             if any(path.startswith(prefix) for path in paths) and not reason_of(place):
-                return "a file or folder that decides which programs run"
+                return "a file or folder that controls which programs run"
         return ""
 
     def is_within(self, patterns: Sequence[str]) -> bool:

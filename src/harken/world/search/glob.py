@@ -102,7 +102,7 @@ def alternatives(pattern: str) -> list[str]:
             before, inner, after = braces
             pending += [before + choice + after for choice in reversed(inner)]
         if len(expanded) + len(pending) > MAX_ALTERNATIVES:
-            raise ValueError(f"the pattern stands for more than {MAX_ALTERNATIVES} others")
+            raise ValueError(f"the pattern has more than {MAX_ALTERNATIVES} alternatives")
     return expanded
 
 

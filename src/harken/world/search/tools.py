@@ -32,8 +32,8 @@ _MAX_PATTERN_CHARS = 10_000
 _MAX_LINE_CHARS = 500
 _MAX_RESULT_CHARS = 40_000
 _MAX_CONTEXT_LINES = 20
-_NO_FILES_TEXT, _NO_LINE_TEXT = "[no files]", "[no line fits]"
-_INCOMPLETE_NOTE = "[some files could not be searched, there may be more in them]"
+_NO_FILES_TEXT, _NO_LINE_TEXT = "[no files]", "[no matches]"
+_INCOMPLETE_NOTE = "[some files could not be searched and may have more matches]"
 
 
 def search_tools(root: Root, engine: Engine, *, within_s: float = _TIMEOUT_S) -> list[Tool]:
@@ -67,9 +67,9 @@ class _VisibleFiles:
         if not self.kept:
             return text
         files = (
-            "1 file that rules keep from you was"
+            "1 file that permission rules hide from you was"
             if self.kept == 1
-            else (f"{self.kept} files that rules keep from you were")
+            else (f"{self.kept} files that permission rules hide from you were")
         )
         return f"{text}\n\n({files} left out)"
 
@@ -151,9 +151,7 @@ class Searches:
         if not folder.is_dir():
             with self.root.convert_errors(folder):
                 folder.lstat()
-            raise ToolError(
-                f"{self.root.format_name(folder)} is no folder: no pattern fits below it"
-            )
+            raise ToolError(f"{self.root.format_name(folder)} is not a folder")
         glob = glob_of(pattern)
         if glob.folder:
             folder = self.root.resolve(str(folder / glob.folder))
@@ -172,7 +170,7 @@ class Searches:
             if path.is_dir():
                 return _SearchTarget(path, glob=glob)
         if glob is not None:
-            raise ToolError(f"{self.root.format_name(path)} is no folder: no pattern fits below it")
+            raise ToolError(f"{self.root.format_name(path)} is not a folder")
         return _SearchTarget(path.parent, path.name)
 
     def _check_file(self, file: Path) -> None:
@@ -183,12 +181,11 @@ class Searches:
         if size > MAX_FILE_BYTES:
             limit = size_text(MAX_FILE_BYTES)
             raise ToolError(
-                f"{self.root.format_name(file)} has {size_text(size)}, and `grep` looks into files "
-                f"up "
-                f"to {limit}: use a shell command"
+                f"{self.root.format_name(file)} has {size_text(size)}; `grep` searches files "
+                f"up to {limit}: use a shell command"
             )
         if kind is not None and "UTF-16" not in kind:
-            raise ToolError(f"{self.root.format_name(file)} is {kind}: it is not text")
+            raise ToolError(f"{self.root.format_name(file)} is {kind}, not text")
 
     async def _search(self, target: _SearchTarget, query: FileQuery, enough: int) -> SearchOutput:
         """Run the engine, and stop it when the task is cancelled. Raises ToolError."""
@@ -202,7 +199,7 @@ class Searches:
         if output.error and not output.lines:
             raise ToolError(_format_error(output.error))
         if not output.complete and not output.lines:
-            raise ToolError(f"the search took longer than {self.within_s:g} s: look in fewer files")
+            raise ToolError(f"the search took longer than {self.within_s:g} s: search fewer files")
         return output
 
     def _format_files(
@@ -218,7 +215,7 @@ class Searches:
                 f"[the {MAX_LISTED_FILES} newest of {len(names)}; a narrower pattern shows others]"
             )
         if not output.complete:
-            lines.append("[there may be more: the search was ended before it was done]")
+            lines.append("[there may be more matches: the search was stopped]")
         if output.some_left:
             lines.append(_INCOMPLETE_NOTE)
         return visible.said("\n".join(lines) or _NO_FILES_TEXT)
@@ -244,9 +241,7 @@ class Searches:
             is_truncated = is_truncated or len(block) > remaining_chars
             remaining_chars -= len(block)
         if is_truncated:
-            blocks.append(
-                f"[the first {limit - remaining_lines} lines; there are more: narrow the search]"
-            )
+            blocks.append(f"[the first {limit - remaining_lines} lines of more: narrow the search]")
         if output.some_left:
             blocks.append(_INCOMPLETE_NOTE)
         return visible.said("\n\n".join(blocks) or _NO_LINE_TEXT)
@@ -259,19 +254,19 @@ def _check_pattern(pattern: str) -> None:
     if len(pattern) > _MAX_PATTERN_CHARS:
         raise ToolError("the pattern is too long")
     if re.search(r"\n|(?<!\\)(\\\\)*\\n", pattern):
-        raise ToolError("the pattern has a line end in it, and only single lines are looked at")
+        raise ToolError("the pattern has a line break, but only single lines are searched")
     try:
         pattern.encode()
     except UnicodeEncodeError:
-        raise ToolError("the pattern has a lone surrogate in it: that is no text") from None
+        raise ToolError("the pattern has a lone surrogate, which is not valid text") from None
     if "\0" in pattern:
-        raise ToolError("the pattern has a NUL in it, which no text has")
+        raise ToolError("the pattern has a NUL character")
 
 
 def _format_error(error: str) -> str:
     """Return the error of an engine for a pattern, with a hint on escaping."""
     message = error.removeprefix("rg: ")
-    return f"{message}\nTo look for ( ) [ ] {{ }} . * + ? themselves, write \\ before each."
+    return f"{message}\nEscape ( ) [ ] {{ }} . * + ? with \\ to search for them literally."
 
 
 def _filter_names(target: _SearchTarget, names: Iterable[str]) -> list[str]:

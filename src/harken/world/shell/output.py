@@ -65,8 +65,8 @@ class Output:
         tail = _decode(os.pread(self.descriptor, max_bytes, max(0, size - max_bytes)))[-half:]
         omitted_bytes = size - len(_encode(head)) - len(_encode(tail))
         note = (
-            f"[... {omitted_bytes:,} of {size:,} bytes are left out; "
-            f"all of it is in {self.path} ...]"
+            f"[... {omitted_bytes:,} of {size:,} bytes omitted; the full output is "
+            f"in {self.path} ...]"
         )
         return f"{readable(head)}\n{note}\n{readable(tail)}"
 

@@ -69,7 +69,7 @@ _LOADER_VARIABLE_PATTERN = re.compile(r"LD_\w+|GCONV_PATH|GLIBC_TUNABLES|LOCPATH
 _OUTSIDE_VARIABLE_PATTERN = re.compile(
     r"DISPLAY|WAYLAND_DISPLAY|XDG_RUNTIME_DIR|XDG_SESSION_\w+|DOCKER_HOST"
 )
-_OFFLINE_TEXT, _NETWORK_TEXT = "there is no network", "the network can be reached"
+_OFFLINE_TEXT, _NETWORK_TEXT = "there is no network access", "network access is available"
 _OFFLINE_PATTERN = re.compile(
     r"could(?: not|n't) resolve host|name resolution|network is (?:unreachable|down)"
     r"|name or service not known|nodename nor servname|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
@@ -318,11 +318,9 @@ class Sandbox:
     @property
     def note(self) -> str:
         """Return a line for the user about the access of a command."""
-        writable_text = "the working folder" + (
-            " and the folders allowed beside it" if self.allowed else ""
-        )
+        writable_text = "the working folder" + (" and the allowed folders" if self.allowed else "")
         network_text = _NETWORK_TEXT if self.network else _OFFLINE_TEXT
-        return f"It runs in the sandbox: {network_text}, it writes in {writable_text}."
+        return f"It runs in the sandbox: {network_text}, it can write in {writable_text}."
 
     @property
     def _writable_text(self) -> str:
@@ -331,13 +329,15 @@ class Sandbox:
     @property
     def about(self) -> str:
         """The description for a model, equal for all folders so that it can be replayed."""
-        folders_note = " and the folders allowed beside it" if self.allowed else ""
+        folders_note = " and the allowed folders" if self.allowed else ""
         return (
-            f"Commands run in a sandbox: {_NETWORK_TEXT if self.network else _OFFLINE_TEXT}. "
-            f"They can write only below the working folder{folders_note}, and in /tmp, which is "
-            f"theirs alone and lasts as long as the session; not what decides which programs run "
-            f"later (.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, "
-            f"start-up files of shells). Credentials are out of reach."
+            "Commands run in a sandbox: "
+            f"{_NETWORK_TEXT if self.network else _OFFLINE_TEXT}. They can write "
+            f"only in the working folder{folders_note}, and in /tmp, which is "
+            "private and lasts as long as the session; not files that control which "
+            "programs run later (.git/config, .git/hooks, .envrc, .vscode, .npmrc, "
+            "settings of agents, start-up files of shells). Credentials are not "
+            "accessible."
         )
 
     def hint(self, output: str) -> str:
@@ -347,13 +347,13 @@ class Sandbox:
             hints.append(f"{_OFFLINE_TEXT} in the sandbox where commands run")
         if _READ_ONLY_PATTERN.search(output):
             hints.append(
-                f"commands can write only below {self._writable_text} and in /tmp, "
-                f"and not what decides which programs run later (.git/config, .git/hooks, .envrc, "
-                f".vscode, settings of agents, ...)"
+                f"commands can write only in {self._writable_text} and in /tmp, and not "
+                "files that control which programs run later (.git/config, .git/hooks, "
+                ".envrc, .vscode, settings of agents, ...)"
             )
         if _SET_ID_PATTERN.search(output):
             hints.append(
-                "in the sandbox no file with a set-user-id or set-group-id bit can be made"
+                "in the sandbox no file with a set-user-id or set-group-id bit can be created"
             )
         return "".join(f"\n[{hint}]" for hint in hints)
 

@@ -113,7 +113,7 @@ class Shell:
         """Return a line for the user on whether a command runs in the sandbox."""
         if self.refusal:
             return ""
-        default_note = "It runs without a sandbox, and can do all that you can."
+        default_note = "It runs without a sandbox, with all your rights."
         return default_note if self.sandbox is None else self.sandbox.note
 
     async def run(
@@ -127,7 +127,7 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.max_timeout_s:
             raise InvalidArguments(
-                f"timeout_s is above 0 and at most {self.limits.max_timeout_s:g}"
+                f"timeout_s must be above 0 and at most {self.limits.max_timeout_s:g}"
             )
         for _ in range(MAX_SETUP_RETRIES):
             with suppress(_SandboxSetupFailed):  # A path to mount over may have just vanished.
@@ -153,7 +153,7 @@ class Shell:
         finally:
             output.close(keep=keep)
         if stop_reason is not None:
-            raise ToolError(f"{stop_reason} Its output until then:\n{text or '(no output)'}{notes}")
+            raise ToolError(f"{stop_reason} Its output:\n{text or '(no output)'}{notes}")
         if processes.never_ran and processes.exit_code == 1:
             raise _SandboxSetupFailed(
                 f"the sandbox could not be set up, and the command was not run: {text}"
@@ -197,7 +197,7 @@ class Shell:
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
         shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
         if shell is None:
-            raise ToolError("the shell cannot be started: there is neither bash nor sh in PATH")
+            raise ToolError("the shell cannot be started: neither bash nor sh is in PATH")
         command_line = [shell, "-c", command, Path(shell).name]
         if self.sandbox is None:
             return _PreparedCommand(command_line, {**visible, **NONINTERACTIVE_VARIABLES}, hidden)
@@ -222,14 +222,16 @@ class Shell:
                 output=output.descriptor,
             )
         except ValueError:
-            raise ToolError("the command holds a character that no shell takes (NUL?)") from None
+            raise ToolError("the command has an invalid character (NUL?)") from None
         except OSError as error:
             if not self.folder.is_dir():
-                raise ToolError(f"the working folder {self.folder} is not there any more") from None
+                raise ToolError(
+                    f"the working folder {self.folder} does not exist any more"
+                ) from None
             if error.errno == errno.E2BIG:
                 raise ToolError(
-                    f"the command ({len(prepared.command[-2]):,} characters) and the environment "
-                    f"are too long: write a script to a file and run that"
+                    f"the command ({len(prepared.command[-2]):,} characters) and the "
+                    "environment are too long: write a script to a file and run it"
                 ) from None
             raise ToolError(f"the shell cannot be started: {error}") from None
 
@@ -239,10 +241,10 @@ class Shell:
         deadline, pause_s = clock() + seconds, 0.001
         while processes.exit_code is None:
             if output.size_bytes > self.limits.output_bytes:
-                return f"it wrote more than {self.limits.output_bytes:,} bytes and was ended."
+                return f"it wrote more than {self.limits.output_bytes:,} bytes and was stopped."
             left_s = deadline - clock()
             if left_s <= 0:
-                return f"it did not finish within {seconds:g} s and was ended."
+                return f"it timed out after {seconds:g} s and was stopped."
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 0.05)
         return None
@@ -272,17 +274,22 @@ class _PreparedCommand:
         if self.hidden:
             names = ", ".join(self.hidden)
             notes += (
-                f"\n[not passed to commands, because it may be secret: {names}; whoever started "
-                f"this program can name it in pass_env]"
+                "\n"
+                f"[not passed to commands, because it may be secret: {names}; the user "
+                "can allow it with pass_env]"
             )
         try:
             renamed_paths = () if self.entered is None else self.entered.rename_protected_paths()
         except OSError as error:
-            raise ToolError(f"it created a sensitive path, which stays: {error}") from None
+            raise ToolError(
+                f"it created a sensitive path, which cannot be renamed: {error}"
+            ) from None
         for path in renamed_paths:
             notes += (
-                f"\n[{path} decides which programs run later, and no command may create it: it was "
-                f"renamed to {Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
+                "\n"
+                f"[{path} controls which programs run later, and commands may not create "
+                f"it: it was renamed to {Path(path).name}{ASIDE}. Use `write`, which "
+                "asks the user]"
             )
         temporary_names = [] if self.entered is None else self.entered.list_temporary_files()
         if temporary_names:
@@ -293,8 +300,10 @@ class _PreparedCommand:
             )
             names = ", ".join(map(shown_name, temporary_names[:_MAX_LISTED_NAMES]))
             notes += (
-                f"\n[not kept: {names}{remainder} in /tmp, which is the sandbox's own and goes "
-                f"with the session; what the user shall have belongs in the working folder]"
+                "\n"
+                f"[temporary: {names}{remainder} in /tmp, which is private to the "
+                "sandbox and removed with the session; write files for the user to the "
+                "working folder]"
             )
         return notes
 
@@ -304,7 +313,7 @@ def _format_result(end: str, text: str, remaining: Sequence[str]) -> str:
     ended_note = ""
     if remaining:
         names = ", ".join(sorted(set(remaining)))
-        ended_note = f"\n[still running in the background and therefore ended: {names}]"
+        ended_note = f"\n[still running in the background, stopped: {names}]"
     return f"{end}\n{text or '(no output)'}{ended_note}"
 
 
@@ -327,17 +336,17 @@ class BackgroundCommand:
         while self.processes.exit_code is None:
             if self.output.size_bytes > self.output_bytes:
                 await self.processes.end()
-                return f"it wrote more than {self.output_bytes:,} bytes and was ended{self.notes()}"
+                return (
+                    f"it wrote more than {self.output_bytes:,} bytes and was stopped{self.notes()}"
+                )
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, 0.5)
         remaining = await self.processes.end(GRACE_PERIOD_S)
         ended_note = (
-            f"; still running and therefore ended: {', '.join(sorted(set(remaining)))}"
-            if remaining
-            else ""
+            f"; still running, stopped: {', '.join(sorted(set(remaining)))}" if remaining else ""
         )
         if self.processes.never_ran:
-            return "the sandbox could not be set up, and it did not run"
+            return "the sandbox could not be set up, and the command was not run"
         return (
             format_exit_code(self.processes.exit_code)
             + self.status_suffix
@@ -360,7 +369,7 @@ def format_exit_code(exit_code: int | None) -> str:
     ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')
     """
     if exit_code is None:
-        return "it could not be ended: it hangs in the kernel"
+        return "it could not be stopped: it hangs in the kernel"
     if exit_code < 0:
         return f"ended by signal {-exit_code} ({_signal_name(-exit_code)})"
     name = _signal_name(exit_code - 128)

@@ -65,5 +65,5 @@ def quote_text(text: str, most: int) -> str:
 def missing_extra(error: ImportError) -> InvalidArguments:
     """Return an error with the missing package and how to install it."""
     return InvalidArguments(
-        f"this needs {error.name}, which is not installed: pip install 'harken[triggers]'"
+        f"triggers need {error.name}, which is not installed: pip install 'harken[triggers]'"
     )

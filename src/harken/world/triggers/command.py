@@ -64,10 +64,10 @@ class CommandEnded:
         """Wait until the command has ended."""
         entry = self._background.find(self._agent, self._armed.call)
         if entry is None:
-            raise ToolError("the command was ended with the session that ran it")
+            raise ToolError("the command was stopped with its session")
         running, start_s = entry
         status = await running.wait_ended()
-        text = [f"the command has ended after {time.monotonic() - start_s:.1f} s: {status}"]
+        text = [f"the command ended after {time.monotonic() - start_s:.1f} s: {status}"]
         text.append(f"$ {' '.join(self._armed.command.split())[:200]}")
         tail = running.output.read_tail(TAIL).rstrip("\n")
         text.append(quote_text(tail, TAIL) if tail else "(no output)")

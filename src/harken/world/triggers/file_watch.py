@@ -206,7 +206,7 @@ class FilesChanged:
                 status.st_ctime_ns, status.st_size, status.st_ino
             )
             if len(fingerprints) > MAX_FILES:
-                raise ToolError(f"there are more than {MAX_FILES:,} files: name a smaller folder")
+                raise ToolError(f"more than {MAX_FILES:,} files: name a smaller folder")
         return fingerprints
 
     def _files(self) -> Iterator[Path]:
@@ -235,7 +235,7 @@ class FilesChanged:
         """Raise ToolError for a file in a folder that does not exist."""
         for path in self._targets:
             if _find_inode(path) is None and _find_inode(path.parent) is None:
-                raise ToolError(f"there is no folder {self._root.format_name(path.parent)}")
+                raise ToolError(f"folder {self._root.format_name(path.parent)} does not exist")
 
     def _inodes(self) -> list[tuple[int, int] | None]:
         """Return the device and inode numbers of the watched folders."""
@@ -318,4 +318,4 @@ def _watch_changes(
                 on_paths({path for _, path in changes}, None)
             is_new = False
     except Exception as error:  # noqa: BLE001 - the waiting task reports any failure of the thread
-        on_paths((), f"the system watches no more: {error}")
+        on_paths((), f"the operating system cannot watch more files: {error}")

@@ -54,7 +54,7 @@ class Schedule:
                 return armed_us + interval_us * (max(0, time_us - armed_us) // interval_us + 1)
             return self._cron(max(time_us, armed_us))
         except (ValueError, OverflowError) as error:
-            raise InvalidArguments(f"{armed.words} is no time: {error}") from None
+            raise InvalidArguments(f"{armed.words} is not a time: {error}") from None
 
     def _cron(self, time_us: int) -> int | None:
         due_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
@@ -77,7 +77,7 @@ def get_time_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError
-        raise InvalidArguments(f"{name!r} is no time zone such as Europe/Berlin") from None
+        raise InvalidArguments(f"{name!r} is not a time zone such as Europe/Berlin") from None
 
 
 def _cron(expression: str, after: datetime) -> Iterator[datetime]:
@@ -119,7 +119,7 @@ def parse_time(text: str, zone: str, now_us: int) -> str:
         )
     except (ValueError, OverflowError):
         raise InvalidArguments(
-            f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
+            f"{text!r} is not a time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
         ) from None
     if not now_us < due_us <= now_us + MAX_INTERVAL_S * 1e6:
         raise InvalidArguments(
@@ -164,4 +164,4 @@ def _check_cron(expression: str) -> None:
     if len(expression.split()) != _CRON_FIELD_COUNT:
         raise InvalidArguments("a cron expression has five fields: minute hour day month weekday")
     if next(_cron(expression, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
-        raise InvalidArguments(f"cron {expression!r} comes never")
+        raise InvalidArguments(f"cron {expression!r} never matches")

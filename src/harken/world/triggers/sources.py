@@ -47,7 +47,7 @@ class Sources:
     def check_listening(self) -> None:
         """Raise ToolError if no session listens."""
         if not self.listening:
-            raise ToolError("nobody listens in this session, so nothing could wake you")
+            raise ToolError("this session has no triggers, so nothing can wake you")
 
     def source(
         self, armed: AnyArmed, agent: str, last: TriggerState | None, own: SelectKnownFiles
@@ -62,7 +62,7 @@ class Sources:
                 try:
                     last_us = parse_rfc3339(armed.armed if last is None else last.time)
                 except (ValueError, OverflowError) as error:
-                    raise ToolError(f"the log has no time of it: {error}") from None
+                    raise ToolError(f"the log has no valid time for it: {error}") from None
                 return Timer(armed, last_us, self.alarm)
             case FileTrigger():
                 seen = last.seen if last is not None and isinstance(last.seen, int) else armed.seen

@@ -63,7 +63,7 @@ class Timer:
         schedule = self._schedule
         due = schedule.find_next_due(self._last_us)
         if due is None:
-            raise ToolError("it comes never again")
+            raise ToolError("it never matches again")
         await self._alarm.sleep_until(due)
         now, last_due, times = self._alarm.clock(), due, 1
         next_due = schedule.find_next_due(due)

@@ -96,7 +96,7 @@ def _arm_files(
             for ignored_path in sources.ignore
         ):
             raise InvalidArguments(
-                f"{path} is of this program itself: each message would change it"
+                f"{path} belongs to this program, which changes it with each message"
             )
     seen = sources.files(paths).newest()
     armed = FileTrigger(
@@ -142,7 +142,7 @@ def _background_tool(sources: Sources) -> Tool:
         return f"{name} runs; its output goes to {output}"
 
     async def preview(command: str, **_: object) -> str:
-        return f"{command}\n(in the background, as long as the session)"
+        return f"{command}\n(in the background, until the session ends)"
 
     background_tool = tool(run_in_background).with_subject(
         by="command", kind="command", preview=preview
@@ -187,12 +187,13 @@ def _triggers_tool() -> Tool:
         for name in dict.fromkeys(stop or ()):
             if remaining.pop(name, None) is None:
                 raise ToolError(
-                    f"there is no trigger {name!r}; there is: {', '.join(remaining) or 'none'}"
+                    f"trigger {name!r} not found; existing triggers: "
+                    f"{', '.join(remaining) or 'none'}"
                 )
         if stop:
             log_armed(caller.agent, remaining, caller.call)
         armed = parse_triggers({"triggers": remaining})
         lines = [f"{name}: {trigger.words}" for name, trigger in armed.items()]
-        return "\n".join(lines) or "Nothing wakes you."
+        return "\n".join(lines) or "No triggers."
 
     return triggers

@@ -132,17 +132,13 @@ def check_name(caller: ToolContext, name: str) -> None:
     """Raise InvalidArguments for a trigger name that is invalid or not available."""
     if not _NAME_PATTERN.fullmatch(name):
         raise InvalidArguments(
-            f"a name is of at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
+            f"a name has at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
         )
     existing = caller.agent.state.spec.get("triggers") or {}
     if name in existing:
-        raise InvalidArguments(
-            f"there is a trigger {name} already; stop it first, or choose a name"
-        )
+        raise InvalidArguments(f"trigger {name} exists; stop it first, or choose another name")
     if len(existing) >= MAX_TRIGGERS:
-        raise InvalidArguments(
-            f"you have {MAX_TRIGGERS} triggers, which is the most; stop one first"
-        )
+        raise InvalidArguments(f"you have {MAX_TRIGGERS} triggers, the maximum; stop one first")
 
 
 def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:

@@ -94,7 +94,7 @@ def _format_messages(messages: list[WebhookMessage]) -> str:
     """
     count_text = f"{len(messages)} messages" if len(messages) > 1 else "a message"
     size = sum(message.size_bytes for message in messages)
-    head = f"{count_text} from outside ({size:,} bytes; whoever has the address can send one):"
+    head = f"{count_text} from outside ({size:,} bytes; anyone with the URL can send one):"
     max_chars = MAX_SHOWN_CHARS // max(1, len(messages))
     bodies = (quote_text(message.text, max_chars) or "> (nothing)" for message in messages)
     return "\n".join([head, "\n\n".join(bodies)])
@@ -127,7 +127,9 @@ class Webhooks:
             if self.port is None:
                 await self._start(port)
         if self.port is None or port not in (0, self.port):
-            raise ToolError(f"port {port} cannot be had beside port {self.port}: arm it anew")
+            raise ToolError(
+                f"port {port} cannot be used beside port {self.port}: set the trigger again"
+            )
         return self.port
 
     async def _start(self, port: int) -> None:
@@ -147,7 +149,7 @@ class Webhooks:
         except (OSError, OverflowError) as error:
             await runner.cleanup()
             reason = getattr(error, "strerror", None) or error
-            raise ToolError(f"nothing can listen at {HOST}:{port}: {reason}") from None
+            raise ToolError(f"cannot listen at {HOST}:{port}: {reason}") from None
         self._runner, self._listener = runner, listener
         self.port = listener.sockets[0].getsockname()[1]
 
@@ -174,9 +176,9 @@ class Webhooks:
         """Handle a request."""
         source = self._find_source(request)
         if source is None:
-            return web.Response(status=404, text="there is nothing here\n")
+            return web.Response(status=404, text="not found\n")
         if request.method != "POST":
-            return web.Response(status=405, text="POST what you have to say\n")
+            return web.Response(status=405, text="use POST\n")
         self._authorized.add(request.protocol)
         try:
             return await self._handle_message(web, request, source)
@@ -189,12 +191,12 @@ class Webhooks:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 body = await request.read()
         except TimeoutError:
-            return web.Response(status=408, text="it took too long\n")
+            return web.Response(status=408, text="timed out\n")
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413, text=f"more than {MAX_BODY_BYTES:,} bytes\n")
         if len(source.waiting) >= MAX_WAITING_MESSAGES:
             headers = {"Retry-After": "10"}
-            return web.Response(status=429, text="too much at once\n", headers=headers)
+            return web.Response(status=429, text="too many requests\n", headers=headers)
         logged = asyncio.get_running_loop().create_future()
         source.waiting.append(WebhookMessage(body.decode("utf-8", "replace"), len(body), logged))
         source.came.set()
@@ -203,7 +205,7 @@ class Webhooks:
         except asyncio.CancelledError:
             if not logged.cancelled():
                 raise
-            return web.Response(status=503, text="nobody listens any more\n")
+            return web.Response(status=503, text="the trigger ended\n")
         return web.Response(status=202, text="heard\n")
 
     def _find_source(self, request: Any) -> WebhookCalled | None:

@@ -46,19 +46,19 @@ class FetchTarget:
         """Parse a URL. Raises InvalidArguments."""
         if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url.strip():
             raise InvalidArguments(
-                "the URL is none: too long, or with blanks or odd characters in it"
+                "not a valid URL: too long, or with blanks or invalid characters"
             )
         try:
             parts = urlsplit(url.strip())
             host, port = _normalize_host(parts), parts.port
         except (ValueError, UnicodeError):
-            raise InvalidArguments(f"{url[:200]} is no URL") from None
+            raise InvalidArguments(f"{url[:200]} is not a URL") from None
         if parts.scheme not in _DEFAULT_PORTS:
             raise InvalidArguments("only http:// and https:// can be fetched")
         if not host or port == 0:
-            raise InvalidArguments(f"{url[:200]} names no host")
+            raise InvalidArguments(f"{url[:200]} has no host")
         if parts.username or parts.password:
-            raise InvalidArguments("a URL with a user or a password in it is not fetched")
+            raise InvalidArguments("URLs with a user or a password cannot be fetched")
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme], path)
 
@@ -91,16 +91,14 @@ class NetworkPolicy:
             loop = asyncio.get_running_loop()
             entries = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise ToolError(
-                f"there is no host {place.host}, or its name cannot be looked up"
-            ) from None
+            raise ToolError(f"host {place.host} not found") from None
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         if place.host in self.allowed:
             return addresses
         if not addresses or not all(map(self._is_allowed, addresses)):
             raise ToolError(
-                f"{place.host} is this machine, or in a network that is not public; whoever "
-                f"configures this program can allow it: [web] allow = [...]"
+                f"{place.host} is this machine, or in a private network; the user can "
+                "allow it in config.toml: [web] allow = [...]"
             )
         return addresses
 

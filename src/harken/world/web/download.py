@@ -82,7 +82,7 @@ class Downloads:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise ToolError(f"{place} did not answer within {self.bounds.time_s:g} s") from None
+            raise ToolError(f"{place} did not respond within {self.bounds.time_s:g} s") from None
         raise ToolError(f"{url} redirects more than {self.bounds.redirects} times")
 
     async def _get(self, client: httpx.AsyncClient, place: FetchTarget) -> FetchedPage | str:
@@ -119,12 +119,12 @@ def _resolve_redirect(place: FetchTarget, target: str) -> FetchTarget:
     try:
         target_url = FetchTarget.of(urljoin(str(place), target))
     except InvalidArguments as error:
-        raise ToolError(f"{place} redirects to what cannot be fetched: {error}") from None
+        raise ToolError(f"{place} redirects to a URL that cannot be fetched: {error}") from None
     is_upgrade = place.scheme == "http" and (target_url.scheme, target_url.port) == ("https", 443)
     if target_url.host != place.host or (
         (target_url.scheme, target_url.port) != (place.scheme, place.port) and not is_upgrade
     ):
-        raise ToolError(f"{place} redirects to another host: fetch {target_url} if you want that")
+        raise ToolError(f"{place} redirects to another host: fetch {target_url} to follow it")
     return target_url
 
 
@@ -172,7 +172,7 @@ async def read_limited_body(response: httpx.Response, most: int) -> tuple[bytes,
     """Return the decompressed body up to a limit, and whether it is complete. Raises ToolError."""
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise ToolError(f"the page is packed in a way that nobody asked for ({encoding[:40]})")
+        raise ToolError(f"the page has an unsupported encoding ({encoding[:40]})")
     decompressor = None if encoding in ("identity", "") else zlib.decompressobj(wbits=47)
     body = bytearray()
     async for piece in response.aiter_raw():
@@ -184,7 +184,7 @@ async def read_limited_body(response: httpx.Response, most: int) -> tuple[bytes,
                 else decompressor.decompress(piece, remaining)
             )
         except zlib.error:
-            raise ToolError("the page is damaged: it cannot be unpacked") from None
+            raise ToolError("the page is damaged: decompression failed") from None
         if len(body) > most:
             return bytes(body[:most]), False
     return bytes(body), True

@@ -52,10 +52,10 @@ def text_of(page: FetchedPage, *, is_quick: bool = False) -> Text:
     kind = page.kind or _guess_kind(page.data)
     if kind == "application/pdf" or page.data.startswith(b"%PDF-"):
         raise ToolError(
-            f"{page.place} is a PDF ({size_text(len(page.data))}), which is not read here"
+            f"{page.place} is a PDF ({size_text(len(page.data))}), which is not supported"
         )
     if kind not in _HTML_KINDS and not _TEXT_KIND_PATTERN.fullmatch(kind):
-        raise ToolError(f"{page.place} is no text: {kind[:80]} ({size_text(len(page.data))})")
+        raise ToolError(f"{page.place} is not text: {kind[:80]} ({size_text(len(page.data))})")
     text = _decode(page.data, page.charset)
     if kind in _HTML_KINDS:
         title_match = _TITLE_PATTERN.search(text)

@@ -87,18 +87,18 @@ async def _fetch_json(url: str, parameters: Mapping[str, str], headers: Mapping[
             request_headers = {**headers, "accept": "application/json"}
             async with client.stream("GET", target, headers=request_headers) as response:
                 if response.status_code != 200:
-                    raise ToolError(f"the search at {host} answers {response.status_code}")
+                    raise ToolError(f"the search at {host} failed: HTTP {response.status_code}")
                 data, is_whole = await read_limited_body(response, _SIZE_BYTES)
     except TimeoutError:
         if not limit.expired():
             raise
-        raise ToolError(f"the search at {host} did not answer within {_TIME_S:g} s") from None
+        raise ToolError(f"the search at {host} did not respond within {_TIME_S:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ToolError(f"the search at {host} cannot be reached: {error_summary(error)}") from None
     try:
         return canonical.from_json(data) if is_whole else None
     except (ValueError, RecursionError):
-        raise ToolError(f"the search at {host} answers what is no JSON") from None
+        raise ToolError(f"the search at {host} did not return JSON") from None
 
 
 def _parse_results(

@@ -77,4 +77,4 @@ def test_where_nobody_answers_it_is_denied(tmp_path: Path) -> None:
     one = acted(tmp_path, None)
     assert SENT == []
     [asked, *_] = one.select_lines(agent_id=one.id_of("guard"), role="tool")
-    assert asked["content"].startswith("Error: there is no answer")
+    assert asked["content"].startswith("Error: no answer")

@@ -184,7 +184,7 @@ def test_a_page_that_cannot_be_read_is_said_and_the_others_are_read(
     assert '"10 degrees."' in result
     assert "(not read: " in result
     assert "answers 404" in result
-    assert "not public" in result
+    assert "private network" in result
 
 
 def test_a_search_that_finds_nothing_says_so(tmp_path: Path, site: Site) -> None:

@@ -102,7 +102,7 @@ def test_what_is_no_settings_is_an_error(tmp_path: Path, text: bytes) -> None:
 
 def test_a_pipe_is_no_settings(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "settings.json")
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_settings(tmp_path / "settings.json")
 
 

@@ -115,7 +115,7 @@ def test_a_command_says_no_in_the_place_of_the_user(tmp_path: Path) -> None:
     one.ask("Go.")
     assert user.wanted == []
     result = one.result()
-    assert result["content"].endswith("the user did not allow it: hook claude-hooks: not here")
+    assert result["content"].endswith("the user denied it: hook claude-hooks: not here")
     [no] = one.select_lines(role="assistant", content="DENY: not here")
     assert result["cause"] == no["message_id"]
     check_log(one.log)
@@ -189,7 +189,7 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     one = watched(tmp_path, section, model, may_allow=True)
     one.runtime.world.permissions = Permissions(rules=PermissionRules.parse(deny=["bash"]))
     one.ask("Go.")
-    assert "the rule bash forbids it" in one.result()["content"]
+    assert "denied by the rule bash" in one.result()["content"]
 
 
 WRITE = call_message(call("write", path=".git/config", content="x"))
@@ -241,7 +241,7 @@ def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> No
     one = watched(tmp_path, section, talk(main=[BASH, "Done."]))
     one.ask("Go.")
     assert [row["hook_event_name"] for row in told(tmp_path)] == ["PermissionRequest"]
-    assert "nobody is there to give it" in one.result()["content"]
+    assert "no user is available" in one.result()["content"]
 
 
 def test_a_question_waits_for_a_slow_notifier_only_a_moment(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_without_a_user_nothing_is_logged_of_one(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=[TEA, "Coming."]), tools=[ask_user])
     assert one.ask("Hi.") == "Coming."
     assert of_user(one) == []
-    assert "nobody is there to answer" in one.result()["content"]
+    assert "no user is available to answer" in one.result()["content"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     one.ask("Send.")
     assert one.result()["content"] == (
-        "Error: send was not done: the user did not allow it: not on Fridays"
+        "Error: send was not run: the user denied it: not on Fridays"
     )
 
 

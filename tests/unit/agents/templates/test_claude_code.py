@@ -57,7 +57,7 @@ def test_what_has_a_counterpart_counts_and_the_rest_is_noted(folder: Path) -> No
     assert found.ignored == ("maxTurns",)
     path = folder / "reviewer.md"
     assert found.notes == (
-        f"{path}: there is no tool 'NotebookEdit' here",
+        f"{path}: tool 'NotebookEdit' not found",
         f"{path}: the tool 'Bash(git *)' is left out: here it is all of it or nothing",
         f"{path}: 'Agent(cook, baker)' does not limit here which agents it can make",
         f"{path}: the model 'sonnet' is none here: it has that of its parent",
@@ -98,7 +98,7 @@ def test_it_has_the_servers_that_it_names_and_describes(folder: Path) -> None:
     assert found.tools is None
     assert found.mcp == ("docs", "own")
     assert [(one.name, one.program) for one in found.servers] == [("own", "own-docs a")]
-    assert ["mcp.old: says either command" in note for note in found.notes] == [True, False]
+    assert ["mcp.old: must have either `command`" in note for note in found.notes] == [True, False]
 
 
 HOOKS = """\

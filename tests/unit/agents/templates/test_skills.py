@@ -203,7 +203,7 @@ def test_a_wrong_name_and_a_broken_skill_are_results(tmp_path: Path, folder: Pat
     skill(folder, "broken", "---\ndescription: x\n---\n")
     one = skilled(tmp_path, folder, main=[use("nine"), use("broken", "c2"), "Fine."])
     one.ask("Write.")
-    assert one.result()["content"].startswith("Error: there is no skill 'nine'")
+    assert one.result()["content"].startswith("Error: skill 'nine' not found")
     assert "has no instructions" in one.result("c2")["content"]
 
 
@@ -237,8 +237,8 @@ def test_a_template_limits_skills(tmp_path: Path, folder: Path) -> None:
     )
     (tmp_path / "agents/cook.md").write_text("---\nskills: [cooking, nothing]\n---\nYou cook.")
     one.ask("Go.")
-    assert "there is no skill 'house-style'" in one.result("a1", "Ann")["content"]
+    assert "skill 'house-style' not found" in one.result("a1", "Ann")["content"]
     assert one.result("a2", "Ann")["content"] == "Boil it."
     assert str(described(one, "Ann")).endswith("There is:\n- cooking: Cooks.")
-    assert "there is no skill 'house-style'" in one.result("b1", "Bob")["content"]
+    assert "skill 'house-style' not found" in one.result("b1", "Bob")["content"]
     check_log(one.log)

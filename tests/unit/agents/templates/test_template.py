@@ -112,7 +112,7 @@ def test_an_unknown_template_is_refused_with_those_that_exist(folder: Path) -> N
     written(folder, "broken: [", "zed")
     with pytest.raises(NameNotFound) as caught:
         Templates([folder]).find("revieuer")
-    assert str(caught.value) == ("there is no template 'revieuer' here; there is: reviewer, zed")
+    assert str(caught.value) == ("template 'revieuer' not found; existing templates: reviewer, zed")
 
 
 @pytest.mark.parametrize(

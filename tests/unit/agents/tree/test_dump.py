@@ -317,7 +317,7 @@ def _budget(agent: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_kind, "no registered kind of agent 'of-mine'"),
+        (_kind, "registered agent class 'of-mine' not found"),
         (_command, "no file may say what that does"),
         (_search, "no file may say what that does"),
         (_points, "what the dump says of guard cannot be"),
@@ -379,8 +379,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
         permissions=asked,
     )
     one.ask("Go.")
-    assert "needs the user's leave" in one.result("c1")["content"]
-    assert "there is no me.json" in one.result("c2")["content"]  # reading is free
+    assert "needs the approval of the user" in one.result("c1")["content"]
+    assert "me.json does not exist" in one.result("c2")["content"]  # reading is free
     rules = PermissionRules.parse(deny=["read(secret/**)", "write(kept/**)"])
     two = dumping(
         tmp_path / "two",
@@ -389,8 +389,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
         permissions=Permissions(mode="all", rules=rules),
     )
     two.ask("Go.")
-    assert "forbids it" in two.result("c1")["content"]
-    assert "forbids it" in two.result("c2")["content"]
+    assert "denied by the rule" in two.result("c1")["content"]
+    assert "denied by the rule" in two.result("c2")["content"]
 
 
 def test_those_who_are_restored_count_for_the_budget(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> N
     one = guarded(tmp_path, cast)
     guard(one, points=["response"], tools=["hook"])
     one.ask("Go.")
-    assert "Installed hook: h1 (2)" in one.result("more", "guard")["content"]
+    assert "Installed hook h1 (2)" in one.result("more", "guard")["content"]
     assert [hook.name for hook in one.root.hooks][-2:] == ["guard", "h1 (2)"]
 
 
@@ -331,7 +331,7 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
     assert [hook.state.spec["kind"] for hook in one.root.hooks] == ["test-judge", "smart"]
     assert one.root.hooks[1].state.spec["tools"] == ["send"]
     assert all(hook.state.spec["self_made"] for hook in one.root.hooks)
-    assert "there is: judge, smart" in one.result("c3")["content"]
+    assert "existing hooks: judge, smart" in one.result("c3")["content"]
 
 
 def test_hooks_that_agents_made_are_there_after_a_resume(tmp_path: Path) -> None:

@@ -62,11 +62,14 @@ def test_what_a_file_names_and_is_not_there_is_said_with_the_file(tmp_path: Path
     written(tmp_path, "odd", "---\nuse: nobody\n---\n")
     written(tmp_path, "far", "---\nmodel: nowhere/no\n---\nWatch.\n")
     one = filed(tmp_path, Cast())
-    for name, why in (("odd", "no built-in hook 'nobody'"), ("far", "no provider 'nowhere'")):
+    for name, why in (
+        ("odd", "built-in hook 'nobody' not found"),
+        ("far", "no provider 'nowhere'"),
+    ):
         with pytest.raises(ConfigError, match=f"{name}.md: .*{why}"):
             HookFiles([tmp_path / "hooks"]).create(name, one.root)
     problems = {k.name: k.problem for k in HookFiles([tmp_path / "hooks"]).list_hooks()}
-    assert "no built-in hook 'nobody'" in problems["odd"]
+    assert "built-in hook 'nobody' not found" in problems["odd"]
 
 
 def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
@@ -208,8 +211,8 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
     [
         ("---\ntools: [fly]\n---\nx", "no tool 'fly' is here; there is: "),
         ("---\nmodel: nobody/none\n---\nx", "nobody"),
-        ("---\nuse: nothing\n---\n", "no built-in hook 'nothing'"),
-        ("---\nuse: smart\n---\n", "no built-in hook 'smart'"),
+        ("---\nuse: nothing\n---\n", "built-in hook 'nothing' not found"),
+        ("---\nuse: smart\n---\n", "built-in hook 'smart' not found"),
         ("---\nuse: todo-reminder\noptions: {wings: 2}\n---\n", "there is no 'wings'"),
         (
             "---\nuse: command-hook\noptions: {commands: [{event: Stop, command: id}]}\n---\n",
@@ -222,7 +225,7 @@ def test_a_hook_that_cannot_be_made_is_refused(tmp_path: Path, text: str, why: s
     one = filed(tmp_path, Cast(main=lambda _: "Done."))
     with pytest.raises((ConfigError, NameNotFound), match=why):
         HookFiles([tmp_path / "hooks"]).create("odd", one.root)
-    with pytest.raises(NameNotFound, match="no hook 'none'.*on-your-toes"):
+    with pytest.raises(NameNotFound, match="hook 'none' not found.*on-your-toes"):
         HookFiles().create("none", one.root)
 
 

@@ -56,7 +56,7 @@ def test_a_hook_finds_messages_by_words_and_reads_one_by_its_id(tmp_path: Path) 
     )
     assert found.split("\n")[1].endswith(" tool send: sent a")
     assert none.startswith("0 of 5 messages of main")
-    assert empty == "Error: a query has at least one word"
+    assert empty == "Error: a query needs at least one word"
     assert unknown == "Error: main has no message 'msg_999'"
 
 

@@ -469,9 +469,9 @@ def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path:
     async def disturbed() -> str:
         turn = asyncio.create_task(one.root.response("Work."))
         await acting.wait()
-        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+        with pytest.raises(AgentBusy, match="main is in a turn"):
             one.root.harken("Hurry!")
-        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+        with pytest.raises(AgentBusy, match="main is in a turn"):
             await one.root.response("Hurry!")
         go_on.set()
         return await turn

@@ -114,7 +114,7 @@ def test_damage_inside_names_file_line_and_byte(log: Path) -> None:
     error = damage(log, [*lines[:2], lines[2].replace(b"one", b"won"), *lines[3:]])
     assert error.line == 3
     assert error.byte == len(lines[0] + lines[1])
-    assert str(error).startswith(f"{log}: damaged at line 3, byte {error.byte}: its sum does not")
+    assert str(error).startswith(f"{log}: corrupted at line 3, byte {error.byte}: its sum does not")
     assert "\n" not in str(error)
 
 

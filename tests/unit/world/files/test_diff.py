@@ -39,7 +39,7 @@ def test_what_is_long_is_cut() -> None:
 
 def test_what_differs_everywhere_is_not_compared() -> None:
     before, after = (f"{letter}\n".encode() * 5000 for letter in "ab")
-    assert diff("a.txt", before, after).endswith("@@ lines 1 to 5000 give way to 5000 @@")
+    assert diff("a.txt", before, after).endswith("@@ lines 1 to 5000 are replaced by 5000 @@")
 
 
 def test_what_is_no_text_is_counted() -> None:

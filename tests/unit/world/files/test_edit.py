@@ -32,17 +32,17 @@ def test_several_places_are_named_and_nothing_is_done() -> None:
 
 def test_nothing_to_do_is_a_mistake() -> None:
     assert "old_string is empty" in why_not(b"x", "")
-    assert "the same" in why_not(b"x", "x", "x")
+    assert "are equal" in why_not(b"x", "x", "x")
     assert "lone surrogate" in why_not(b"x", "x", "\ud800")
 
 
 def test_white_space_that_differs_is_shown() -> None:
     text = why_not(b"def f():\n\treturn 1\n", "def f():\n    return 1")
-    assert r'Only white space differs from line 1, which is "def f():\n\treturn 1"' in text
+    assert r'Only whitespace differs from line 1, which is "def f():\n\treturn 1"' in text
 
 
 def test_line_numbers_that_were_copied_are_seen_through() -> None:
-    assert "begins with line numbers" in why_not(b"a\nb\n", "     1\ta\n     2\tb")
+    assert "starts with line numbers" in why_not(b"a\nb\n", "     1\ta\n     2\tb")
 
 
 def test_the_most_similar_line_is_named() -> None:

@@ -55,7 +55,7 @@ def test_a_window_says_what_is_left_out_and_how_to_go_on(tmp_path: Path) -> None
     fill(tmp_path, {"a.txt": "".join(f"line {n}\n" for n in range(1, 11))})
     desk = Desk(tmp_path)
     text = desk.run("read", path="a.txt", offset=4, limit=2)
-    assert text == "     4\tline 4\n     5\tline 5\n[lines 4 to 5 of 10; go on with offset=6]"
+    assert text == ("     4\tline 4\n     5\tline 5\n[lines 4 to 5 of 10; continue with offset=6]")
     assert desk.run("read", path="a.txt", offset=10) == "    10\tline 10"
     meta = desk.meta("read", path="a.txt", offset=4, limit=2)
     assert (meta["seen"], meta["lines"]) == ({"a.txt": [[4, 5]]}, {"a.txt": 10})
@@ -66,7 +66,7 @@ def test_by_default_there_is_an_end_to_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     text = desk.run("read", path="short.txt")
     assert text.endswith(
-        f"[lines 1 to {DEFAULT_LINES} of 5000; go on with offset={DEFAULT_LINES + 1}]"
+        f"[lines 1 to {DEFAULT_LINES} of 5000; continue with offset={DEFAULT_LINES + 1}]"
     )
     assert len(desk.run("read", path="long.txt", limit=5000)) < MAX_WINDOW_CHARS + 1000
 
@@ -74,7 +74,7 @@ def test_by_default_there_is_an_end_to_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("offset", "limit"), [(0, None), (-3, None), (1, 0), (None, -1)])
 def test_offset_and_limit_count_from_one(tmp_path: Path, offset: int, limit: int) -> None:
     fill(tmp_path, {"a.txt": "x\n"})
-    assert "from 1" in Desk(tmp_path).failure("read", path="a.txt", offset=offset, limit=limit)
+    assert "1 or more" in Desk(tmp_path).failure("read", path="a.txt", offset=offset, limit=limit)
 
 
 def test_an_offset_beyond_the_end_says_how_long_the_file_is(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_long_line_is_cut_and_said_so(tmp_path: Path) -> None:
     assert first == "     1\t" + "é" * 2000 + " ..."
     assert second == "     2\tshort"
     assert third == "     3\t" + "🙂" * 2000
-    assert note == "[1 line is longer than 2000 characters and cut here]"
+    assert note == "[1 line is longer than 2000 characters, truncated here]"
     assert desk.meta("read", path="a.txt")["seen"] == {"a.txt": []}
 
 
@@ -135,7 +135,7 @@ def test_binary_files_say_what_they_are(tmp_path: Path) -> None:
 def test_a_folder_and_nothing_at_all_say_so(tmp_path: Path) -> None:
     fill(tmp_path, {"src/main.py": "x"})
     desk = Desk(tmp_path)
-    assert desk.failure("read", path="src") == "src is a folder; `ls` shows what is in it"
+    assert desk.failure("read", path="src") == "src is a folder; use `ls` to list it"
     assert desk.failure("read", path="src/mian.py").endswith("similar: src/main.py")
     assert "src" in desk.failure("read", path="scr/main.py")
     assert desk.failure("read", path="src/main.py/x") == "src/main.py/x: not a directory"
@@ -188,10 +188,10 @@ def test_an_image_that_a_provider_would_refuse_is_refused_here(tmp_path: Path) -
     )
     fill(tmp_path, {"big.png": png(10, 10, padding=6_000_000)})
     desk = Desk(tmp_path)
-    assert "damaged or not complete" in desk.failure("read", path="cut.png")
-    assert "damaged or not complete" in desk.failure("read", path="odd.jpg")
+    assert "damaged or incomplete" in desk.failure("read", path="cut.png")
+    assert "damaged or incomplete" in desk.failure("read", path="odd.jpg")
     assert "too large" in desk.failure("read", path="wide.png")
-    assert "make a smaller copy" in desk.failure("read", path="big.png")
+    assert "create a smaller copy" in desk.failure("read", path="big.png")
 
 
 def test_a_huge_file_is_read_no_further_than_needed(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_huge_file_is_read_no_further_than_needed(tmp_path: Path) -> None:
     assert isinstance(part, TextPart)
     assert part.meta is None
     assert part.text.startswith("  4000\tline 4000\n  4001\tline 4001\n[lines 4000 to 4001 of more")
-    assert "`edit` and `write` do not take it" in part.text
+    assert "`edit` and `write` cannot change it" in part.text
 
 
 def test_a_line_of_any_length_costs_no_memory(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_write_in_the_same_message_was_made_without_what_is_read(
     made = call_message(read("a.txt", "c1"), write("a.txt", "blind\n", "c2"))
     one = filing(tmp_path, main=[made, "Done."])
     one.ask("Go.")
-    assert "the result must be there" in results(one)[1]
+    assert "call this after the result" in results(one)[1]
     assert file.read_text() == "one\n"
 
 

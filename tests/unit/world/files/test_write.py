@@ -64,11 +64,13 @@ def test_what_cannot_be_a_file_says_so(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     desk = Desk(tmp_path)
     assert "is a folder" in desk.failure("write", path="src", content="x")
-    assert "names a folder" in desk.failure("write", path="new/", content="x")
-    assert "is no folder" in desk.failure("write", path="src/a.txt/b", content="x")
+    assert "is a folder" in desk.failure("write", path="new/", content="x")
+    assert "is not a folder" in desk.failure("write", path="src/a.txt/b", content="x")
     assert "a FIFO" in desk.failure("write", path="pipe", content="x")
     assert "a FIFO" in desk.failure("edit", path="pipe", old_string="x", new_string="y")
-    assert "no nope" in desk.failure("edit", path="nope", old_string="x", new_string="y")
+    assert "nope does not exist" in desk.failure(
+        "edit", path="nope", old_string="x", new_string="y"
+    )
     assert "lone surrogate" in desk.failure("write", path="b", content="\udc00")
     assert "too large" in desk.failure("write", path="b", content="x" * (MAX_FILE_BYTES + 1))
     assert "too long" in desk.failure("write", path="n" * 300, content="x")
@@ -146,7 +148,7 @@ def test_another_hard_link_keeps_the_old_content(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_longer_what_was_expected_is_left_alone(tmp_path: Path) -> None:
     fill(tmp_path, {"a.txt": "theirs"})
-    with pytest.raises(ToolError, match="was changed just now"):
+    with pytest.raises(ToolError, match="was changed by another process"):
         replace(Root(tmp_path), tmp_path / "a.txt", b"mine", hash_of(b"what I read"))
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert names(tmp_path) == ["a.txt"]
@@ -154,7 +156,7 @@ def test_a_file_that_is_no_longer_what_was_expected_is_left_alone(tmp_path: Path
 
 def test_a_file_that_appeared_meanwhile_is_left_alone(tmp_path: Path) -> None:
     fill(tmp_path, {"a.txt": "theirs"})
-    with pytest.raises(ToolError, match="appeared just now"):
+    with pytest.raises(ToolError, match="was created by another process"):
         create(Root(tmp_path), tmp_path / "a.txt", b"mine")
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert names(tmp_path) == ["a.txt"]

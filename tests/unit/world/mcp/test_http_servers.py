@@ -21,8 +21,8 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
     ("answer", "why"),
     [
         (Loopback(b"<html>", content_type="text/html"), "Unexpected content type: text/html"),
-        (Loopback(status=401), "it answers HTTP 401: name a header that lets you in"),
-        (Loopback(status=500), "it answers HTTP 500"),
+        (Loopback(status=401), "HTTP 401: set an authorization header"),
+        (Loopback(status=500), "HTTP 500"),
         (Loopback(b"{}"), ""),
         (Loopback(b"\xff{"), ""),
         (Loopback(LARGE), ""),
@@ -37,7 +37,7 @@ def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback
         server = McpServerConfig(name="web", url=url, start_timeout_s=5)
         async with open_mcp_stage(tmp_path, server) as here:
             *_, line = here.notices
-            assert line.startswith("the MCP server web cannot be used: ")
+            assert line.startswith("MCP server web is unavailable: ")
             assert why in " ".join(here.notices)
             assert "\n" not in "".join(here.notices)
             assert len(line) < 600
@@ -60,7 +60,7 @@ def test_a_key_that_ends_in_a_line_break_is_in_no_message(tmp_path: Path) -> Non
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
         async with open_mcp_stage(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
-            assert "its header authorization holds what cannot be sent" in " ".join(here.notices)
+            assert "its header authorization cannot be sent" in " ".join(here.notices)
             assert "s3cret" not in " ".join(
                 [*here.notices, *(one.reason for one in here.mcp.describe())]
             )
@@ -117,7 +117,7 @@ TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     [
         (LARGE, "longer than 32 MB"),
         (b"data: " + LARGE + b"\n\n", "SSE stream failed"),
-        (MANY, "made of more than 200,000 pieces"),
+        (MANY, "more than 200,000 pieces"),
         (b"data: \r\n\r\ndata: " + MANY + b"\n\n", "without a response"),
         (b"<html>", "Failed to parse JSON response"),
         (None, "error response"),

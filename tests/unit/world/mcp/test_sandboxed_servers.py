@@ -85,7 +85,7 @@ def test_it_ends_with_all_that_it_started_and_what_steers_is_put_aside(
 def test_one_that_dies_there_is_a_result_and_starts_again(tmp_path: Path, walls: Sandbox) -> None:
     async def scene() -> None:
         async with open_mcp_stage(tmp_path, toy_server(sandbox=True), sandbox=walls) as here:
-            assert "exit code 3; it last said: out of tea" in await here.failure("mcp__toy__die")
+            assert "exit code 3; its last output: out of tea" in await here.failure("mcp__toy__die")
             assert await here.text("mcp__toy__echo", text="on") == "on"
 
     run(scene())

@@ -91,14 +91,16 @@ def test_all_that_a_server_has_can_be_used_wherever_it_is(place: Place) -> None:
 def test_what_is_not_there_is_said(place: Place) -> None:
     async def scene() -> None:
         async with place() as here:
-            assert "no SERVER/URI" in await here.failure("mcp_read", resource="notes://welcome")
+            assert "not SERVER/URI" in await here.failure("mcp_read", resource="notes://welcome")
             assert "failed" in await here.failure("mcp_read", resource="lib/notes://none")
-            assert "no server 'x'" in await here.failure("mcp_resources", server="x")
-            with pytest.raises(ToolError, match="there is no MCP server 'x'"):
+            assert "server 'x' with resources not found" in await here.failure(
+                "mcp_resources", server="x"
+            )
+            with pytest.raises(ToolError, match="MCP server 'x'"):
                 await here.mcp.get_prompt("x", "review")
             with pytest.raises(ToolError, match="the prompt 'none' of the MCP server lib failed"):
                 await here.mcp.get_prompt("lib", "none")
-            with pytest.raises(ToolError, match="is no text"):
+            with pytest.raises(ToolError, match="is not text"):
                 await here.mcp.resource_text("lib/notes://picture")
 
     run(scene())

@@ -68,34 +68,43 @@ def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> N
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({}, "either command"),
-        ({"command": "x", "url": "http://x"}, "either command"),
-        ({"command": " "}, "names a program"),
+        ({}, "either `command`"),
+        ({"command": "x", "url": "http://x"}, "either `command`"),
+        ({"command": " "}, "headers are for a url"),
         ({"command": "x", "headers": {"a": "b"}}, "headers are for a url"),
-        ({"url": "ftp://x"}, "is an address"),
-        ({"url": "http://me:pw@x/mcp"}, "is an address"),
-        ({"url": "http://x/ y"}, "is an address"),
+        ({"url": "ftp://x"}, "must be a URL"),
+        ({"url": "http://me:pw@x/mcp"}, "must be a URL"),
+        ({"url": "http://x/ y"}, "must be a URL"),
         ({"url": "http://x", "args": ["y"]}, "not for a url"),
         ({"url": "http://x", "headers": {"a b": "c"}}, "header names"),
         ({"url": "http://x", "headers": {"a": "c\nd: e"}}, "header names"),
         ({"command": "x", "env": {"A=B": "c"}}, "variables and their values"),
         ({"command": "x", "timeout_s": 0.0}, "a number of seconds"),
         ({"command": "x", "oauth": OAuthTable(client_id="me")}, "oauth is for a url"),
-        ({"url": "https://x", "oauth": OAuthTable(client_secret="pw")}, "never stands in a file"),
-        ({"url": "https://x", "oauth": OAuthTable(callback_port=1 << 16)}, "is a port"),
+        ({"url": "https://x", "oauth": OAuthTable(client_secret="pw")}, "must not be in the file"),
+        ({"url": "https://x", "oauth": OAuthTable(callback_port=1 << 16)}, "must be a number from"),
         *[
             ({"url": "https://x", "oauth": oauth}, why)
             for oauth, why in [
-                (OAuthTable(client_secret="${X:-pw}"), "never stands in a file: client_secret is"),
-                (OAuthTable(private_key="-----BEGIN pw"), "never stands in a file: private_key is"),
+                (
+                    OAuthTable(client_secret="${X:-pw}"),
+                    "must not be in the file: write client_secret",
+                ),
+                (
+                    OAuthTable(private_key="-----BEGIN pw"),
+                    "must not be in the file: write private_key",
+                ),
                 (OAuthTable(private_key="${X}"), "are for grant"),
                 (OAuthTable(issuer="https://i.example"), "are for grant"),
-                (OAuthTable(scope='read", x="'), "words with a space between"),
+                (OAuthTable(scope='read", x="'), "words separated by spaces"),
                 (program(), "needs client_id, and either"),
                 (program(client_id="me"), "needs client_id, and either"),
                 (program(client_secret="${X}"), "needs client_id, and either"),
                 (program(client_id="me", client_secret="${X}", private_key="${Y}"), "and either"),
-                (program(client_id="me", client_secret="${X}", issuer="pw"), "issuer is an addr"),
+                (
+                    program(client_id="me", client_secret="${X}", issuer="pw"),
+                    "issuer must be a URL",
+                ),
             ]
         ],
     ],
@@ -108,7 +117,7 @@ def test_what_cannot_be_right_is_refused(table: dict[str, Any], why: str) -> Non
 
 @pytest.mark.parametrize("name", ["", "a b", "a__b", "ü", "x" * 33, "_a", "a.b"])
 def test_a_name_is_one_that_tools_can_have_in_theirs(name: str) -> None:
-    with pytest.raises(ConfigError, match="a server's name is"):
+    with pytest.raises(ConfigError, match="the name of a server has"):
         server_of(name, ServerTable(command="x"), "config.toml")
 
 
@@ -131,7 +140,7 @@ def test_of_two_servers_of_one_name_the_first_counts() -> None:
     theirs = McpServerConfig(name="x", command="b", origin=".mcp.json")
     found, [note] = distinct([[mine], [theirs, McpServerConfig(name="y", command="c")]])
     assert [server.command for server in found] == ["a", "c"]
-    assert note == ("the MCP server x of .mcp.json is left out: config.toml has one of this name")
+    assert note == ("MCP server x of .mcp.json skipped: config.toml has a server of this name")
 
 
 def test_a_template_names_servers_or_describes_them() -> None:
@@ -152,5 +161,5 @@ def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -
     )
     with pytest.raises(ConfigError) as caught:
         server.with_resolved_variables({"KEY": value})
-    assert "its header x-key holds what cannot be sent" in str(caught.value)
+    assert "its header x-key cannot be sent" in str(caught.value)
     assert "s3cr" not in str(caught.value)

@@ -49,4 +49,4 @@ def test_of_what_is_to_be_told_of_a_server_a_person_reads_so_much(tmp_path: Path
 
     told = run(scene())
     assert len(told) == MAX_NOTES + 1
-    assert told[-1] == "MCP server toy: there is more to tell of it than anybody can read"
+    assert told[-1] == "MCP server toy: further notices are omitted: there are too many"

@@ -131,7 +131,7 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
     )
     said = results(made)
     assert all("is outside" in one for one in said[:3])
-    assert said[3:] == ["Nothing was found; fewer words find more.", "Nothing is kept yet."]
+    assert said[3:] == ["No matches; try fewer words.", "No notes yet."]
     assert (tmp_path / "secret.md").read_text() == "tea for two"
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     )
     *failed, odd = results(made)
     assert all(one.startswith("Error: ") for one in failed)
-    assert "there is no note nowhere.md; there is: large.md, odd.md" in failed[0]
+    assert "note nowhere.md not found; existing notes: large.md, odd.md" in failed[0]
     assert odd == "caf\ufffd"
     assert (notes / "large.md").stat().st_size == MAX_NOTE_BYTES + 1
 
@@ -180,7 +180,7 @@ def test_the_transcript_is_a_memory_also_of_what_was_compacted_away(tmp_path: Pa
     said = results(made)
     assert said[0] == "- msg_003: Ann likes tea."
     assert said[1:6] == ["Ann likes tea.", "Kept as plan.", "Kept as plan.", "cake\ntea", "plan"]
-    assert "there is: plan" in said[6]
+    assert "existing notes: plan" in said[6]
     assert {one.memory_type for one in logged(made)} == {"STM"}
     assert not (tmp_path / "notes").exists()
 

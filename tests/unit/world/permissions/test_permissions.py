@@ -326,12 +326,12 @@ def test_a_refusal_is_a_result_with_the_reason(asking: Make) -> None:
         )
     )
     assert one.do("bash", command="ls") == ToolResult(
-        "Error: bash was not done: the user did not allow it: not on Fridays",
+        "Error: bash was not run: the user denied it: not on Fridays",
         cause="msg_000",
         is_error=True,
     )
     assert one.do("bash", command="ls").content == (
-        "Error: bash was not done: the user did not allow it; no reason was given"
+        "Error: bash was not run: the user denied it; no reason was given"
     )
     assert DONE == []
 
@@ -339,7 +339,7 @@ def test_a_refusal_is_a_result_with_the_reason(asking: Make) -> None:
 def test_what_a_rule_denies_is_not_asked(asking: Make) -> None:
     one = asking(Person(), deny=["bash(rm *)"])
     assert one.do("bash", command="rm x").content == (
-        "Error: bash was not done: the rule bash(rm *) forbids it"
+        "Error: bash was not run: denied by the rule bash(rm *)"
     )
 
 
@@ -349,7 +349,7 @@ def test_where_nobody_is_there_the_result_says_how_it_could_be_allowed(
 ) -> None:
     result = asking(person).do("bash", command="git push")
     assert result.is_error
-    assert "nobody is there" in str(result.content)
+    assert "no user is available" in str(result.content)
     assert "bash(git push)" in str(result.content)
     assert "--permission" in str(result.content)
     assert ("the door is locked" in str(result.content)) == (person is not None)
@@ -450,7 +450,7 @@ def test_the_agents_above_are_known_by_name(tmp_path: Path) -> None:
     one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     assert one.ask("Go.") == "Done."
     assert one.result(agent="Voice")["content"] == (
-        "Error: bash was not done: the rule Jill:bash(rm*) forbids it"
+        "Error: bash was not run: denied by the rule Jill:bash(rm*)"
     )
 
 

@@ -76,7 +76,7 @@ def test_rules_are_read_from_three_lists() -> None:
         ["b", "c"],
         ["d"],
     ]
-    with pytest.raises(ConfigError, match="is no rule"):
+    with pytest.raises(ConfigError, match="is not a rule"):
         PermissionRules.parse(deny=["d("])
 
 

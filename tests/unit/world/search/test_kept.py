@@ -19,7 +19,7 @@ from tests.unit.world.files.filing import ENGINES, fill
 from tests.unit.world.permissions.people import YES, Person
 
 FILES: dict[str, str | bytes] = {"a": "key: none\n", "secret/b": "key: 1\n", "secret/c.d": "\0key"}
-LEFT_OUT = "(1 file that rules keep from you was left out)"
+LEFT_OUT = "(1 file that permission rules hide from you was left out)"
 
 
 class Looking:
@@ -53,18 +53,18 @@ def test_grep_prints_no_line_of_a_file_that_it_may_not_show(
     grep = Looking(fill(tmp_path, FILES), engine, **{kind: [rule]})
     assert grep("grep", pattern=".") == f"a\n1:key: none\n\n{LEFT_OUT}"
     for glob in ("secret/b", "secret/*", "se*/b", f"{tmp_path}/secret/b"):
-        assert grep("grep", pattern="key", glob=glob) == f"[no line fits]\n\n{LEFT_OUT}"
+        assert grep("grep", pattern="key", glob=glob) == f"[no matches]\n\n{LEFT_OUT}"
     assert grep.person.wanted == []
 
 
 def test_of_a_file_that_is_kept_grep_says_not_even_the_kind(tmp_path: Path, engine: Engine) -> None:
     grep = Looking(fill(tmp_path, FILES), engine, deny=["read(secret/**)"])
-    assert grep("grep", pattern="1", glob="secret/c.d") == f"[no line fits]\n\n{LEFT_OUT}"
+    assert grep("grep", pattern="1", glob="secret/c.d") == f"[no matches]\n\n{LEFT_OUT}"
 
 
 def test_glob_names_no_file_that_rules_keep_from_it(tmp_path: Path, engine: Engine) -> None:
     glob = Looking(fill(tmp_path, FILES), engine, deny=["glob(secret/**)"])
-    left_out = "(2 files that rules keep from you were left out)"
+    left_out = "(2 files that permission rules hide from you were left out)"
     assert glob("glob", pattern="**/*") == f"a\n\n{left_out}"
     assert glob("glob", pattern="secret/*") == f"[no files]\n\n{left_out}"
     assert glob("glob", pattern="secret/b") == f"[no files]\n\n{LEFT_OUT}"
@@ -91,7 +91,7 @@ def test_what_is_named_is_denied_or_asked_and_shown_where_it_is_allowed(
     folder = fill(tmp_path, FILES)
     denied = Looking(folder, engine, deny=["read(secret/**)"])
     assert denied("grep", pattern="key", path="secret") == (
-        "Error: grep was not done: the rule read(secret/**) forbids it"
+        "Error: grep was not run: denied by the rule read(secret/**)"
     )
     asked = Looking(folder, engine, ask=["read(secret/**)"])
     assert asked("grep", pattern="key", path="secret") == "secret/b\n1:key: 1"
@@ -106,7 +106,7 @@ def test_a_link_to_a_folder_is_no_way_around(tmp_path: Path, engine: Engine) -> 
     for at in (folder, linked):
         grep = Looking(at, engine, deny=["grep(SECRET/**)"])
         assert LEFT_OUT in grep("grep", pattern="key", glob="way/b")
-        assert "forbids" in grep("grep", pattern="key", path="way/b")
+        assert "denied by the rule" in grep("grep", pattern="key", path="way/b")
 
 
 def test_rules_for_others_keep_nothing(tmp_path: Path, engine: Engine) -> None:

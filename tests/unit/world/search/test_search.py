@@ -17,7 +17,7 @@ from harken.world.search.engines import Engine, FileQuery, Ripgrep, Scanner, eng
 from harken.world.search.tools import MAX_LISTED_FILES, search_tools
 from tests.unit.world.files.filing import ENGINES, Desk, fill
 
-SOME_LEFT = "[some files could not be searched, there may be more in them]"
+SOME_LEFT = "[some files could not be searched and may have more matches]"
 NAMES = [type(engine).__name__ for engine in ENGINES]
 FILES: dict[str, str | bytes] = {
     "a.py": "import os\n\ndef main():\n    pass\n",
@@ -73,8 +73,8 @@ def test_glob_says_why_it_finds_nothing(desk: Desk) -> None:
     assert desk.failure("glob", pattern="scr/*.py").endswith("similar: src")
     assert desk.failure("glob", pattern="src/b.pi").endswith("similar: src/b.py")
     assert "outside" in desk.failure("glob", pattern="../*")
-    assert "is no folder" in desk.failure("glob", pattern="*", path="a.py")
-    assert "is no folder" in desk.failure("glob", pattern="a.py/*")
+    assert "is not a folder" in desk.failure("glob", pattern="*", path="a.py")
+    assert "is not a folder" in desk.failure("glob", pattern="a.py/*")
     assert "empty" in desk.failure("glob", pattern="")
     assert "more than" in desk.failure("glob", pattern="{a,b}" * 30)
 
@@ -110,21 +110,21 @@ def test_grep_looks_where_it_is_told(desk: Desk) -> None:
     assert desk.run("grep", pattern="import", path="build") == "build/out.py\n1:import built"
     assert desk.run("grep", pattern="os", glob="src/*.py") == "src/b.py\n3:import os"
     assert desk.run("grep", pattern="os", glob="*.{py,md}", path="src") == "src/b.py\n3:import os"
-    assert desk.run("grep", pattern="import", glob="*.yml") == "[no line fits]"
+    assert desk.run("grep", pattern="import", glob="*.yml") == "[no matches]"
     assert desk.run("grep", pattern="import", glob="**/.env") == ".env\n1:import secret"
     assert desk.run("grep", pattern="import", glob="src/notes.md").startswith("src/notes.md")
-    assert desk.run("grep", pattern="built", glob="*.py") == "[no line fits]"
+    assert desk.run("grep", pattern="built", glob="*.py") == "[no matches]"
 
 
 def test_what_looks_like_an_option_is_none(desk: Desk) -> None:
     assert desk.run("grep", pattern="-v") == "src/-v.txt\n1:-v import"
     assert desk.run("grep", pattern="import", path="src/-v.txt") == "src/-v.txt\n1:-v import"
-    assert desk.run("grep", pattern="--files", glob="-*") == "[no line fits]"
+    assert desk.run("grep", pattern="--files", glob="-*") == "[no matches]"
     assert desk.run("glob", pattern="-*") == "src/-v.txt"
 
 
 def test_case_and_context(desk: Desk) -> None:
-    assert desk.run("grep", pattern="IMPORTS") == "[no line fits]"
+    assert desk.run("grep", pattern="IMPORTS") == "[no matches]"
     found = desk.run("grep", pattern="IMPORTS", ignore_case=True)
     assert found == "src/notes.md\n1:About imports."
     fill(desk.folder, {"c.txt": "".join(f"{n}\n" for n in range(1, 13))})
@@ -136,7 +136,7 @@ def test_what_grep_shows_has_an_end(desk: Desk) -> None:
     fill(desk.folder, {"many/a": "needle\n" * 500, "many/b": "needle\n" * 500})
     shown = desk.run("grep", pattern="needle", limit=502)
     assert shown.count(":needle") == 502
-    assert shown.endswith("[the first 502 lines; there are more: narrow the search]")
+    assert shown.endswith("[the first 502 lines of more: narrow the search]")
     assert desk.run("grep", pattern="needle", limit=1000).endswith("500:needle")
     fill(desk.folder, {"long": "x" * 100_000 + "needle\n"})
     assert desk.run("grep", pattern="needle", path="long") == f"long\n1:{'x' * 500} ..."
@@ -146,7 +146,7 @@ def test_what_grep_shows_has_an_end(desk: Desk) -> None:
 
 def test_a_search_that_finds_far_too_much_is_ended(desk: Desk) -> None:
     fill(desk.folder, {f"many/{n}": "needle\n" * 1000 for n in range(40)})
-    assert "there are more" in desk.run("grep", pattern="needle", limit=2000)
+    assert "lines of more" in desk.run("grep", pattern="needle", limit=2000)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_search_that_finds_far_too_much_is_ended(desk: Desk) -> None:
         (r"a\nb", "single lines"),
         ("", "empty"),
         ("\0", "NUL"),
-        ("\ud800", "no text"),
+        ("\ud800", "not valid text"),
         ("x" * 20_000, "too long"),
     ],
 )
@@ -186,7 +186,7 @@ def test_grep_says_why_it_cannot_look(desk: Desk) -> None:
     assert "up to 10.0 MB" in desk.failure("grep", pattern="x", path="huge")
     assert "a binary file" in desk.failure("grep", pattern="x", path="data.bin")
     assert "a FIFO" in desk.failure("grep", pattern="x", path="pipe")
-    assert "there is no b.py" in desk.failure("grep", pattern="x", path="b.py")
+    assert "b.py does not exist" in desk.failure("grep", pattern="x", path="b.py")
     assert "limit" in desk.failure("grep", pattern="x", limit=0)
     assert "context_lines" in desk.failure("grep", pattern="x", context_lines=-1)
 

@@ -68,7 +68,7 @@ def test_what_a_command_left_behind_is_ended_and_named(box: Box) -> None:
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(box: Box) -> None:
-    with pytest.raises(ToolError, match="did not finish within 0.5 s"):
+    with pytest.raises(ToolError, match="timed out after 0.5 s"):
         box.run("trap '' TERM; sleep 7.25 & (setsid sleep 7.25 &); sleep 7.25", 0.5)
     assert not running("sleep\0" + "7.25")
 
@@ -129,12 +129,12 @@ def test_the_network_can_be_let_in(box: Box) -> None:
         assert "Connection refused" in box.run(knock)
         box.wanted["network"] = True
         assert box.run(knock) == "exit code 0 (in the sandbox)\nin\n"
-    assert "the network can be reached" in box.shell().tool.description
+    assert "network access is available" in box.shell().tool.description
 
 
 def test_the_model_is_told_what_commands_can_do(box: Box) -> None:
     described = box.shell().tool.description
-    assert "there is no network" in described
+    assert "there is no network access access" in described
     assert "only below the working folder" in described
     assert str(box.work) not in described, "a session could not be replayed elsewhere"
 
@@ -142,7 +142,10 @@ def test_the_model_is_told_what_commands_can_do(box: Box) -> None:
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("echo 'curl: (6) Could not resolve host: x' >&2; exit 6", "there is no network"),
+        (
+            "echo 'curl: (6) Could not resolve host: x' >&2; exit 6",
+            "there is no network access access",
+        ),
         ("touch ../elsewhere/x", "can write only below"),
     ],
 )

@@ -70,8 +70,9 @@ def test_it_answers_when_what_was_said_is_logged(tmp_path: object) -> None:
             await asyncio.sleep(0.05)
             assert not asking.done()
             assert happening.text == (
-                "a message from outside (20 bytes; whoever has the address can send one):\n"
-                "> [hook x]: OK\n> ship it"
+                "a message from outside (20 bytes; anyone with the URL can send one):\n"
+                "> [hook x]: OK\n"
+                "> ship it"
             )
             assert happening.on_logged is not None
             happening.on_logged()
@@ -83,8 +84,8 @@ def test_it_answers_when_what_was_said_is_logged(tmp_path: object) -> None:
 def test_the_token_may_stand_in_the_header_and_a_wrong_one_finds_nothing() -> None:
     async def act() -> None:
         async with listening() as called:
-            assert await called.post("wrong") == (404, "there is nothing here\n")
-            assert await called.post("") == (404, "there is nothing here\n")
+            assert await called.post("wrong") == (404, "not found\n")
+            assert await called.post("") == (404, "not found\n")
             assert (await called.post("", Authorization="Bearer wrong"))[0] == 404
             async with called.client.get(f"{called.base}/{TOKEN}") as answer:
                 assert answer.status == 405
@@ -106,7 +107,7 @@ def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening(
             ]
             while len(called.source.waiting) < MAX_WAITING_MESSAGES:
                 await asyncio.sleep(0.01)
-            assert await called.post() == (429, "too much at once\n")
+            assert await called.post() == (429, "too many requests\n")
             happening = await called.heard()
             assert happening.text.startswith(
                 f"{MAX_WAITING_MESSAGES} messages from outside (80,000 bytes; "
@@ -124,7 +125,7 @@ def test_who_waits_when_nobody_listens_any_more_is_told() -> None:
             while not called.source.waiting:
                 await asyncio.sleep(0.01)
             called.source.waiting[0].logged.cancel()
-            assert await asking == (503, "nobody listens any more\n")
+            assert await asking == (503, "the trigger ended\n")
 
     run(act())
 
@@ -158,9 +159,9 @@ def test_a_port_that_another_program_has_is_said() -> None:
         first, second = Webhooks(), Webhooks()
         port = await first.start()
         try:
-            with pytest.raises(ToolError, match=f"nothing can listen at 127.0.0.1:{port}"):
+            with pytest.raises(ToolError, match=f"cannot listen at 127.0.0.1:{port}"):
                 await second.start(port)
-            with pytest.raises(ToolError, match="cannot be had beside"):
+            with pytest.raises(ToolError, match="cannot be used beside"):
                 await first.start(port + 1)
         finally:
             await first.close()

@@ -87,10 +87,10 @@ def test_an_answer_without_results_is_no_hit(site: Site, said: object) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer(b"<html>", "text/html"), "answers what is no JSON"),
-        (Answer(b"[" * 100_000), "answers what is no JSON"),
-        (Answer(b"no", status=403), "answers 403"),
-        (Answer(b"", status=302, headers={"location": "http://127.0.0.1:1/"}), "answers 302"),
+        (Answer(b"<html>", "text/html"), "did not return JSON"),
+        (Answer(b"[" * 100_000), "did not return JSON"),
+        (Answer(b"no", status=403), "failed: HTTP 403"),
+        (Answer(b"", status=302, headers={"location": "http://127.0.0.1:1/"}), "failed: HTTP 302"),
     ],
 )
 def test_what_a_provider_does_wrong_is_told_without_the_key(

@@ -53,20 +53,24 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
         **options: Any,
     ) -> int:
         if ctx is not None and (resume is not None or latest):
-            raise click.UsageError("--from is for a new session: an old one goes on by itself")
+            raise click.UsageError(
+                "--from-commit is for a new session; omit it to resume a session"
+            )
         if resume is not None and latest:
-            raise click.UsageError("--resume and --continue exclude each other")
+            raise click.UsageError("--resume and --continue cannot be combined")
         name = options.pop("name")
         if name is not None:
             if resume is not None or latest:
-                raise click.UsageError("--name is for a new session: an old one has its name")
+                raise click.UsageError("--name is for a new session; a resumed session has its own")
             check_new_name(home, name)
         if resume == _PICK:
             resume = pick_session(home)
         old, start = _resolve_resumed(home, resume, latest=latest)
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
-            raise click.UsageError("--system is for a new session: an old one has its prompt")
+            raise click.UsageError(
+                "--system-prompt is for a new session; a resumed session has its own"
+            )
         wish = ChatOptions(
             model=model,
             old=old,
@@ -103,7 +107,7 @@ def _resolve_resumed(
         return resolved.path, None
     ctx = resolver.commit_of(resolved)
     click.echo(
-        escape_control_characters(f"{name} goes on in a new session, from {ctx[:16]}"), err=True
+        escape_control_characters(f"{name} is resumed in a new session, from {ctx[:16]}"), err=True
     )
     return None, ctx
 
@@ -118,50 +122,52 @@ _WISHED: list[Callable[[Any], Any]] = [
         metavar="[SESSION]",
         is_flag=False,
         flag_value=_PICK,
-        help="Go on with this session, of any runtime; without one, choose from a list.",
+        help="Resume this session, of any runtime. Without a value, choose from a list.",
     ),
     click.option("--name", metavar="NAME", help="The name of a new session."),
-    click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
+    click.option("--continue", "latest", is_flag=True, help="Resume the latest session."),
     click.option(
-        "--from",
+        "--from-commit",
         "ctx",
         type=COMMIT,
         metavar="CTX",
-        help="Begin a new session with what this commit, or session, understood.",
+        help="Start a new session with the context of this commit or session.",
     ),
     click.option(
         "--store",
         metavar="ADDRESS",
-        help="The service that commits go to: http://... or unix:PATH.",
+        help="The service that stores commits: http://... or unix:PATH.",
     ),
-    click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
+    click.option(
+        "--system-prompt", "system", metavar="TEXT", help="The system prompt of a new session."
+    ),
     click.option(
         "--permission",
         type=click.Choice(MODES),
-        help="What agents may do without asking (default: as configured, else ask).",
+        help="The actions allowed without approval (default: as configured, else ask).",
     ),
     click.option(
         "--allow",
         metavar="FOLDER",
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="A folder beside this one that agents may use; several times for several.",
+        help="Another folder that agents may use. Repeatable.",
     ),
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "on", "off"]),
-        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
+        help="Whether commands run in a sandbox (default: as configured, else auto).",
     ),
     click.option(
         "--claude-hooks",
         is_flag=True,
-        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
+        help="Run the hooks in the settings of Claude Code (.claude/settings.json).",
     ),
     click.option(
         "--memory",
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Let agents remember: notes (Markdown) that last beyond the session.",
+        help="A folder for notes (Markdown) that agents keep across sessions.",
     ),
     click.option(
         "--max-calls",
@@ -169,10 +175,13 @@ _WISHED: list[Callable[[Any], Any]] = [
         type=click.IntRange(min=1),
         default=MAX_MODEL_CALLS,
         show_default=True,
-        help="Without a screen: stop a turn in which an agent calls its model so often.",
+        help="Without a terminal: the maximum number of model calls of an agent in a turn.",
     ),
     click.option(
-        "-p", "prompt", metavar="PROMPT", help='Say this ("-": what is piped in), and end.'
+        "-p",
+        "prompt",
+        metavar="PROMPT",
+        help='Send this prompt ("-": read it from stdin), print the answer, and exit.',
     ),
 ]
 
@@ -182,13 +191,13 @@ _WISHED: list[Callable[[Any], Any]] = [
 @click.option(
     "--interaction-logs",
     is_flag=True,
-    help="At the end, export what each request saw, as `harken interactions export` does.",
+    help="At the end, export the context of each request, as `harken interactions export`.",
 )
 @click.option(
     "--log-directory",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where that goes (default: logs/interactions).",
+    help="The folder of --interaction-logs (default: logs/interactions).",
 )
 @json_option
 @home_option
@@ -200,16 +209,16 @@ def command(
     as_json: bool,
     home: Home,
 ) -> int:
-    """Talk with an agent; everything is kept.
+    """Chat with an agent; the session is recorded.
 
-    The first agent is called "main". An empty line (or -p "") goes on where a turn was cut off;
-    Ctrl-C cuts a turn off, Ctrl-D ends. In a terminal, /help says what else there is.
+    The first agent is named "main". Ctrl-C interrupts a turn, and an empty line (or -p "")
+    continues it; Ctrl-D ends the chat. In a terminal, /help lists the commands.
     """
     restore_interrupt()
     if prompt == "-":
         prompt = sys.stdin.read()
     if wish.old is None and prompt is not None and not prompt.strip():
-        raise click.UsageError("-p needs something to say")
+        raise click.UsageError("-p needs a prompt that is not empty")
     logs = log_directory or (LOG_DIRECTORY if interaction_logs else None)
     if prompt is None and not as_json and has_screen():
         return talk_on_screen(home, wish, logs)
@@ -271,7 +280,7 @@ def _on_one_screen(
             return code, onward
         chat.end(by_user=code == 0 and onward is None)
     resume_command = command_prefix("chat", "--resume", session.path.stem)
-    click.secho(f"\nkept; go on with: {resume_command}", dim=True)
+    click.secho(f"\nsession recorded; resume with: {resume_command}", dim=True)
     return code, onward
 
 

@@ -27,7 +27,7 @@ def _complete_export(_: CommandContext, before: Sequence[str]) -> Iterable[str]:
 
 @slash(
     "export",
-    "the conversation in a format, as in `harken export`",
+    "export the conversation, as `harken export`",
     "[FORMAT|list] [-o FILE]",
     group="session",
     completes=_complete_export,
@@ -49,7 +49,7 @@ def _export(talk: CommandContext, argument: str) -> None:
     fmt = None if format_name is None else FORMATS.find(format_name)
     if fmt is not None and file is None and not fmt.media_type.startswith("text/"):
         raise InvalidArguments(
-            f"{fmt.name} is for programs: say where to: /export {fmt.name} -o FILE"
+            f"{fmt.name} is for programs; name an output file: /export {fmt.name} -o FILE"
         )
     output = run_cli_command(command, "/export", [commit_conversation(talk.primary)[1], *words])
     talk.print_text(f"{output}, in {file}" if file is not None and Path(file).exists() else output)
@@ -81,7 +81,7 @@ def _complete_view(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
 
 @slash(
     "view",
-    "a view of the session, as in `harken view`",
+    "show a view of the session, as `harken view`",
     "[tree|dialog A B|timeline|...]",
     completes=_complete_view,
 )
@@ -117,12 +117,12 @@ _PRINTS = frozenset({"--check", "--context", "--help", "--json", "-h"})
 
 @slash(
     "replay",
-    "a session request by request, as in `harken replay`",
+    "step through the requests of a session, as `harken replay`",
     "[SESSION] [--at N]",
     group="session",
 )
 def replay(talk: CommandContext, argument: str) -> None:
-    """Step through a session, this one where none is named; print the steps without a screen."""
+    """Step through a session (default: this one). Without a terminal, print the steps."""
     from harken.cli.commands.replay import command
 
     words = split_arguments(talk, "/replay", argument)

@@ -47,10 +47,10 @@ AT_ONCE = 1000
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Look at commits: what agents understood, and when.
+    """List, show, compare, fork and label context commits.
 
-    A CTX is a commit (ctx-..., or any unique beginning of one), the label of one, or a session:
-    then it is the last commit of its main agent.
+    A CTX is the name of a commit (ctx-..., or a unique prefix), a label, or a session, which means
+    the last commit of its main agent.
     """
 
 
@@ -70,9 +70,16 @@ def store_command(function: Callable[..., None]) -> click.Command:
 
 @store_command
 @click.argument("ctxs", type=COMMIT, metavar="[CTX]...", nargs=-1)
-@click.option("-n", "most", type=click.IntRange(1), default=DEFAULT_COMMITS, show_default=True)
-@click.option("--all", "every", is_flag=True, help="However many there are.")
-@click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(1),
+    default=DEFAULT_COMMITS,
+    show_default=True,
+    help="The maximum number of commits.",
+)
+@click.option("--all", "every", is_flag=True, help="Show all.")
+@click.option("--graph", "as_graph", is_flag=True, help="Draw the history as a graph.")
 def log_command(
     store: Store,
     resolver: NameResolver,
@@ -82,10 +89,10 @@ def log_command(
     as_graph: bool,
     as_json: bool,
 ) -> None:
-    """List commits, newest first: each CTX and those before it, or the last ones of all.
+    """List commits, newest first: the history of each CTX, or the latest commits.
 
-    The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
-    of their own; `:` stands where a history goes on.
+    The graph has own symbols for compactions, spawns (the first commit of a subagent) and other
+    snapshots; `:` means that the history continues.
     """
     commits = iter_selected_commits(
         store, [resolver.commit(ctx) for ctx in ctxs], None if every else most
@@ -103,7 +110,7 @@ def log_command(
 @store_command
 @click.argument("ctx", type=COMMIT)
 def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) -> None:
-    """Show all fields of a commit."""
+    """Show the fields of a commit."""
     fields = row(get_commit(store, resolver.commit(ctx)))
     if as_json:
         print_json(fields)
@@ -115,12 +122,20 @@ def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) 
 
 @store_command
 @click.argument("ctx", type=COMMIT)
-@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
-@click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
+@click.option(
+    "--stop",
+    default="compaction",
+    help="Where the history starts: compaction, root, or an ancestor commit.",
+)
+@click.option(
+    "--as-request",
+    "runtime",
+    help="Print the request that this runtime would send, as JSON: claude, codex, ...",
+)
 def cat_command(
     store: Store, resolver: NameResolver, ctx: str, stop: str, runtime: str | None, as_json: bool
 ) -> None:
-    """Print the conversation that a commit stands for."""
+    """Print the conversation of a commit."""
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     if runtime is not None:
         print_json(list_sent_messages(store, resolver.commit(ctx), until, runtime))
@@ -152,7 +167,7 @@ def cat_command(
 def diff_command(
     store: Store, resolver: NameResolver, ours: str, theirs: str, as_json: bool
 ) -> None:
-    """Show where two commits went apart, and what each saw since."""
+    """Show the messages of two commits since their common ancestor."""
     difference = diff(store, resolver.commit(ours), resolver.commit(theirs))
     if as_json:
         print_json(msgspec.to_builtins(difference))
@@ -162,9 +177,9 @@ def diff_command(
 
 @store_command
 @click.argument("ctx", type=COMMIT)
-@click.option("--label", "labels", multiple=True, help="A label for the branch.")
-@click.option("--principal", help="Who goes on with it (default: you).")
-@click.option("--thread", default="", help="The thread that it belongs to.")
+@click.option("--label", "labels", multiple=True, help="The label of the branch.")
+@click.option("--principal", help="The principal of the branch (default: you).")
+@click.option("--thread", default="", help="The thread of the branch.")
 def fork_command(
     store: Store,
     resolver: NameResolver,
@@ -174,7 +189,7 @@ def fork_command(
     thread: str,
     as_json: bool,
 ) -> None:
-    """Begin a branch at CTX that has a name of its own. Nothing is copied."""
+    """Create a branch at CTX: a new commit name for the same context. Nothing is copied."""
     origin = CommitOrigin(
         principal=Path.home().name if principal is None else principal,
         machine=platform.node(),
@@ -188,7 +203,7 @@ def fork_command(
         return
     name = abbreviate_name(store, commit_id)
     print_text(name)
-    click.echo(f"Go on with `{command_prefix('chat', '--from', name)}`", err=True)
+    click.echo(f"Resume with `{command_prefix('chat', '--from-commit', name)}`", err=True)
 
 
 @store_command
@@ -197,7 +212,7 @@ def fork_command(
 def label_command(
     store: Store, resolver: NameResolver, ctx: str, labels: tuple[str, ...], as_json: bool
 ) -> None:
-    """Give a commit these LABELS, in place of those that it has."""
+    """Set the LABELS of a commit, replacing its current ones."""
     name = resolver.commit(ctx)
     notes = update_metadata(store, name, labels=labels)
     if as_json:

@@ -192,7 +192,7 @@ def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> 
         f"{format_usage(total.usage, total.cost_usd)}"
     )
     if redacted:
-        print_text(f"{format_count(redacted, 'credential')} kept from the model")
+        print_text(f"{format_count(redacted, 'credential')} redacted")
     for result in total.failed[:_FAILURES]:
         line = (
             f"{abbreviate_name(store, result.ctx)} has no new summary: "
@@ -212,33 +212,49 @@ def format_usage(usage: Usage, cost_usd: float | None) -> str:
 @click.command(name="summarize")
 @click.argument("ctx", type=COMMIT, required=False)
 @click.argument("text", required=False)
-@click.option("--missing", is_flag=True, help="Ask a model about all commits without a summary.")
-@click.option("--all", "every", is_flag=True, help="Also about those that have one.")
-@click.option("--principal", help="Only those of this principal.")
-@click.option("--older-than", "age_s", type=Duration(), help="Only those older than, say, 7d.")
-@click.option("--model", metavar="NAME", help="The model; a small one will do.")
-@click.option("--whole", is_flag=True, help="Show it the whole conversation, not only what is new.")
 @click.option(
-    "--per-minute", type=click.FloatRange(0, min_open=True), help="At most so many calls."
+    "--missing", is_flag=True, help="Summarize all commits without a summary with a model."
 )
-@click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True)
-@click.option("--dry-run", is_flag=True, help="Say how many, and what it would cost; ask nobody.")
+@click.option("--all", "every", is_flag=True, help="Include commits that have a summary.")
+@click.option("--principal", help="Filter by principal.")
+@click.option("--older-than", "age_s", type=Duration(), help="Filter by age: 7d.")
+@click.option("--model", metavar="NAME", help="The model. A small one is sufficient.")
+@click.option(
+    "--full", "whole", is_flag=True, help="Send the full conversation, not only the new messages."
+)
+@click.option(
+    "--per-minute",
+    type=click.FloatRange(0, min_open=True),
+    help="The maximum number of model calls per minute.",
+)
+@click.option(
+    "--concurrency",
+    "at_once",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="The number of concurrent model calls.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the number of commits and the estimated cost, without calling the model.",
+)
 @json_option
 @home_option
 def command(
     home: Home, ctx: str | None, text: str | None, missing: bool, as_json: bool, **options: Any
 ) -> int:
-    """Give a commit another summary: TEXT for CTX, or what a model says of all that lack one.
+    """Set the summary of a commit: TEXT for CTX, or by a model for commits without one.
 
-    A commit without a summary of its own shows the beginning of its last answer. What was done
-    is not done again: a run that was stopped goes on where it was. Credentials of well-known
-    shapes do not reach the model.
+    Without a summary, lists show the beginning of the last answer of a commit. An interrupted run
+    continues where it stopped. Credentials of known formats are not sent to the model.
     """
     if missing == (ctx is not None) or (text is None) != (ctx is None):
-        raise click.UsageError("say CTX and TEXT, or --missing")
+        raise click.UsageError("give CTX and TEXT, or --missing")
     if ctx is not None and text is not None:
         if not text.strip():
-            raise click.UsageError("a commit always has a summary: say something")
+            raise click.UsageError("TEXT is empty: the summary of a commit cannot be empty")
         with open_configured_store(home) as store:
             write_summary(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0

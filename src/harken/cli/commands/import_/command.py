@@ -34,12 +34,12 @@ MAX_JOBS = 4
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
-    help="How many processes read files, where there is much; else one for each core, up to four.",
+    help="The number of reader processes (default: one for each core, at most 4).",
 )
+@click.option("-v", "--verbose", is_flag=True, help="List each skipped file, and the reason.")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="List every file from which nothing was read, and why."
+    "--no-index", is_flag=True, help="Do not update the search index; the next search does."
 )
-@click.option("--no-index", is_flag=True, help="Leave it to the next search to read what is new.")
 @json_option
 @home_option
 def command(
@@ -50,10 +50,10 @@ def command(
     no_index: bool,
     as_json: bool,
 ) -> None:
-    """Import conversations of other runtimes: files, all in a folder, or all that are found here.
+    """Import sessions of other runtimes: from files, from folders, or from the default locations.
 
-    Nothing is written where they are. Again, only what is new is read. At the end stands how many
-    sessions and new commits there are of each runtime.
+    The source files are never changed. A repeated import reads new content only. The output is the
+    number of sessions and new commits for each runtime.
     """
     files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
@@ -72,7 +72,7 @@ def _named_files(paths: Sequence[Path]) -> list[File]:
 
     for path in paths:
         if not path.exists():
-            raise ConfigError(f"{path}: there is no such file or folder")
+            raise ConfigError(f"{path}: no such file or folder")
     by_name = {file.name: file for path in paths for file in iter_files(path)}
     return sort_for_import(by_name.values())
 
@@ -86,7 +86,10 @@ def _discover_files(*, as_json: bool) -> list[File]:
         for history in files:
             print_text(_history_line(history))
         if not files:
-            print_text("No history of another runtime was found here; name a file or a folder.")
+            print_text(
+                "No sessions of other runtimes found in the default locations; name a "
+                "file or a folder."
+            )
     return sort_for_import(file for history in files for file in history.files)
 
 

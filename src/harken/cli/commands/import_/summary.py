@@ -48,8 +48,8 @@ def tell(results: Sequence[ImportResult], *, is_verbose: bool) -> None:
     if tips:
         name = tips[-1][:16]
         print_text(
-            f"Look at it with `{command_prefix('ctx', 'log', name)}`, "
-            f"go on with `{command_prefix('chat', '--from', name)}`"
+            f"Show it with `{command_prefix('ctx', 'log', name)}`, resume it with "
+            f"`{command_prefix('chat', '--from-commit', name)}`"
         )
 
 
@@ -77,14 +77,14 @@ def _iter_problem_lines(reports: Iterable[Report]) -> Iterator[str]:
                 yield f"not imported: {where}: {one_line(report.reason)}"
         elif report.bad_lines:
             first = report.bad[0]
-            bad = f"{format_count(report.bad_lines, 'line')} could not be read"
+            bad = f"{format_count(report.bad_lines, 'line')} could not be parsed"
             first_bad = f"the first is line {first.line} ({one_line(first.reason)})"
             yield f"{where}: {bad}, {first_bad}; all bytes: `harken cat {report.raw}`"
 
 
 def _unread_line(report: Report) -> str:
     note = f"; its bytes: `harken cat {report.raw}`" if report.belongs_to else ""
-    return f"not read: {one_line(report.source, 200)}: {one_line(report.reason)}{note}"
+    return f"skipped: {one_line(report.source, 200)}: {one_line(report.reason)}{note}"
 
 
 def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
@@ -118,8 +118,8 @@ def _iter_unread_lines(results: Iterable[ImportResult], *, is_verbose: bool) -> 
     stored_count = sum(bool(report.belongs_to) for report in reports)
     if stored_count:
         files = format_count(stored_count, "file")
-        yield f"{files} beside transcripts, kept with the sessions they belong to"
+        yield f"{files} beside transcripts, stored with their sessions"
     unknown = sum(report.is_unknown for report in reports)
     if unknown:
-        kinds = "an unknown kind" if unknown == 1 else "unknown kinds"
+        kinds = "unknown kind" if unknown == 1 else "unknown kinds"
         yield f"{format_count(unknown, 'file')} of {kinds}{how}"

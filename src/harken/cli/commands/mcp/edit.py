@@ -32,30 +32,38 @@ _BARE_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 @click.command(name="add")
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", help="In place of a program: where the server answers, over HTTP.")
-@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable it gets.")
-@click.option("--header", multiple=True, metavar="NAME: VALUE", help="What is sent to the url.")
-@click.option("--client-id", help="Who you are where you log in, where nobody can register.")
+@click.option("--url", help="The URL of a server over HTTP, instead of a program.")
+@click.option(
+    "--env",
+    "env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An environment variable of the program. Repeatable.",
+)
+@click.option(
+    "--header", multiple=True, metavar="NAME: VALUE", help="An HTTP header for the URL. Repeatable."
+)
+@click.option("--client-id", help="The OAuth client id, for servers without client registration.")
 @click.option(
     "--oauth",
     multiple=True,
     metavar="MEMBER=VALUE",
-    help="How a program gets tokens: 'grant=client_credentials', 'client_secret=${NAME}'.",
+    help="An OAuth setting: 'grant=client_credentials', 'client_secret=${NAME}'.",
 )
-@click.option("--sandbox", is_flag=True, help="Run it in a sandbox.")
-@click.option("--network", is_flag=True, help="Let it reach the network from there.")
+@click.option("--sandbox", is_flag=True, help="Run the program in a sandbox.")
+@click.option("--network", is_flag=True, help="Allow network access in the sandbox.")
 @home_option
 def add_command(name: str, home: Home, **options: Any) -> None:
-    """Write a server into your config.toml: `harken mcp add NAME -- COMMAND ARGUMENTS...`.
+    """Add a server to config.toml: `harken mcp add NAME -- COMMAND ARGUMENTS...`, or with --url.
 
-    Or with --url. A secret is named, not written: '${NAME}' stands for a variable of the
-    environment, in single quotes.
+    Do not write secrets: use '${NAME}' in single quotes for an environment variable.
     """
     file = home.folder / CONFIG
     config = read_config(file)
     if name in config.mcp.servers:
         raise ConfigError(
-            f"{file} has a server {name} already; `{program_name()} mcp remove {name}`"
+            f"server {name!r} exists in {file}; remove it first: `{program_name()} "
+            f"mcp remove {name}`"
         )
     text = _read_text(file)
     new = f"{text.rstrip()}\n\n" if text.strip() else ""
@@ -64,25 +72,25 @@ def add_command(name: str, home: Home, **options: Any) -> None:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     home.create_folders()
     _replace(file, text, new, name, is_there=True)
-    print_text(f"Added {name} to {file}. `{program_name()} mcp test {name}` shows what it has.")
+    print_text(f"Added {name} to {file}. `{program_name()} mcp test {name}` shows its tools.")
 
 
 @click.command(name="remove")
 @click.argument("name")
 @home_option
 def remove_command(name: str, home: Home) -> None:
-    """Take a server out of your config.toml."""
+    """Remove a server from config.toml."""
     file = home.folder / CONFIG
     servers = read_config(file).mcp.servers
     if name not in servers:
         names = ", ".join(servers) or "none"
-        raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {names}")
+        raise ConfigError(f"MCP server {name!r} not found in {file}; existing servers: {names}")
     text = _read_text(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
     print_text(f"Removed {name} from {file}.")
     with suppress(ConfigError):
         if any(login.name == name for login in Logins(home.logins_file).by_key().values()):
-            print_text(f"You are still logged in there: `{program_name()} mcp logout {name}`.")
+            print_text(f"Its login still exists: `{program_name()} mcp logout {name}` removes it.")
 
 
 def _server_config(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +192,7 @@ def _read_text(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8") if file.exists() else ""
     except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"{file}: cannot be read") from None
+        raise ConfigError(f"{file}: read failed") from None
 
 
 def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> None:
@@ -197,22 +205,22 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
         is_same = is_same and (name in _servers(tomllib.loads(new))) is is_there
         data = new.encode("utf-8")
     except UnicodeEncodeError:
-        raise ConfigError("this cannot be written: it is no UTF-8") from None
+        raise ConfigError("not a valid value: it is not UTF-8 text") from None
     except tomllib.TOMLDecodeError:
         is_same = False
     if not is_same:
-        raise ConfigError(f"{file} is written in a way that cannot be changed safely: edit it")
+        raise ConfigError(f"{file}: its TOML form cannot be edited safely; edit the file by hand")
     try:
         parse_config(new)
     except ConfigError as error:
         why = str(error).partition(": ")[2]  # without the name of a line that was not written
-        raise ConfigError(f"this cannot be written: {why}") from None
+        raise ConfigError(f"not a valid value: {why}") from None
     real = Path(os.path.realpath(file))  # The file may be a link to another folder.
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
     try:
         replace_file(real, data, mode)
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from None
+        raise ConfigError(f"{file}: write failed: {error.strerror or error}") from None
 
 
 def _document_without(text: str, without: str) -> dict[str, Any]:

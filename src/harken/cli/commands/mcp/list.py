@@ -38,10 +38,10 @@ SHOWN = 12
 @home_option
 @click.pass_context
 def command(context: click.Context, as_json: bool, home: Home) -> int:
-    """List the MCP servers, whether each can be used now, and its tools.
+    """List the MCP servers, their states, and their tools.
 
-    They are started for it, and ended again. `harken mcp test NAME` says all of one. Exit code 1
-    where none of them can be used.
+    Each server is started and stopped for this. `harken mcp test NAME` shows details of one. Exit
+    code 1 if no server is usable.
     """
     if context.invoked_subcommand is not None:
         check_options_before_subcommand(context)
@@ -54,9 +54,8 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
         print_json([asdict(server) for server in servers])
     elif not servers:
         print_text(
-            f"There are none: `{program_name()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] "
-            f"into "
-            f"{home.folder / 'config.toml'}."
+            f"No MCP servers. `{program_name()} mcp add NAME -- COMMAND` adds "
+            f"[mcp.servers.NAME] to {home.folder / 'config.toml'}."
         )
     for server in [] if as_json else servers:
         show(server, limit=SHOWN)
@@ -68,7 +67,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
 @json_option
 @home_option
 def try_command(name: str, as_json: bool, home: Home) -> int:
-    """Start one server and say all that it has. Exit code 1 where it cannot be used."""
+    """Start one server, and show its tools, resources and prompts. Exit code 1 on failure."""
     settings = load_settings(home)
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
@@ -115,7 +114,7 @@ def show(server: McpServerInfo, *, limit: int | None) -> None:
     """Print the description of a server; without a limit all its tools."""
     state = "ready" if server.state == "open" else server.state
     state = "needs login" if server.needs_login else state
-    for_whom = ", for agents of templates that name it" if server.reserved else ""
+    for_whom = ", only for agents of templates that use it" if server.reserved else ""
     click.echo(
         click.style(escape_control_characters(server.name), bold=True) + f"  {state}{for_whom}"
     )
@@ -140,11 +139,11 @@ def show(server: McpServerInfo, *, limit: int | None) -> None:
 def what_to_do(server: McpServerInfo) -> str:
     """Return the step that makes a server usable."""
     if server.reason.startswith("it needs a token"):
-        look = "see whether who gives tokens knows what `oauth` says"
+        look = "check the `oauth` settings with the authorization server"
     elif server.program.startswith(("http://", "https://")):
-        look = "see whether something listens there"
+        look = "check that the server is running"
     elif server.reason.endswith("install it"):
         look = "install it"
     else:
-        look = "run that line by hand to see why"
-    return f"to do: {look}, or change it in {server.origin}"
+        look = "run the command by hand to see its error"
+    return f"{look}, or change its settings in {server.origin}"

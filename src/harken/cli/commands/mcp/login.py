@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
 from harken.config.settings import Settings, load_settings
 from harken.errors import ConfigError, NameNotFound
@@ -21,7 +22,7 @@ from harken.terminal.text import escape_control_characters, print_json, print_te
 from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig
 
-WAIT_S = 300.0
+TIMEOUT = "5m"
 _MAX_BYTES = 16 << 10
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """Variables that show that a browser can be displayed."""
@@ -29,24 +30,29 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 @click.command(name="login")
 @click.argument("name")
-@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the URL instead of opening a browser.")
 @click.option(
-    "--wait", "wait_s", type=click.FloatRange(1, 3600), default=WAIT_S, help="Seconds to wait."
+    "--timeout",
+    "wait_s",
+    type=Duration(min_s=1, max_s=3600),
+    default=TIMEOUT,
+    show_default=True,
+    help="The time to wait for the login in the browser: 90s, 5m.",
 )
 @json_option
 @home_option
 def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, home: Home) -> None:
-    """Log in at a server that answers over HTTP, in your browser.
+    """Log in to an HTTP server with OAuth, in your browser.
 
-    What it gives is kept in the home folder, where only you can read it, and is sent to this
-    address only. `harken mcp logout NAME` gives it back.
+    The tokens are stored in the home folder, readable only by you, and are sent to this server
+    only. `harken mcp logout NAME` revokes and removes them.
     """
     server = _find_server(load_settings(home), name)
     if server.oauth.grant == "client_credentials":
         if as_json:
             print_json({"name": name, "state": "no_login_needed"})
         else:
-            print_text(f"{name} needs no login: it gets its tokens as `oauth` says.")
+            print_text(f"{name} needs no login: it uses client credentials from `oauth`.")
         return
     login = _log_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
     if as_json:
@@ -54,7 +60,7 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
         return
     allowed = f", which may: {login.scope}" if login.scope else ""
     print_text(f"Logged in: {name} ({login.place}){allowed}.")
-    print_text(f"`{program_name()} mcp test {name}` shows what it has.")
+    print_text(f"`{program_name()} mcp test {name}` shows its tools.")
 
 
 @click.command(name="logout")
@@ -62,7 +68,7 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
 @json_option
 @home_option
 def logout_command(name: str, as_json: bool, home: Home) -> None:
-    """Forget what a server gave at the login, and give it back where that can be done."""
+    """Remove the tokens of a login, and revoke them if the server supports it."""
     logins = Logins(home.logins_file)
     names = [login.name for login in logins.by_key().values()]
     if name not in names:
@@ -85,11 +91,13 @@ def _find_server(settings: Settings, name: str) -> McpServerConfig:
     server = by_name[name]
     hidden = server.variables & settings.key_variables
     if hidden and not server.may_have_keys:
-        raise ConfigError(f"{name}: it names {min(hidden)}, the key of a model")
+        raise ConfigError(
+            f"{name}: it uses {min(hidden)}, the API key of a model, which servers do not get"
+        )
     if server.url is None:
-        raise ConfigError(f"{name} is a program, and nobody logs in there: it has `env`")
+        raise ConfigError(f"{name} is a program and has no login; use `env` for its credentials")
     if any(header.lower() == "authorization" for header in server.headers):
-        raise ConfigError(f"{name}: its `headers` say already who you are (Authorization)")
+        raise ConfigError(f"{name}: no login is needed: `headers` has Authorization")
     return server.with_resolved_variables(environment())
 
 
@@ -118,7 +126,7 @@ def _library() -> Any:
         return import_module("harken.world.mcp.auth.authorization_code")
     except ImportError as error:
         raise ConfigError(
-            f"a login needs the extra mcp: pip install 'harken[mcp]' ({error})"
+            f"a login needs the extra `mcp`: pip install 'harken[mcp]' ({error})"
         ) from None
 
 
@@ -131,12 +139,12 @@ def _address_printer(*, opens: bool, wait_s: float) -> Callable[[str], None]:
     """Return a function that prints the address of the login page, and opens it."""
 
     def show(address: str) -> None:
-        click.echo(f"Open this address to log in (within {wait_s:g} s):\n", err=True)
+        click.echo(f"Open this URL to log in (within {wait_s:g} s):\n", err=True)
         click.echo(f"  {escape_control_characters(address)}\n", err=True)
         if sys.stdin.isatty():
             click.echo(
-                "Where the browser is on another machine, paste the address here that it could "
-                "not open in the end.",
+                "If the browser is on another machine, paste the last URL that it could "
+                "not open here.",
                 err=True,
             )
         if opens:
@@ -172,7 +180,7 @@ def _read_pasted_address(take: Callable[[str], bool]) -> Iterator[None]:
         if not line:
             loop.remove_reader(descriptor)
         elif line.strip() and not take(line):
-            click.echo("That is not where this login leads to.", err=True)
+            click.echo("This is not the redirect URL of this login.", err=True)
 
     loop.add_reader(descriptor, read)
     try:

@@ -18,6 +18,7 @@ import click
 from harken.cli.commands.proxy.status import ProxyStatus
 from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
 from harken.terminal.text import one_line
@@ -41,7 +42,7 @@ class ProxyOptions:
     port: int | None
     upstreams: tuple[str, ...]
     no_token: bool
-    stop_after_idle: float | None
+    idle_timeout_s: float | None
     command: tuple[str, ...]
 
 
@@ -49,32 +50,26 @@ class ProxyOptions:
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"Where to listen on this machine; 0: any that is free.  [default: {PORT}, and any "
-    "before a COMMAND]",
+    help=f"The local port; 0 means any free port.  [default: {PORT}; with a COMMAND any free port]",
 )
 @click.option(
     "--upstream",
     "upstreams",
     metavar="NAME=URL",
     multiple=True,
-    help="Another server for anthropic, openai or gemini, or one with a name of its own.",
+    help="Another server for anthropic, openai or gemini, or a server with a new name.",
 )
-@click.option("--no-token", is_flag=True, help="Leave the token out of the addresses.")
-@click.option(
-    "--stop-after-idle",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has asked for anything for so long.",
-)
-@click.option("--record", "run", hidden=True, help="Be the recorder of this run.")
+@click.option("--no-token", is_flag=True, help="Omit the token from the URLs.")
+@idle_timeout_option
+@click.option("--record", "run", hidden=True, help="Run as the recorder process of this run.")
 @click.argument("command", metavar="[COMMAND]...", nargs=-1)
 @json_option
 @home_option
 def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
-    """Pass on what clients say to their models, byte for byte, and record it.
+    """Forward requests of clients to their models unchanged, and record them.
 
-    Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
-    Each conversation becomes a session and commits as it goes. Ctrl-C ends it.
+    Configure a client with the printed URL, or run it here: `harken proxy -- claude -p "Hi"`. Each
+    conversation is recorded as a session and as commits. Ctrl-C ends the proxy.
     """
     home.create_folders()
     if run is not None:
@@ -131,7 +126,7 @@ def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
     news.is_complete = False
     with suppress(KeyboardInterrupt):
         if not recorder.close(_SOON_S):
-            news.report("recording what is left; Ctrl-C leaves it to itself")
+            news.report("recording the remaining calls; Ctrl-C continues it in the background")
         news.is_complete = recorder.close(_FINISH_TIMEOUT_S)
 
 
@@ -163,7 +158,7 @@ def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
     """Wait until the proxy is stopped, or no client sends requests any more."""
     with _stop_signals() as stop_event:
         while not stop_event.wait(_POLL_INTERVAL_S):
-            if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
+            if wish.idle_timeout_s is not None and server.idle_s > wish.idle_timeout_s:
                 break
     return 0
 

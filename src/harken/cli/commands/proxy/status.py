@@ -41,9 +41,7 @@ class ProxyStatus:
             return
         if self._is_quiet:
             return
-        print_text(
-            "Passing on and recording; Ctrl-C ends it. A client asks here with one of these:"
-        )
+        print_text("Forwarding and recording; Ctrl-C ends it. Configure a client with one of:")
         for variable, url in variables.items():
             print_text(f"  export {variable}={url}")
         print_text(f"  codex -c openai_base_url={self.addresses['openai']}")
@@ -100,7 +98,7 @@ class ProxyStatus:
         text = f"{format_count(self._recorded, 'call')} of {calls} recorded"
         if names:
             text += f" in {format_count(len(names), 'session')}: {recent}"
-        return text if self.is_complete else f"{text}; the rest is being recorded"
+        return text if self.is_complete else f"{text}; the background recorder has the rest"
 
     def _print_call(self, session: str, agent: str, text: str, value: Mapping[str, Any]) -> None:
         is_new = session not in self._sessions

@@ -33,12 +33,12 @@ def build_upstreams(
     for entry in selected_names:
         name, equals, url = entry.partition("=")
         if not equals:
-            raise ConfigError(f"{entry}: --upstream takes NAME=URL, such as anthropic=https://...")
+            raise ConfigError(f"{entry}: --upstream needs NAME=URL, such as anthropic=https://...")
         urls[name] = url
     upstreams = {name: _upstream(name, url, environ) for name, url in urls.items()}
     for url in urls.values():
         if _is_own_server(url, server, token):
-            raise ConfigError(f"{url}: the proxy would ask itself; name another server")
+            raise ConfigError(f"{url}: this is the proxy itself; name another server")
     return Upstreams(upstreams, token)
 
 
@@ -74,7 +74,7 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
         return None
     if urlsplit(proxy).scheme != "http":
         shown_url = without_user(proxy)
-        raise ConfigError(f"{shown_url}: only proxies of the network with http:// can be used here")
+        raise ConfigError(f"{shown_url}: only http:// URLs of network proxies are supported")
     return proxy
 
 

@@ -31,9 +31,7 @@ from harken.terminal.stdin import take_type_ahead
 from harken.terminal.text import print_json, print_text
 from harken.views.message_text import format_count
 
-REVOKE = (
-    "Revoke it where it was given out: whoever saw it, a model's provider too, may still have it."
-)
+REVOKE = "Revoke the secret at its issuer: recipients, such as model providers, may still have it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +53,17 @@ class _TextMatches:
 
 
 @click.command()
-@click.option("--why", default="", metavar="TEXT", help="The reason; it is kept.")
-@click.option("--dry-run", is_flag=True, help="List where it is; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--reason", "why", default="", metavar="TEXT", help="The reason, which is stored.")
+@click.option("--dry-run", is_flag=True, help="List the occurrences, without removing them.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @home_option
 def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> int:
-    """Take a text out of the store, all logs and what lies beside them, for good.
+    """Remove a text permanently from the store, all logs, and the files beside them.
 
-    The text is asked for, or read from standard input, so that it stands in no shell's history.
-    `[purged]` stands where it stood; all else stays as it was and can be resumed. Exit code 1 where
-    a file of yours still has it.
+    The text is read from a prompt or from stdin, so that it is not in the shell history. It is
+    replaced by `[purged]`; all else is unchanged and can be resumed. Exit code 1 if a file outside
+    the home still contains it.
     """
     text = _read_secret()
     try:
@@ -97,11 +95,11 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
 def _read_secret() -> str:
     """Return the text to remove. Raises ConfigError if it is empty."""
     if sys.stdin.isatty():
-        text: str = click.prompt("The text that shall go", hide_input=True, err=True)
+        text: str = click.prompt("The text to remove", hide_input=True, err=True)
     else:
         text = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     if not text:
-        raise ConfigError("no text came in: give what shall go on standard input")
+        raise ConfigError("stdin is empty: pass the text to remove on stdin")
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -131,7 +129,7 @@ def _show(matches: _TextMatches, *, as_json: bool) -> None:
     for row in rows:
         print_text(f"{row['where']}: {row['kind']} {row['name']}".rstrip())
     if not rows:
-        print_text("It is nowhere.")
+        print_text("The text was not found.")
 
 
 def _confirm(matches: _TextMatches, *, yes: bool) -> None:
@@ -139,16 +137,18 @@ def _confirm(matches: _TextMatches, *, yes: bool) -> None:
     if yes or not matches.rows():
         return
     if not sys.stdin.isatty():
-        raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
+        raise ConfigError(
+            "a purge cannot be undone: --dry-run lists the occurrences, --yes removes them"
+        )
     locations = format_count(len(matches.places) + len(matches.rewritable), "place")
     take_type_ahead()  # Type-ahead is not an answer.
-    click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
+    click.confirm(f"Purge it from {locations}? This cannot be undone.", abort=True, err=True)
 
 
 def _print_result(matches: _TextMatches, *, as_json: bool) -> None:
     for path in matches.foreign:
-        click.echo(f"It is still in {path}: that file is yours to change.", err=True)
+        click.echo(f"It is still in {path}: edit that file yourself.", err=True)
     if not as_json:
         locations = format_count(len(matches.places) + len(matches.rewritable), "place")
-        print_text(f"Purged from {locations}." if matches.rows() else "It was nowhere.")
+        print_text(f"Purged from {locations}." if matches.rows() else "The text was not found.")
     click.echo(REVOKE, err=True)

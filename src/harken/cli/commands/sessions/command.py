@@ -93,20 +93,20 @@ class _SessionsGroup(CommandGroup):
 @click.group(
     name="sessions", cls=_SessionsGroup, entries=SESSION_COMMANDS, invoke_without_command=True
 )
-@click.option("--since", metavar="TIME", help="Only those written since: today, 7d, 2026-03-05.")
-@click.option("--runtime", metavar="NAME", help="Only of this runtime: harken, claude, codex, ...")
-@click.option("--project", metavar="FOLDER", help="Only those that worked there, or below.")
+@click.option("--since", metavar="TIME", help="Filter by last change: today, 7d, 2026-03-05.")
+@click.option("--runtime", metavar="NAME", help="Filter by runtime: harken, claude, codex, ...")
+@click.option("--project", metavar="FOLDER", help="Filter by working folder, including subfolders.")
 @click.option(
     "--text",
     metavar="TEXT",
-    help="Only those with this in their name, title or project; `search` looks into messages.",
+    help="Filter by text in name, title or project. (`search` searches messages.)",
 )
 @click.option(
     "--limit",
     type=click.IntRange(0),
-    help=f"How many; 0: all. Without it, {DEFAULT_SESSIONS} are shown, and JSON has all.",
+    help=f"The number of sessions; 0 shows all (default: {DEFAULT_SESSIONS}; with --json all).",
 )
-@click.option("--all", "is_all", is_flag=True, help="Show all, as --limit 0.")
+@click.option("--all", "is_all", is_flag=True, help="Show all; same as --limit 0.")
 @json_option
 @home_option
 @click.pass_context
@@ -119,16 +119,16 @@ def command(
     home: Home,
     **conditions: str | None,
 ) -> None:
-    """List all sessions, recorded and imported ones, the newest first.
+    """List recorded and imported sessions, newest first.
 
-    Each with its last change, size, cost (where all of it is known), project and title.
-    A subcommand checks, repairs, packs or renames the logs of sessions.
+    The columns are last change, size, cost (if known), project and title. The subcommands check,
+    repair, compress and rename logs.
     """
     if context.invoked_subcommand is not None:
         check_options_before_subcommand(context)
         return
     if is_all and limit:
-        raise click.UsageError("--all and --limit: name one of them")
+        raise click.UsageError("--all and --limit cannot be combined")
     sessions = _matching(_list_sessions(home), _Conditions(home, **conditions))
     if not as_json:
         unstarted = {path.stem: path for path in home.list_logs() if has_no_event(path)}
@@ -246,10 +246,10 @@ def _is_in(folder: str, root: str) -> bool:
 
 def _report_none(home: Home, *, is_filtered: bool) -> None:
     if is_filtered:
-        click.echo("No session is like that.", err=True)
+        click.echo("No session matches.", err=True)
     else:
-        text = f"No sessions in {home.sessions_folder}. `harken demo` makes one, "
-        click.echo(f"{text}`harken import` takes in those of other runtimes.", err=True)
+        text = f"No sessions in {home.sessions_folder}. `harken demo` creates one, "
+        click.echo(f"{text}`harken import` imports those of other runtimes.", err=True)
 
 
 def describe_imported(session: ImportedSession) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
         state = row["tips"][0]["ctx"][: len("ctx-") + SHORT_NAME_DIGITS]
     title = _describe_subject(row)
     if "error" in row:
-        title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
+        title = f"(unreadable: run `harken sessions check {row['session']}`)"
     return SessionRow(
         name=name,
         modified=format_minute(written_at, LocalZone())
@@ -402,4 +402,4 @@ def _describe_subject(row: Mapping[str, Any]) -> str:
     if rerun:
         runtime, colon, native = rerun.get("session", "?").partition(":")
         return format_rerun({**rerun, "session": runtime + colon + native[:MIN_SHORT_ID]})
-    return str(row.get("title") or row["began"] or "(nothing was said)")
+    return str(row.get("title") or row["began"] or "(no messages)")

@@ -27,12 +27,13 @@ def check_new_name(home: Home, name: str) -> None:
     is_reserved = name == LATEST or name.startswith("ctx-") or name.endswith((".jsonl", "."))
     if is_reserved or not _NAME_PATTERN.fullmatch(name):
         raise ConfigError(
-            f"a session cannot be named {name!r}: a name has letters, digits, '.', '-' and '_', "
-            f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
+            f"{name!r} is not a valid session name: use letters, digits, '.', '-' "
+            f"and '_', starting with a letter or digit, and not {LATEST!r}, "
+            "'ctx-...' or '....jsonl'"
         )
     if name in {path.stem for path in home.list_logs()}:
         resume_command = command_prefix("chat", "--resume", name)
-        raise ConfigError(f"session {name!r} exists already; `{resume_command}` goes on with it")
+        raise ConfigError(f"session {name!r} exists; `{resume_command}` resumes it")
 
 
 def pick_session(home: Home) -> str:
@@ -44,8 +45,8 @@ def pick_session(home: Home) -> str:
     if not stdin_is_interactive():
         listing = command_prefix("sessions")
         raise click.UsageError(
-            f"--resume without a session shows a list, which needs a terminal: "
-            f"name one of `{listing}`"
+            "--resume without a session needs a terminal to show a list; name a "
+            f"session of `{listing}`"
         )
     logs = list(islice(home.started_logs(), MAX_LISTED)) or [home.latest_log()]
     rows = [(path.stem, _describe(path)) for path in logs]
@@ -59,13 +60,13 @@ def _choose_on_screen(rows: list[tuple[str, str]]) -> str:
     from prompt_toolkit.shortcuts import choice
 
     take_type_ahead()  # Type-ahead does not choose a session.
-    return choice(message="Go on with which session? (Up, Down, Enter; Ctrl-C: none)", options=rows)
+    return choice(message="Resume which session? (Up, Down, Enter; Ctrl-C: none)", options=rows)
 
 
 def _choose_in_lines(rows: list[tuple[str, str]]) -> str:
     for number, (_, label) in enumerate(rows, 1):
         print_text(f"{number:>3} {label}")
-    answer = (read_line("Go on with which session? ") or "").strip()
+    answer = (read_line("Resume which session? ") or "").strip()
     if answer.isascii() and answer.isdecimal() and 0 < int(answer) <= len(rows):
         return rows[int(answer) - 1][0]
     raise click.Abort

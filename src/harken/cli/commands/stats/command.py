@@ -32,20 +32,22 @@ JSON_BINS = 60
 @click.command()
 @click.argument("session", type=SESSION, required=False)
 @scope_options
-@click.option("--utc", is_flag=True, help="Hours and days of UTC, not of this machine's zone.")
+@click.option(
+    "--utc", is_flag=True, help="Use hours and days of UTC instead of the local time zone."
+)
 @click.option(
     "--html",
     "page",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a page with charts, for a browser; needs no network.",
+    help="Write an HTML page with charts; it works offline.",
 )
 @json_option
 @home_option
 def command(home: Home, page: Path | None, utc: bool, as_json: bool, **options: Any) -> None:
-    """Show what was done in all sessions, and what it took: when, how much, with which tools.
+    """Show usage, cost, activity and tools of all sessions.
 
-    With a SESSION its profile over time.
+    With a SESSION, show its profile over time.
     """
     zone = UTC if utc else LocalZone()
 
@@ -105,7 +107,7 @@ def _draw(sheet: Any, data: Overview | OneSession, zone: tzinfo) -> None:
     if isinstance(data, OneSession):
         show_session(sheet, data, zone)
     elif not data.sessions:
-        click.echo("Nothing was said there and then: ask for more of it.", err=True)
+        click.echo("No messages in this range; choose a larger one.", err=True)
     else:
         show_overview(sheet, data, zone)
 
@@ -122,7 +124,7 @@ def _write_page(path: Path, data: Overview | OneSession, zone: tzinfo) -> None:
 
 def _say_empty() -> None:
     click.echo(
-        f"Nothing was said here yet. `{command_prefix('import')}` takes in what other runtimes "
-        f"wrote, `{command_prefix('chat')}` begins a conversation.",
+        f"No messages. `{command_prefix('import')}` imports sessions of other "
+        f"runtimes, `{command_prefix('chat')}` starts a session.",
         err=True,
     )

@@ -42,7 +42,7 @@ def show_overview(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
     sheet.heading("Amplification")
     show_amplification(sheet, overview.amplification)
     if overview.models:
-        sheet.heading("Models", "tokens, each response once")
+        sheet.heading("Models", "tokens, each response counted once")
         show_models(sheet, overview.models)
     if len(overview.projects) > 1:
         sheet.heading("Projects")
@@ -114,7 +114,7 @@ def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
         sheet.line(
             "At most ",
             (format_count(peak.at_work, "session"), "bold"),
-            f" at work in the same quarter of an hour ({when}), and ",
+            f" active in the same quarter of an hour ({when}), and ",
             (format_number(peak.open), "bold"),
             f" open at once ({format_minute(peak.open_at, zone)}).",
         )
@@ -148,7 +148,7 @@ def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:
     columns = (
         TextColumn("outcome", is_text=True),
         TextColumn("sessions"),
-        TextColumn("half lasted less than"),
+        TextColumn("median duration"),
         TextColumn("compactions"),
     )
     rows = [

@@ -49,7 +49,7 @@ def show_sums(sheet: Sheet, sums: Amplification, usage: UsageStats) -> None:
 def show_amplification(sheet: Sheet, sums: Amplification) -> None:
     """Show the amount of work that follows a prompt."""
     if not sums.prompts:
-        sheet.line("No person said anything.")
+        sheet.line("No user messages.")
         return
     sheet.line(
         (format_number(sums.responses_per_prompt), "bold"),
@@ -60,7 +60,8 @@ def show_amplification(sheet: Sheet, sums: Amplification) -> None:
     if sums.output_per_input is not None:
         sheet.line(
             (format_number(sums.output_per_input), "bold"),
-            f" characters answered for each one asked ({format_number(sums.output_characters)} for "
+            " output characters per input character "
+            f"({format_number(sums.output_characters)} to "
             f"{format_number(sums.input_characters)})",
         )
 
@@ -84,7 +85,7 @@ def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
     sheet.table(columns, [_model_row(model) for model in with_tokens[:SHOWN]])
     more(sheet, len(with_tokens))
     if unpriced := sum(model.unpriced for model in with_tokens):
-        sheet.line((f"Nobody here knows the price of {format_count(unpriced, 'response')}.", "dim"))
+        sheet.line((f"The price of {format_count(unpriced, 'response')} is unknown.", "dim"))
 
 
 def _model_row(model: ModelUsage) -> Sequence[str]:
@@ -207,7 +208,7 @@ def show_session(sheet: Sheet, data: OneSession, zone: tzinfo) -> None:
     sheet.heading("Amplification")
     show_amplification(sheet, data.amplification)
     if data.models:
-        sheet.heading("Models", "tokens, each response once")
+        sheet.heading("Models", "tokens, each response counted once")
         show_models(sheet, data.models)
     if data.tools.calls:
         sheet.heading("Tools")

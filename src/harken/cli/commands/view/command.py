@@ -48,10 +48,10 @@ _LISTED_AGENTS = 12
 _WIDE = 120
 """The number of columns of a timeline without a terminal."""
 full_option = click.option(
-    "--full", is_flag=True, help="Show results, thinking, prompts and arguments whole."
+    "--full", is_flag=True, help="Show results, thinking, prompts and arguments in full."
 )
 _CONVERSATION = CommandEntry(
-    "harken.cli.commands.view.conversation:command", "Show the conversation as its chat showed it."
+    "harken.cli.commands.view.conversation:command", "Show the conversation as in its chat."
 )
 """Imported on demand: it needs the chat's renderer, which needs views."""
 
@@ -84,10 +84,10 @@ class _ViewGroup(CommandGroup):
 @home_option
 @click.pass_context
 def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: Home) -> None:
-    """Look at a SESSION, recorded or imported, or at the conversation up to a commit.
+    """Show a SESSION, recorded or imported, or the conversation of a commit.
 
-    Without a view it is the conversation, folded as in a chat; --full unfolds it. Agents are named
-    by name, path (main/guard) or id, messages by id or number. Try: tree, dialog, timeline.
+    The default view is the conversation, folded as in a chat; --full unfolds it. Refer to agents by
+    name, path (main/guard) or id, and to messages by id or number. Try: tree, dialog, timeline.
     """
     ctx.obj = session
     if ctx.invoked_subcommand is None:
@@ -95,7 +95,7 @@ def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: H
         ctx.invoke(conversation, home=home, full=full, as_json=as_json)
     elif full or as_json:
         option = "--full" if full else "--json"
-        raise click.UsageError(f"{option} stands after the view: {ctx.invoked_subcommand} {option}")
+        raise click.UsageError(f"put {option} after the view: {ctx.invoked_subcommand} {option}")
 
 
 def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -123,10 +123,10 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
     viewer = SessionViewer(resolved.path)
     viewer.resolver = build_commit_resolver(home)
     if viewer.events and viewer.reading.torn:
-        click.echo("Its last line is half-written: it is left out here.", err=True)
+        click.echo("Its last line is incomplete and is skipped.", err=True)
     if not viewer.reading.sealed:
         dialect = viewer.reading.dialect or "without sums"
-        click.echo(f"An older log ({dialect}): nothing vouches for its lines.", err=True)
+        click.echo(f"An older log format ({dialect}) without checksums.", err=True)
     return viewer
 
 
@@ -136,7 +136,7 @@ def _note(text: str) -> None:
 
 @view("tree")
 def tree_command(viewer: SessionViewer, as_json: bool) -> None:
-    """Show the agents: who made whom, who watches, who is gone."""
+    """Show the tree of agents and hooks, including terminated ones."""
     rows = viewer.tree()
     if as_json:
         print_json([row.as_json() for row in rows])
@@ -162,7 +162,7 @@ def _agent_line(row: TreeRow) -> str:
 @view("dialog")
 @click.argument("agents", nargs=-1, required=True)
 def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> None:
-    """Show what AGENTS said and heard, each thing once."""
+    """Show the messages that AGENTS sent and received, each once."""
     items = viewer.extract_dialog(agents)
     if as_json:
         print_json(items)
@@ -173,7 +173,7 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         for version in item.get("versions", []):
             print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:
-        _note("Nothing was said among them.")
+        _note("No messages between these agents.")
 
 
 def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
@@ -185,7 +185,7 @@ def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
 @view("perspective")
 @click.argument("agent", required=False)
 def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
-    """Show what AGENT heard, thought, did and said, whole. The only agent needs no name."""
+    """Show the full perspective of AGENT: inputs, thinking, actions and answers."""
     agent_id = _resolve_agent(viewer, agent)
     if as_json:
         print_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
@@ -201,14 +201,14 @@ def _resolve_agent(viewer: SessionViewer, name: str | None) -> AgentId:
     if len(agents) != 1:
         names = ", ".join(row.name for row in agents[:_LISTED_AGENTS])
         suffix = ", ..." if len(agents) > _LISTED_AGENTS else ""
-        raise click.UsageError(f"which agent? There is: {names or 'none'}{suffix}")
+        raise click.UsageError(f"no agent given; existing agents: {names or 'none'}{suffix}")
     return agents[0].agent_id
 
 
 @view("transcript")
 @click.argument("agent", required=False)
 def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
-    """Show AGENT's transcript, whole, with ids and links. The only agent needs no name."""
+    """Show the full transcript of AGENT, with ids and links."""
     entries = transcript(viewer.events, _resolve_agent(viewer, agent))
     if as_json:
         print_json([viewer.raw(entry) for entry in entries])
@@ -220,12 +220,12 @@ def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) 
 @view("flow")
 @click.argument("message")
 def flow_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
-    """Show all that led to MESSAGE, oldest first."""
+    """Show the messages that led to MESSAGE, oldest first."""
     id_ = viewer.resolve_message(message)
     _events(viewer, trace(viewer.events, id_), as_json=as_json)
     if _is_answer(viewer, id_):
         look = command_prefix("view", click.get_current_context().obj, "context", id_)
-        _note(f"An answer comes from its whole context: `{look}` shows what its model read.")
+        _note(f"The source of an answer is its full context: `{look}` shows it.")
 
 
 def _is_answer(viewer: SessionViewer, id_: MessageId) -> bool:
@@ -236,27 +236,27 @@ def _is_answer(viewer: SessionViewer, id_: MessageId) -> bool:
 @view("refs")
 @click.argument("message")
 def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
-    """Show who heard MESSAGE, itself or in what others made of it."""
+    """Show the agents that received MESSAGE, or a text derived from it."""
     hops = hearers(viewer.events, viewer.resolve_message(message))
     if as_json:
         print_json([hop.as_json() for hop in hops])
         return
     for hop in hops:
-        how = "changed" if hop.differs else "itself" if hop.via == "substance" else "as a part of"
+        how = "changed" if hop.differs else "itself" if hop.via == "substance" else "as part of"
         text = one_line(hop.content)
         print_text(f"{hop.message_id} {hop.name} ({how}, hop {hop.hops}): {text}")
     if not hops:
-        _note("Nobody heard it.")
+        _note("No agent received it.")
 
 
 @view("context")
 @click.argument("request")
 def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
-    """Show the exact messages that a model call saw.
+    """Show the exact messages of a model request.
 
-    REQUEST is the call's id, or that of its answer; an agent's name means its last call. "+" marks
-    what is new since the agent's call before, "-" what that one saw and this one did not. The
-    schemas of tools are in the JSON.
+    REQUEST is the id of the request or of its response; the name of an agent means its last
+    request. "+" marks messages that are new since the previous request of the agent, "-" messages
+    that were removed. The JSON includes the schemas of tools.
     """
     view = viewer.context(_resolve_request(viewer, request))
     if as_json:
@@ -268,12 +268,11 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
         f"{format_count(len(view.messages), 'message')}"
     )
     if not view.verified:
-        _note("These messages do not have the hash that was logged with the call.")
+        _note("The hash of these messages differs from the logged hash of the request.")
     if view.broken_by is not None:
         _note(
-            "What a provider had cached counts for the first "
-            f"{format_count(view.kept, 'message')} only: "
-            f"other {view.broken_by} than in {view.previous}."
+            f"The cached prefix ends after {format_count(view.kept, 'message')}: "
+            f"{view.broken_by} changed since {view.previous}."
         )
     for row in view.messages:
         print_text(format_context_message(row))
@@ -293,13 +292,13 @@ def _resolve_request(viewer: SessionViewer, name: str) -> MessageId:
             raise (error if cause.kind == "agent" else cause) from None
     requests = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
     if not requests:
-        raise ConfigError(f"{name} has asked no model yet")
+        raise ConfigError(f"{name} has no model requests")
     return requests[-1].message_id
 
 
 @view("timeline")
 def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
-    """Show everything that happened, in order, agents as lanes."""
+    """Show all events in order, with a column for each agent."""
     view = viewer.timeline()
     if as_json:
         print_json(view.as_json())
@@ -309,14 +308,14 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
 
 
 @view("hooks")
-@click.option("--all", "all_", is_flag=True, help="Show also what hooks found OK.")
+@click.option("--all", "all_", is_flag=True, help="Include OK verdicts.")
 def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
-    """Show who watched whom, what hooks said, and what became of it.
+    """Show hooks, their verdicts, and the effects.
 
-    Who put each hook there, and when it left; comments, denials, rewrites and failures. What hooks
-    found OK is only counted.
+    For each hook: the agent that installed it, its removal, comments, denials, rewrites and
+    failures. OK verdicts are only counted.
 
-    With --json every verdict is there, and a row for each text and call that was rewritten.
+    With --json all verdicts are included, and a row for each rewritten text or call.
     """
     watches, verdicts, interventions = viewer.watches(), viewer.verdicts(), viewer.interventions()
     position_of = viewer.events.positions
@@ -334,7 +333,7 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
     if fine := len(verdicts) - len(visible):
         print_text(f"{format_count(fine, 'verdict')} OK: shown with --all")
     if not watches and not verdicts and not interventions:
-        _note("No hook was there, and nothing was rewritten.")
+        _note("No hooks, and no rewrites.")
 
 
 def _sort_rows(
@@ -353,14 +352,14 @@ def _sort_rows(
 
 
 @view("raw")
-@click.option("--type", "type_", metavar="EVENT_TYPE", help="Only events of this type.")
-@click.option("--agent", metavar="AGENT", help="Only events about this agent.")
+@click.option("--type", "type_", metavar="EVENT_TYPE", help="Filter by type of event.")
+@click.option("--agent", metavar="AGENT", help="Filter by agent.")
 @click.option(
     "--role",
     type=click.Choice(["system", "user", "assistant", "tool"]),
-    help="Only entries with this role.",
+    help="Filter entries by role.",
 )
-@click.option("--link", metavar="MESSAGE", help="Only events that point at this message.")
+@click.option("--link", metavar="MESSAGE", help="Filter by a message that events refer to.")
 def raw_command(
     viewer: SessionViewer,
     type_: str | None,
@@ -369,16 +368,16 @@ def raw_command(
     link: str | None,
     as_json: bool,
 ) -> None:
-    """Show the events, one a line. With --json all of each."""
+    """Show the events, one per line; with --json in full."""
     types = dict.fromkeys(map(event_type, viewer.events))
     if type_ is not None and type_ not in types:
-        raise NameNotFound("event of type", type_, types)
+        raise NameNotFound("event type", type_, types)
     agent_id = viewer.resolve_agent(agent) if agent is not None else None
     link = viewer.resolve_message(link) if link is not None else None
     events = viewer.events
     selected = [*select(events, event_type=type_, agent_id=agent_id, role=role, link=link)]
     if not selected:
-        _note("No event is like that.")
+        _note("No event matches.")
     _events(viewer, selected, as_json=as_json)
 
 

@@ -19,10 +19,10 @@ from harken.views.dialog import perspective
 @home_option
 @click.pass_obj
 def command(session: str, full: bool, as_json: bool, home: Home) -> None:
-    """Show the conversation as its chat showed it, results and thinking folded.
+    """Show the conversation as in its chat, with results and thinking folded.
 
-    Subagents are told where the agent that the user talks with called them. With --json it is the
-    perspective of that agent.
+    Subagents are shown at the calls that started them. With --json the output is the perspective of
+    the user's agent.
     """
     viewer = open_viewer(home, session)
     if as_json:

@@ -49,7 +49,7 @@ def talking_agent(viewer: SessionViewer) -> AgentId:
     state = _state_of(viewer)
     talker = state.primary or state.root
     if talker is None:
-        raise NameNotFound("agent in this session", "main", ())
+        raise NameNotFound("agent", "main", ())
     return talker
 
 
@@ -75,7 +75,7 @@ def _state_of(viewer: SessionViewer) -> SessionState:
         for event in viewer.events:
             fold(state, event, placeholders)
     except ValueError as error:
-        raise HarkenError(f"the log contradicts itself: {error}") from None
+        raise HarkenError(f"the log is inconsistent: {error}") from None
     return state
 
 

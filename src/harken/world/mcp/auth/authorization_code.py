@@ -99,7 +99,7 @@ async def log_in(
     provider = _create_provider(server, memory, callback, _LoginPrompt(show, callback, url, wait_s))
     token = await run_oauth_flow(provider, server, memory, before, request_s)
     if memory.client is None:
-        raise ConfigError("no token was given")
+        raise ConfigError("the authorization server issued no token")
     login = _build_login(server, provider, memory.client, token)
     logins.put(server, login)
     return login
@@ -123,10 +123,10 @@ async def run_oauth_flow(
         raise ConfigError(_format_reason(error, provider)) from None
     except (httpx2.HTTPError, TimeoutError) as error:
         raise ConfigError(
-            f"who gives tokens cannot be reached ({_format_connection_error(error)})"
+            f"the authorization server cannot be reached ({_format_connection_error(error)})"
         ) from None
     if memory.fresh is None:
-        raise ConfigError("no token was given")
+        raise ConfigError("the authorization server issued no token")
     return memory.fresh
 
 
@@ -191,7 +191,7 @@ def _create_provider(
             client_metadata_url=server.oauth.client_id if is_document else None,
         )
     except ValueError:
-        raise ConfigError("its client_id is an address without a path") from None
+        raise ConfigError("its client_id is a URL without a path") from None
 
 
 def _configured_client(server: McpServerConfig, redirect: str) -> OAuthClientInformationFull | None:
@@ -246,17 +246,17 @@ def _format_reason(error: Exception, provider: OAuthClientProvider) -> str:
     context, message = provider.context, str(error)
     if isinstance(error, OAuthRegistrationError):
         if context.oauth_metadata is None and context.protected_resource_metadata is None:
-            return "it offers no login: name a header that lets you in, in `headers`"
+            return "it offers no login: set an authorization header in `headers`"
         if (
             context.oauth_metadata is not None
             and context.oauth_metadata.registration_endpoint is None
         ):
-            return "nobody can register there: write the client_id that you have there into `oauth`"
-        return f"it did not register us{_format_status(message)}"
+            return "it has no client registration: set your client_id in `oauth`"
+        return f"the client registration failed{_format_status(message)}"
     if isinstance(error, OAuthTokenError):
-        return f"it gave no token{_format_status(message)}"
+        return f"it issued no token{_format_status(message)}"
     if not isinstance(error, OAuthFlowError):  # an address that is none, JSON of another shape
-        return "who gives tokens answers what is not of the protocol"
+        return "the authorization server violates the protocol"
     return one_line(message)
 
 

@@ -126,7 +126,7 @@ class Bearer(httpx2.Auth):
         """Return the action that would grant access."""
         name, status = self._server.name, response.status_code
         if self._has_user_header or self._logins is None:
-            return f"it answers HTTP {status}: name a header that lets you in, in `headers`"
+            return f"HTTP {status}: set an authorization header in `headers`"
         if status == 401 and self._obstacle:
             return f"it needs a login that it does not get: {self._obstacle}"
         if status == 401:
@@ -134,10 +134,10 @@ class Bearer(httpx2.Auth):
             return f"it needs a login: `harken mcp login {name}`"
         challenge = response.headers.get("www-authenticate", "")[:_MAX_CHALLENGE_CHARS]
         if "insufficient_scope" not in challenge or self._login is None:
-            return "it answers HTTP 403: whoever logged in may not do that"
+            return "HTTP 403: the login does not permit this"
         self.needs_login = True
         self._note(self._logins, challenge)
-        return f"it wants leave for more than you gave at the login: `harken mcp login {name}`"
+        return f"it requires more permissions than the login has: `harken mcp login {name}`"
 
     def _note(self, logins: Logins, challenge: str) -> None:
         """Store the challenge of the server, so that the next login requests more scopes."""
@@ -173,7 +173,7 @@ async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login |
         form["resource"] = login.resource
     status_code, data = await post_form(login, login.token_url, form)
     if status_code >= 500 or status_code == 429:
-        raise ConfigError(f"its token cannot be renewed now (HTTP {status_code})")
+        raise ConfigError(f"its token cannot be refreshed now (HTTP {status_code})")
     if status_code not in (200, 201):
         return None
     try:

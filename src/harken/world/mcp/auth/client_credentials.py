@@ -148,6 +148,6 @@ def _check_issuer(provider: OAuthClientProvider, url: str, issuer: str) -> None:
     if issuer_url and not issuers_match(issuer_url, issuer):
         check_place(issuer_url, url)
         raise ConfigError(
-            f"{one_line(issuer_url)} gives its tokens: if the secret is for that place, write it "
-            f"into `oauth` as issuer"
+            f"{one_line(issuer_url)} is its authorization server: if the secret is "
+            "for that server, set it as issuer in `oauth`"
         ) from None

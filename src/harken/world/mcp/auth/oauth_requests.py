@@ -58,9 +58,9 @@ async def send_oauth_requests(
                 else:
                     response = await _send_first(client, request, request_s)
                     if response.status_code == 401:
-                        raise ConfigError("it does not accept the token that was just given for it")
+                        raise ConfigError("it rejects the token that was just issued for it")
                 request = await flow.asend(response)
-            raise ConfigError("the login leads from one place to the next, without an end")
+            raise ConfigError("the login has too many redirects")
         except StopAsyncIteration:
             return
         finally:
@@ -152,7 +152,7 @@ def _check_offer(provider: OAuthClientProvider, request: httpx2.Request, *, is_a
     context = provider.context
     is_named = context.oauth_metadata is not None or context.protected_resource_metadata is not None
     if request.method == "POST" and not is_asked and not is_named:
-        raise ConfigError("it asks for no login")
+        raise ConfigError("it requires no login")
 
 
 def check_place(address: str, server_url: str) -> None:

@@ -24,9 +24,9 @@ REQUEST_S = 10.0
 """The time limit for receiving a request."""
 _MAX_CONNECTIONS = 32
 _GRACE_PERIOD_S = 0.2
-_DONE_TEXT = "You can close this window, and go back to where you came from."
+_DONE_TEXT = "You are logged in. You can close this window."
 _REFUSED_TEXT = "You were not logged in. You can close this window."
-_NOT_FOUND_TEXT = "There is nothing here."
+_NOT_FOUND_TEXT = "Not found."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Callback:
             async with asyncio.timeout(within_s):
                 return await self._answer
         except TimeoutError:
-            raise ConfigError(f"nobody logged in within {within_s:g} s") from None
+            raise ConfigError(f"no login within {within_s:g} s") from None
 
     def accept(self, address: str) -> bool:
         """Accept a redirect URL; return whether it was the expected one."""
@@ -102,8 +102,8 @@ class Callback:
             )
         except OSError as error:
             raise ConfigError(
-                f"port {self._port} of this machine cannot be listened at "
-                f"({error.strerror or error}): it is the `callback_port` of this server"
+                f"port {self._port}, the `callback_port` of this server, cannot be "
+                f"opened: {error.strerror or error}"
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
         return self

@@ -83,7 +83,7 @@ def place_of(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "what is no address"
+        return "an invalid URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
@@ -107,7 +107,7 @@ class Logins:
         except FileNotFoundError:
             return {}
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise ConfigError(f"{self.file}: is damaged; remove it, and {next_step}") from None
+            raise ConfigError(f"{self.file}: damaged; remove it, and {next_step}") from None
 
     def put(self, server: McpServerConfig, login: Login) -> None:
         """Store the login of a server and replace the previous one. Raises ConfigError."""
@@ -130,7 +130,7 @@ class Logins:
         with self._open_lock_file("") as descriptor:
             while not _try_lock(descriptor):
                 if time.monotonic() > deadline:
-                    raise ConfigError(f"{self.file}: another program changes it, without an end")
+                    raise ConfigError(f"{self.file}: locked by another process for too long")
                 time.sleep(0.02)
             logins = self.by_key()
             previous = dict(logins)
@@ -148,7 +148,7 @@ class Logins:
         with self._open_lock_file(f".{login_key(server)[:12]}") as descriptor:
             while not _try_lock(descriptor):
                 if time.monotonic() > deadline:
-                    raise ConfigError("another program renews its token, without an end")
+                    raise ConfigError("another process is refreshing the token for too long")
                 await asyncio.sleep(0.05)
             yield
 
@@ -159,9 +159,7 @@ class Logins:
             name = self.file.with_name(f"{self.file.name}{suffix}.lock")
             descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise ConfigError(
-                f"{self.file}: cannot be written ({error.strerror or error})"
-            ) from None
+            raise ConfigError(f"{self.file}: write failed: {error.strerror or error}") from None
         try:
             yield descriptor
         finally:
@@ -173,9 +171,7 @@ class Logins:
         try:
             replace_file(self.file, data)
         except OSError as error:
-            raise ConfigError(
-                f"{self.file}: cannot be written ({error.strerror or error})"
-            ) from None
+            raise ConfigError(f"{self.file}: write failed: {error.strerror or error}") from None
 
 
 def _try_lock(descriptor: int) -> bool:

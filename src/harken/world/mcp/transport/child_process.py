@@ -109,10 +109,10 @@ class ServerProcess:
     def ending(self) -> str:
         """Its exit status and its last words, or that it still runs."""
         code = self.processes.exit_code
-        status = "it runs still" if code is None else f"exit code {code}"
+        status = "still running" if code is None else f"exit code {code}"
         if code is not None and code < 0:
             status = f"ended by signal {-code}"
-        return f"{status}; it last said: {self.last_words}" if self.last_words else status
+        return f"{status}; its last output: {self.last_words}" if self.last_words else status
 
     async def end(self, patience_s: float = GRACE_PERIOD_S) -> None:
         """End it: close its input, then end its group. Raises nothing and may be called again."""
@@ -165,12 +165,12 @@ def _build_command(
     entries = environment.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
     if not folder.is_dir():
-        raise ConfigError(f"the folder {folder} is not there")
+        raise ConfigError(f"the folder {folder} does not exist")
     program = server.command
     if "/" not in server.command:
         program = shutil.which(server.command, path=path) or ""
     if not program:
-        raise ConfigError(f"there is no program {server.command!r} here: install it")
+        raise ConfigError(f"program {server.command!r} not found in PATH: install it")
     return [str(folder / Path(program).expanduser()), *server.args]
 
 
@@ -187,7 +187,7 @@ def _enter_sandbox(
     """
     try:
         if around.sandbox is None:
-            raise ConfigError("none is known here")
+            raise ConfigError("none is known")
         sandbox = replace(
             around.sandbox,
             folder=folder,
@@ -199,7 +199,7 @@ def _enter_sandbox(
             ["/bin/sh", "-c", _FIRST_SCRIPT, *command], environment
         )
     except (ConfigError, OSError) as error:
-        raise ConfigError(f"it may run in a sandbox only, and there is none: {error}") from None
+        raise ConfigError(f"it requires a sandbox, which is not available: {error}") from None
 
 
 def _start_program(
@@ -222,7 +222,7 @@ def _start_program(
         reason = error.strerror or error
         raise ConfigError(f"{server.command} cannot be run ({reason})") from None
     except ValueError:
-        raise ConfigError("its command holds a character that no program takes (NUL?)") from None
+        raise ConfigError("its command has an invalid character (NUL?)") from None
     return first, token
 
 

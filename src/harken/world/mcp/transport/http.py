@@ -34,7 +34,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
             buffer += chunk
             # For events, the SDK raises the error.
             if len(buffer) > MAX_LINE_BYTES and not self._ends:
-                raise httpx2.StreamError(f"the answer is longer than {MAX_LINE_BYTES >> 20} MB")
+                raise httpx2.StreamError(f"the response is longer than {MAX_LINE_BYTES >> 20} MB")
             event_ends = [
                 offset + len(event_end)
                 for event_end in self._ends
@@ -53,16 +53,16 @@ class _LimitedStream(httpx2.AsyncByteStream):
 def _check_pieces(data: bytes) -> bytes:
     """Return data within the limit on pieces. Raises StreamError."""
     if is_too_much(data):
-        raise httpx2.StreamError(f"the answer is made of more than {MAX_PIECES:,} pieces")
+        raise httpx2.StreamError(f"the response has more than {MAX_PIECES:,} pieces")
     return data
 
 
 async def _limit_response(response: httpx2.Response, tell: Callable[[str], None]) -> None:
     """Limit the size of a response, and report a server error, which the SDK does not."""
     if response.status_code >= 500:
-        tell(f"it answers HTTP {response.status_code}")
+        tell(f"HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise httpx2.StreamError("it answers compressed, which nobody asked for")
+        raise httpx2.StreamError("its response is compressed, which was not requested")
     has_events = "text/event-stream" in response.headers.get("content-type", "").lower()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _LimitedStream(response.stream, ends=_EVENT_ENDS if has_events else ())

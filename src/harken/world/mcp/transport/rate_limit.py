@@ -36,7 +36,7 @@ def repair_tool_list(result: dict[str, Any]) -> list[str]:
     for tool in tools:
         if defect := _find_defect(tool):
             name = str(tool.get("name"))[:64] if isinstance(tool, dict) else "?"
-            notes.append(f"its tool {name!r} is left out: {defect}")
+            notes.append(f"its tool {name!r} is omitted: {defect}")
         else:
             valid_tools.append(tool)
     result["tools"] = valid_tools
@@ -64,11 +64,11 @@ def _find_defect(tool: Any) -> str:
 def _find_schema_defect(schema: Any) -> str:
     is_object = isinstance(schema, dict) and schema.get("type") == "object"
     if not is_object or not isinstance(schema.get("properties", {}), dict):
-        return "is no object"
+        return "is not an object"
     try:
         size = len(canonical.to_json_line(schema))
     except (TypeError, ValueError, RecursionError):
-        return "is no JSON"
+        return "is not JSON"
     return f"is longer than {MAX_SCHEMA_BYTES >> 10} KB" if size > MAX_SCHEMA_BYTES else ""
 
 
@@ -121,7 +121,7 @@ class MessageFilter:
             if self._should_pass(item):
                 return item
             if not self.dropped:
-                self._tell("it sends more than anybody can use: the rest is left out")
+                self._tell("it sends too many notices: the others are omitted")
             self.dropped += 1
 
     def _should_pass(self, item: SessionMessage | Exception) -> bool:
@@ -134,7 +134,7 @@ class MessageFilter:
         if isinstance(item.message, JSONRPCResponse):
             for note in repair_tool_list(item.message.result):
                 is_told = self._repair_notes.try_acquire(time.monotonic())
-                self._tell(note if is_told else "more of its tools are left out")
+                self._tell(note if is_told else "more of its tools are omitted")
         return True
 
     @property

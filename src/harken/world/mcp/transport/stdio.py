@@ -145,7 +145,7 @@ def read_line(line: MessageLine) -> SessionMessage | Exception | None:
     if not line.data.strip():
         return None
     if is_too_much(line.data):
-        return _build_read_error(line.data, f"is made of more than {MAX_PIECES:,} pieces")
+        return _build_read_error(line.data, f"has more than {MAX_PIECES:,} pieces")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line.data, by_name=False))
     except ValueError:
@@ -154,7 +154,7 @@ def read_line(line: MessageLine) -> SessionMessage | Exception | None:
         data = json.dumps(json.loads(line.data), ensure_ascii=False).encode(errors="replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
     except (ValueError, RecursionError):
-        return _build_read_error(line.data, "is no JSON that can be read")
+        return _build_read_error(line.data, "is not valid JSON")
 
 
 def _build_read_error(data: bytes, why: str) -> SessionMessage | InvalidMessageLine:
@@ -164,5 +164,5 @@ def _build_read_error(data: bytes, why: str) -> SessionMessage | InvalidMessageL
     )
     if not match or b'"method"' in data[:200]:
         return InvalidMessageLine(data[:80].decode(errors="replace").strip())
-    error = ErrorData(code=INTERNAL_ERROR, message=f"the answer {why}, and was not read")
+    error = ErrorData(code=INTERNAL_ERROR, message=f"the response {why}, and was discarded")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))

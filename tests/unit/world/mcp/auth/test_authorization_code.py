@@ -59,7 +59,7 @@ def test_a_login_lets_in_and_without_one_it_is_said_how_to_have_one(
         one = server(there.url)
         async with open_mcp_stage(tmp_path, one, logins=kept(tmp_path).file) as here:
             [line] = here.notices
-            assert line.endswith("cannot be used: it needs a login: `harken mcp login g`")
+            assert line.endswith("is unavailable: it needs a login: `harken mcp login g`")
             [described] = here.mcp.describe()
             assert (described.state, described.needs_login) == ("failed", True)
             login = await logged_in(one, tmp_path)
@@ -129,7 +129,7 @@ def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: Protect
             with ServedApp(make_json_app({"/token": (503, "s3cret")})) as ill:
                 logins.put(one, replace(login, token_url=f"{ill}/token"))
                 failed = await here.failure(GREET, name="Ann")
-            assert failed.endswith("does not get: its token cannot be renewed now (HTTP 503)")
+            assert failed.endswith("does not get: its token cannot be refreshed now (HTTP 503)")
             assert "cannot be renewed now (ConnectError)" in await here.failure(GREET, name="Ann")
             logins.put(one, login)
             assert await here.text(GREET, name="Ann") == "Hello Ann"
@@ -144,7 +144,8 @@ def test_tokens_that_others_can_read_are_not_used(tmp_path: Path, there: Protect
         logins.file.chmod(0o644)
         async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
             assert (
-                "others can read the tokens in it: remove it, and log in again" in here.notices[-1]
+                "other users can read the tokens in it: remove it, and log in again"
+                in here.notices[-1]
             )
 
     run(scene())
@@ -192,7 +193,7 @@ def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
         login = await logged_in(server(there.url), tmp_path)
         logins.put(one, login)
         async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
-            assert "it wants leave for more than you gave at the login" in here.notices[-1]
+            assert "it requires more permissions than the login has" in here.notices[-1]
             assert here.mcp.describe()[0].needs_login
         noted = logins.get(one)
         assert noted is not None
@@ -213,7 +214,7 @@ def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: ProtectedS
 def test_who_may_not_do_something_is_told_so(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         async with open_mcp_stage(tmp_path, server(url), logins=kept(tmp_path).file) as here:
-            assert "it answers HTTP 403: whoever logged in may not do that" in here.notices[-1]
+            assert "HTTP 403: the login does not permit this" in here.notices[-1]
 
     with serve_loopback(Loopback(status=403)) as told:
         run(scene(told.url))
@@ -227,7 +228,7 @@ def test_own_headers_count_before_a_login(tmp_path: Path, there: ProtectedServer
         async with open_mcp_stage(
             tmp_path, own, environ={"T": "x"}, logins=kept(tmp_path).file
         ) as here:
-            assert "name a header that lets you in, in `headers`" in here.notices[-1]
+            assert "set an authorization header in `headers`" in here.notices[-1]
 
     run(scene())
 
@@ -259,7 +260,7 @@ def test_nobody_who_logs_in_is_waited_for_without_end(
     tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene() -> None:
-        with pytest.raises(ConfigError, match=r"nobody logged in within 0\.2 s"):
+        with pytest.raises(ConfigError, match=r"no login within 0\.2 s"):
             await logged_in(server(there.url), tmp_path, lambda _: None, 0.2)
 
     run(scene())
@@ -267,7 +268,7 @@ def test_nobody_who_logs_in_is_waited_for_without_end(
 
 def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
     async def scene(there: ProtectedServer) -> None:
-        with pytest.raises(ConfigError, match="write the client_id that you have there"):
+        with pytest.raises(ConfigError, match="set your client_id"):
             await logged_in(server(there.url), tmp_path)
         with serve_protected() as other:
             await logged_in(server(other.url), tmp_path)
@@ -293,9 +294,9 @@ def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Loopback(status=200), "it asks for no login"),
-        (Loopback(status=404), "it asks for no login"),
-        (Loopback(status=401), "it offers no login: name a header that lets you in"),
+        (Loopback(status=200), "it requires no login"),
+        (Loopback(status=404), "it requires no login"),
+        (Loopback(status=401), "it offers no login: set an authorization header"),
         (Loopback(status=401, body=b"x" * (2 << 20)), "more than anybody can use"),
     ],
 )
@@ -314,7 +315,7 @@ def test_where_there_is_no_login_that_is_said(tmp_path: Path, answer: Loopback, 
     ("leads_to", "why"),
     [
         ("http://[", "a login needs https"),
-        ("http://a:b:c/", "not of the protocol"),
+        ("http://a:b:c/", "violates the protocol"),
         ("javascript:alert(1)", "a login needs https"),
         ("/etc/passwd", "a login needs https"),
         ("http://169.254.169.254/latest", "a login needs https, and http://169.254.169.254 is not"),
@@ -348,17 +349,17 @@ GIVEN = {"access_token": "s3cret", "token_type": "Bearer"}
 @pytest.mark.parametrize(
     ("answers", "why"),
     [
-        ({"/register": (500, ME)}, "it did not register us (HTTP 500)"),
-        ({"/register": (200, {**ME, "grant_types": 5})}, "it did not register us"),
+        ({"/register": (500, ME)}, "the client registration failed (HTTP 500)"),
+        ({"/register": (200, {**ME, "grant_types": 5})}, "the client registration failed"),
         ({"/token": (400, {"error": "invalid_grant", "x": "s3cret"})}, "HTTP 400, invalid_grant"),
-        ({"/token": (200, {**GIVEN, "token_type": "s3cret-kind"})}, "it gave no token"),
-        ({"/token": (200, {**GIVEN, "expires_in": "s3cret"})}, "it gave no token"),
+        ({"/token": (200, {**GIVEN, "token_type": "s3cret-kind"})}, "it issued no token"),
+        ({"/token": (200, {**GIVEN, "expires_in": "s3cret"})}, "it issued no token"),
         ({"/token": (200, {**GIVEN, "access_token": "s3cret\nx: y"})}, "that cannot be sent"),
         (
             {"/token": (200, {**GIVEN, "expires_in": 10**400})},
-            "answers what is not of the protocol",
+            "violates the protocol",
         ),
-        ({"/token": (200, GIVEN)}, "it does not accept the token that was just given for it"),
+        ({"/token": (200, GIVEN)}, "it rejects the token that was just issued for it"),
     ],
 )
 def test_what_holds_a_secret_never_stands_in_a_message(

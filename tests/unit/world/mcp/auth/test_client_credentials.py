@@ -129,11 +129,12 @@ def test_the_secret_goes_to_no_place_that_the_person_did_not_name(
     async def scene() -> None:
         async with open_mcp_stage(tmp_path, server(there, issuer="")) as here:
             assert here.notices[-1].endswith(
-                f"it needs a token that it does not get: {office.base}/ gives its tokens: if the "
-                "secret is for that place, write it into `oauth` as issuer"
+                f"it needs a token that it does not get: {office.base}/ is its "
+                "authorization server: if the secret is for that server, set it as "
+                "issuer in `oauth`"
             )
             assert not here.mcp.describe()[0].needs_login
-        with pytest.raises(ConfigError, match="gives its tokens"):
+        with pytest.raises(ConfigError, match="is its authorization server"):
             await token_for(server(there, issuer="https://login.example/tenant"))
 
     run(scene())
@@ -156,8 +157,8 @@ def test_where_no_token_can_be_had_the_call_says_why_and_the_connection_lives(
             before, office.access_tokens = office.access_tokens, {}
             office.status = 503
             assert (await here.failure(GREET, name="Ann")).endswith(
-                "it needs a token that it does not get: it gave no token "
-                "(HTTP 503, temporarily_unavailable)"
+                "it needs a token that it does not get: it issued no token (HTTP 503, "
+                "temporarily_unavailable)"
             )
             office.access_tokens = before
             assert await here.text(GREET, name="Ann") == "Hello Ann"
@@ -188,7 +189,7 @@ def test_who_gives_no_token_is_not_asked_again_at_once(
 def test_a_wrong_secret_is_said_without_it(tmp_path: Path, there: ProtectedServer) -> None:
     with pytest.raises(ConfigError) as caught:
         run(token_for(server(there, client_secret="wr0ng")))
-    assert str(caught.value) == "it gave no token (HTTP 401, invalid_client)"
+    assert str(caught.value) == "it issued no token (HTTP 401, invalid_client)"
 
 
 def test_the_secret_is_sent_in_the_form_where_no_header_is_taken(
@@ -206,7 +207,7 @@ def test_a_program_that_gets_no_token_is_not_started_again_at_once(
         connection = McpConnection(one, around, changed=lambda: None)
         with pytest.raises(ToolError, match="invalid_client"):
             await connection.open()
-        with pytest.raises(ToolError, match="it is not started again within"):
+        with pytest.raises(ToolError, match="it is not restarted within"):
             await connection.open()
         await connection.close()
 
@@ -252,11 +253,11 @@ def test_no_secret_is_sent_to_where_others_can_read_it(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ((200, {"access_token": SECRET, "token_type": "s3cret"}), "it gave no token"),
+        ((200, {"access_token": SECRET, "token_type": "s3cret"}), "it issued no token"),
         ((200, {"access_token": f"{SECRET}\nx: y", "token_type": "Bearer"}), "cannot be sent"),
-        ((200, {"access_token": "s3cret", "token_type": "Bearer"}), "does not accept the token"),
-        ((302, SECRET), "it gave no token (HTTP 302)"),
-        ((200, SECRET), "it gave no token"),
+        ((200, {"access_token": "s3cret", "token_type": "Bearer"}), "rejects the token"),
+        ((302, SECRET), "it issued no token (HTTP 302)"),
+        ((200, SECRET), "it issued no token"),
     ],
 )
 def test_what_is_answered_never_stands_in_a_message(
@@ -279,7 +280,7 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end() -> None:
     who = program(client_id=CLIENT_ID, client_secret=SECRET)
     with ServedApp(make_endless_app("/.well-known/oauth-protected-resource/mcp")) as base:
         one = McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)
-        with pytest.raises(ConfigError, match="who gives tokens cannot be reached"):
+        with pytest.raises(ConfigError, match="the authorization server cannot be reached"):
             run(token_for(one, request_s=0.5))
 
 
@@ -310,7 +311,7 @@ def test_own_headers_count_before_a_token(
 
     async def scene() -> None:
         async with open_mcp_stage(tmp_path, one) as here:
-            assert "name a header that lets you in, in `headers`" in here.notices[-1]
+            assert "set an authorization header in `headers`" in here.notices[-1]
 
     run(scene())
     assert office.token_requests == []
@@ -323,6 +324,9 @@ def test_a_program_of_a_project_is_never_the_key_of_a_model(
     async def scene() -> None:
         one = server(there, **{member: "${MODEL_KEY}"})
         async with open_mcp_stage(tmp_path, one, environ={"MODEL_KEY": "s3cret"}) as here:
-            assert "it names MODEL_KEY, the key of a model" in here.notices[-1]
+            assert (
+                "it uses MODEL_KEY, the API key of a model, which servers do not get"
+                in here.notices[-1]
+            )
 
     run(scene())

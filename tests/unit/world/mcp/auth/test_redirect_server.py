@@ -105,7 +105,7 @@ def test_what_a_person_pastes_counts_as_well() -> None:
 
 def test_nobody_is_waited_for_without_end() -> None:
     async def play(callback: Callback) -> None:
-        with pytest.raises(ConfigError, match=r"nobody logged in within 0\.05 s"):
+        with pytest.raises(ConfigError, match=r"no login within 0\.05 s"):
             await callback.answer(0.05)
 
     scene(play)
@@ -114,7 +114,9 @@ def test_nobody_is_waited_for_without_end() -> None:
 def test_two_never_listen_at_one_port() -> None:
     async def play(callback: Callback) -> None:
         port = int(callback.address.rsplit(":", 1)[1].split("/")[0])
-        with pytest.raises(ConfigError, match=f"port {port} of this machine cannot be listened at"):
+        with pytest.raises(
+            ConfigError, match=f"port {port}, the `callback_port` of this server, cannot be opened"
+        ):
             async with Callback(port):
                 pass
 

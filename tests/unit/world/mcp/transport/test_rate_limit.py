@@ -67,7 +67,7 @@ def test_answers_always_pass_and_of_the_rest_so_many() -> None:
     answers = [one for one in found if isinstance(one.message, types.JSONRPCResponse)]
     assert len(answers) == 3000
     assert 2000 <= len(found) - len(answers) < 4000
-    assert told == ["it sends more than anybody can use: the rest is left out"]
+    assert told == ["it sends too many notices: the others are omitted"]
 
 
 def test_of_tools_that_are_left_out_so_many_are_told() -> None:
@@ -76,7 +76,7 @@ def test_of_tools_that_are_left_out_so_many_are_told() -> None:
     found, told = passed(*answers)
     assert [one.message.result for one in found] == 3 * [{"tools": []}]
     assert len(set(told)) == 21
-    assert told[-1] == "more of its tools are left out"
+    assert told[-1] == "more of its tools are omitted"
 
 
 def test_of_a_server_s_own_requests_fewer_pass() -> None:

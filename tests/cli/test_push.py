@@ -1,4 +1,4 @@
-"""`harken ship`, to a service that is a process of its own."""
+"""`harken push`, to a service that is a process of its own."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def test_sessions_go_there_once_without_credentials(cli: Cli, tmp_path: Path) ->
     log, there, socket = lived_in(cli), tmp_path / "there", tmp_path / "run" / "s"
     home = ("--home", cli.home)
     with serving(there, "--socket", str(socket)) as (_, url):
-        first = cli.ok("ship", log.stem, url, *home)
-        assert "1 session there, 1 with something new" in first.out
-        assert "was redacted: aws-key-id (1)" in first.err
+        first = cli.ok("push", log.stem, url, *home)
+        assert "1 session pushed, 1 with new content" in first.out
+        assert "credentials redacted: aws-key-id (1)" in first.err
         assert KEY not in first.out + first.err
-        again = cli.ok("ship", "--all", url, *home, "--json")
+        again = cli.ok("push", "--all", url, *home, "--json")
         assert (again.out, again.err) == ("", "")
-        exact = cli("ship", "--all", url, *home, "--no-redact")
-        assert (exact.code, exact.err.startswith("left out: ")) == (1, True)
+        exact = cli("push", "--all", url, *home, "--no-redact")
+        assert (exact.code, exact.err.startswith("skipped: ")) == (1, True)
     arrived = there / "sessions" / log.name
     assert verify(arrived) == []
     assert KEY not in arrived.read_text()
     assert len(arrived.read_text().splitlines()) == len(log.read_text().splitlines())
     assert cli("store", "fsck", "--home", there).code == 0
     with serving(there, "--socket", str(socket)) as (_, url):
-        assert "0 with something new" in cli.ok("ship", "--all", url, *home).out
+        assert "0 with new content" in cli.ok("push", "--all", url, *home).out
     text = log.read_text()
     log.write_text(text[: len(text) // 2])
     (there / "sessions" / log.name).unlink()
     with serving(there, "--socket", str(socket)) as (_, url):
-        row = json.loads(cli.ok("ship", log.stem, url, *home, "--json").out)
+        row = json.loads(cli.ok("push", log.stem, url, *home, "--json").out)
         assert (row["session"], row["lacking"]) == (log.stem, [])
 
 
@@ -57,7 +57,7 @@ def test_watching_goes_on_when_the_service_was_away(cli: Cli, tmp_path: Path) ->
     there, socket = tmp_path / "there", tmp_path / "run" / "s"
     cli.ok("demo", "--home", cli.home)
     url = f"unix:{socket}"
-    command = [str(HARKEN), "ship", "--all", url, "--watch", "--home", str(cli.home)]
+    command = [str(HARKEN), "push", "--all", url, "--watch", "--home", str(cli.home)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watcher:
@@ -70,7 +70,7 @@ def test_watching_goes_on_when_the_service_was_away(cli: Cli, tmp_path: Path) ->
         watcher.send_signal(signal.SIGINT)
         out, err = watcher.communicate(timeout=60)
     assert watcher.returncode == 0
-    assert "The service is there again." in out
+    assert "The service is available again." in out
     assert "Traceback" not in err
 
 
@@ -84,10 +84,10 @@ def test_what_cannot_be_done_is_one_line(cli: Cli, tmp_path: Path) -> None:
             (("latest", url, "--watch"), "does not take this token"),
             (("latest", "http://127.0.0.1:9"), "cannot be reached"),
             (("latest", "nowhere"), "is no address"),
-            (("nobody", url), "there is no session"),
-            ((url,), "which sessions"),
-            (("--all", "latest", url), "which sessions"),
+            (("nobody", url), "session or commit"),
+            ((url,), "no sessions given"),
+            (("--all", "latest", url), "no sessions given"),
         ]:
-            ran = cli("ship", *arguments, *home)
+            ran = cli("push", *arguments, *home)
             assert (ran.code, ran.out) == (2, "")
             assert said in one_line(ran.err)

@@ -1,4 +1,4 @@
-"""`harken ship`: send sessions to a Harken service, each once."""
+"""`harken push`: send sessions to a Harken service, each once."""
 
 from __future__ import annotations
 
@@ -35,12 +35,16 @@ MAX_RETRY_DELAY_S = 60.0
 """The maximum delay of a retry for an unavailable service."""
 
 
-@click.command("ship")
+@click.command("push")
 @click.argument("sessions", type=LOG, metavar="[SESSION]...", nargs=-1)
 @click.argument("url")
-@click.option("--all", "everything", is_flag=True, help="All sessions, also those to come.")
-@click.option("--watch", is_flag=True, help="Go on as the logs grow, until Ctrl-C.")
-@click.option("--no-redact", is_flag=True, help="Redact nothing: everything exact.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Push all sessions; with --watch, also future ones."
+)
+@click.option("--watch", is_flag=True, help="Continue while logs grow, until Ctrl-C.")
+@click.option(
+    "--no-redact", is_flag=True, help="Do not redact credentials: send all content as it is."
+)
 @json_option
 @home_option
 def command(
@@ -53,26 +57,25 @@ def command(
     no_redact: bool,
     as_json: bool,
 ) -> int:
-    """Ship sessions, with the commits that they name, to the `harken serve` at URL.
+    """Push sessions, with the commits that they refer to, to the `harken serve` at URL.
 
-    Credentials of well-known shapes are redacted on the way. Cut off anywhere, it goes on where it
-    was. The token of the service is taken from HARKEN_STORE_TOKEN. Exit code 1 where a session
-    was left out.
+    Credentials of known formats are redacted. An interrupted push continues where it stopped. The
+    token of the service is read from HARKEN_STORE_TOKEN. Exit code 1 if a session was skipped.
     """
     if bool(sessions) == everything:
-        raise click.UsageError("which sessions? Name some, or say --all")
+        raise click.UsageError("no sessions given; name sessions, or use --all")
     resolver = NameResolver(home)
     logs = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.create_folders()
     with _shipper(home, url, no_redact=no_redact) as shipper:
-        round_ = ShipLoop(shipper, lambda: home.list_logs()[::-1] if everything else logs, as_json)
+        loop = PushLoop(shipper, lambda: home.list_logs()[::-1] if everything else logs, as_json)
         if watch:
-            round_.watch()
+            loop.watch()
         else:
             shipper.check()
-            round_.ship()
-            round_.total()
-        return int(bool(round_.left_out))
+            loop.push()
+            loop.total()
+        return int(bool(loop.left_out))
 
 
 @contextmanager
@@ -99,8 +102,8 @@ def _store(home: Home) -> Store:
 
 
 @dataclass(slots=True)
-class ShipLoop:
-    """Ships logs repeatedly, and reports the results."""
+class PushLoop:
+    """Pushes logs repeatedly, and reports the results."""
 
     shipper: Shipper
     logs: Callable[[], Sequence[Path]]
@@ -115,7 +118,7 @@ class ShipLoop:
     _retry_at: float = 0.0
     """The time of the next retry of skipped logs, in seconds of the monotonic clock."""
 
-    def ship(self) -> None:
+    def push(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_DELAY_S
@@ -132,7 +135,7 @@ class ShipLoop:
                 raise
             except HarkenError as error:
                 if self.left_out.get(path) != str(error):
-                    click.echo(escape_control_characters(f"left out: {error}"), err=True)
+                    click.echo(escape_control_characters(f"skipped: {error}"), err=True)
                 self.left_out[path] = str(error)
             self._shipped_states[path] = state
 
@@ -145,17 +148,17 @@ class ShipLoop:
                     if not is_checked:
                         self.shipper.check()
                         is_checked = True
-                        self._say("Shipping; Ctrl-C ends it.")
-                    self.ship()
+                        self._say("Pushing; Ctrl-C ends it.")
+                    self.push()
                 except StoreUnavailable as error:
                     if not is_away:
                         click.echo(
-                            escape_control_characters(f"harken: {error}; trying on"), err=True
+                            escape_control_characters(f"harken: {error}; retrying"), err=True
                         )
                     is_away, wait_s = True, min(wait_s * 2, MAX_RETRY_DELAY_S)
                 else:
                     if is_away:
-                        self._say("The service is there again.")
+                        self._say("The service is available again.")
                     is_away, wait_s = False, POLL_INTERVAL_S
                 time.sleep(wait_s)
         except KeyboardInterrupt:
@@ -168,7 +171,7 @@ class ShipLoop:
         commits = format_count(sum(result.commits for result in new), "commit")
         size = format_size(sum(result.size_bytes for result in new))
         sessions = format_count(len(self._results), "session")
-        self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
+        self._say(f"{sessions} pushed, {len(new)} with new content: {lines}, {commits}, {size}")
 
     def _tell(self, result: ShipResult) -> None:
         self._results[result.name] = result
@@ -182,11 +185,11 @@ class ShipLoop:
             print_text(f"{result.name}: {lines}, {commits}, {format_size(result.size_bytes)}")
         if result.is_new and result.lacking:
             missing = format_count(len(result.lacking), "commit")
-            click.echo(f"{result.name} names {missing} that the store does not have", err=True)
+            click.echo(f"{result.name} refers to {missing} that are not in the store", err=True)
         secrets = self.shipper.credentials
         if secrets is not None and (new := secrets.kinds) != self._reported_secrets:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())
-            click.echo(f"what looks like a credential was redacted: {kinds}", err=True)
+            click.echo(f"credentials redacted: {kinds}", err=True)
             self._reported_secrets = dict(new)
 
     def _say(self, text: str) -> None:

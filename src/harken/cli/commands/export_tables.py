@@ -1,4 +1,4 @@
-"""`harken tables DIR`: the facts as Parquet, for other programs."""
+"""`harken export-tables DIR`: the facts as Parquet, for other programs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @scope_options
-@click.option("--utc", is_flag=True, help="Days of UTC, not of this machine's zone.")
-@click.option("--text", "has_text", is_flag=True, help="With the words of the messages.")
+@click.option("--utc", is_flag=True, help="Use days of UTC instead of the local time zone.")
+@click.option("--text", "has_text", is_flag=True, help="Include the text of messages.")
 @home_option
 def command(home: Home, folder: Path, utc: bool, has_text: bool, **options: Any) -> None:
     """Write sessions, agents, commits, messages, calls and requests as Parquet files into DIR.
 
-    Sessions that count come whole. Files of the tables are replaced there; what their columns
-    mean: docs/formats/tables.md.
+    A selected session is exported in full. Existing table files in DIR are replaced. The columns
+    are documented in docs/formats/tables.md.
     """
     from harken.analytics.parquet import write_tables
 

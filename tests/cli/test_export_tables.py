@@ -1,4 +1,4 @@
-"""`harken tables`: what was imported is in the files, with its words where they are wanted."""
+"""`harken export-tables`: what was imported is in the files, with its words where they are wanted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _history(folder: Path) -> Path:
 
 def test_what_was_imported_is_in_the_tables(cli: Cli, tmp_path: Path) -> None:
     cli.ok("import", str(_history(tmp_path)))
-    told = cli.ok("tables", str(tmp_path / "facts"), "--text").out
+    told = cli.ok("export-tables", str(tmp_path / "facts"), "--text").out
     assert len(told.splitlines()) == 7
     rows = pq.read_table(tmp_path / "facts" / "messages.parquet").to_pylist()
     assert [row["text"] for row in rows] == ["Who?", "Nobody \u304a\u8336."]
@@ -68,7 +68,7 @@ def test_many_logs_are_one_table_with_what_every_agent_and_hook_said(
     for word in ("Tea", "Milk"):
         script.write_text(SCRIPT.format(word=word))
         cli.ok("chat", "--model", f"scripted:{script}", "-p", "make Ann")
-    cli.ok("tables", str(tmp_path / "facts"), "--text")
+    cli.ok("export-tables", str(tmp_path / "facts"), "--text")
     assert said(tmp_path / "facts") == {
         (word, text, name, above)
         for word in ("Tea", "Milk")
@@ -95,11 +95,11 @@ def said(folder: Path) -> set[tuple[str, ...]]:
 
 def test_an_unknown_runtime_is_told_in_a_line(cli: Cli, tmp_path: Path) -> None:
     cli.ok("import", str(_history(tmp_path)))
-    ran = cli("tables", str(tmp_path / "facts"), "--runtime", "emacs")
+    ran = cli("export-tables", str(tmp_path / "facts"), "--runtime", "emacs")
     assert ran.code == 2
     assert "claude" in one_line(ran.err)
 
 
 def test_an_empty_home_has_empty_tables(cli: Cli, tmp_path: Path) -> None:
-    cli.ok("tables", str(tmp_path / "facts"), "--text")
+    cli.ok("export-tables", str(tmp_path / "facts"), "--text")
     assert pq.read_table(tmp_path / "facts" / "sessions.parquet").num_rows == 0

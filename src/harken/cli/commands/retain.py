@@ -1,4 +1,4 @@
-"""`harken store keep`: set how long commits and artifacts are kept."""
+"""`harken store retain`: set how long commits and artifacts are kept."""
 
 from __future__ import annotations
 
@@ -19,25 +19,32 @@ from harken.terminal.text import print_json, print_text
 
 @click.command()
 @click.argument("names", type=COMMIT, nargs=-1, metavar="[CTX|SESSION|ART]...")
-@click.option("--pin", "how", flag_value="pin", help="Here, always.")
-@click.option("--replicate", "how", flag_value="replicate", help="Here and in the backing store.")
-@click.option("--default", "how", flag_value="default", help="As everything else.")
-@click.option("--for", "seconds", type=Duration(), help="Until then: 90s, 45m, 12h, 7d, 2w.")
+@click.option("--pin", "how", flag_value="pin", help="Retain permanently in the local store.")
+@click.option(
+    "--replicate",
+    "how",
+    flag_value="replicate",
+    help="Retain permanently in the local and the backing store.",
+)
+@click.option("--default", "how", flag_value="default", help="Use the default retention.")
+@click.option(
+    "--for", "seconds", type=Duration(), help="Retain for this time: 90s, 45m, 12h, 7d, 2w."
+)
 @json_option
 @home_option
 def command(
     names: tuple[str, ...], how: str | None, seconds: float | None, as_json: bool, home: Home
 ) -> None:
-    """Say how long commits and artifacts are kept; without names, list what was said.
+    """Set the retention of commits and artifacts; without names, list the settings.
 
-    By default a commit is kept always, an artifact as long as a commit needs it. What is kept
-    `--for` a time is removed by the first `harken store gc` after it, unless another commit is
-    built on it or it has a label.
+    By default commits are retained permanently, and artifacts as long as a commit refers to them.
+    After the time of `--for`, the next `harken store gc` removes a commit, unless another commit is
+    based on it or it has a label.
     """
     if not names and (how is not None or seconds is not None):
-        raise click.UsageError("name what shall be kept so: a CTX or an ART")
+        raise click.UsageError("no CTX or ART given")
     if names and (how is None) == (seconds is None):
-        raise click.UsageError("say one of --pin, --for, --replicate, --default")
+        raise click.UsageError("give exactly one of --pin, --for, --replicate, --default")
     with open_configured_store(home) as store:
         if names:
             resolver = NameResolver(home, store)
@@ -75,5 +82,5 @@ def row(policy: RetentionPolicy) -> dict[str, str]:
 def line(store: Store, name: str, policy: dict[str, str]) -> str:
     """Return a line about a retention policy."""
     until = f" until {policy['until'][:16].replace('T', ' ')}" if "until" in policy else ""
-    note = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
+    note = "" if store.names_with_prefix(name, 1) else "  (not in the store)"
     return f"{name[: len(PREFIX) + SHORT_NAME_DIGITS]}  {policy['policy']}{until}{note}"
