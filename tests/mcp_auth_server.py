@@ -1,4 +1,4 @@
-"""A server for tests that wants a login, and who logs people in: two places, made with the SDK."""
+"""An MCP server that requires a login, and its authorization server, both made with the SDK."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOKEN_S = 3600
 class AuthorizationServer(
     OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]
 ):
-    """Who logs people in: everybody, unless it is told otherwise."""
+    """An authorization server that grants each login unless `is_refusing` is set."""
 
     base: str = ""
     is_refusing: bool = False
@@ -50,7 +50,7 @@ class AuthorizationServer(
     refresh_tokens: dict[str, RefreshToken] = field(default_factory=dict)
     access_tokens: dict[str, AccessToken] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
-    """All that it ever gave and nobody else may see."""
+    """All issued codes, tokens and client secrets."""
     refresh_count: int = 0
     revoked: list[str] = field(default_factory=list)
 
@@ -94,16 +94,18 @@ class AuthorizationServer(
         return self.issue_tokens(authorization_code.client_id, authorization_code.scopes)
 
     def issue_tokens(self, client_id: str, scopes: list[str]) -> OAuthToken:
-        token, more = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
-        self.secrets += [token, more]
+        token, refresh_token = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
+        self.secrets += [token, refresh_token]
         self.access_tokens[token] = AccessToken(
             token=token, client_id=client_id, scopes=scopes, resource=None
         )
-        self.refresh_tokens[more] = RefreshToken(token=more, client_id=client_id, scopes=scopes)
+        self.refresh_tokens[refresh_token] = RefreshToken(
+            token=refresh_token, client_id=client_id, scopes=scopes
+        )
         return OAuthToken(
             access_token=token,
             expires_in=self.token_s,
-            refresh_token=more,
+            refresh_token=refresh_token,
             scope=" ".join(scopes),
         )
 
@@ -128,17 +130,17 @@ class AuthorizationServer(
         self.refresh_tokens.clear()
 
     def routes(self) -> list[Route]:
-        """Return what it answers otherwise than the SDK does."""
+        """Return routes that take precedence over those of the SDK."""
         return []
 
     def expire_access_tokens(self) -> None:
-        """Let no access token be good any more."""
+        """Invalidate all access tokens."""
         self.access_tokens.clear()
 
 
 @dataclass
 class ProtectedServer:
-    """Where they are."""
+    """The address of the MCP server, and its authorization server."""
 
     url: str
     auth_server: AuthorizationServer
@@ -150,9 +152,9 @@ def greet(name: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    """Return an unused port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -160,11 +162,11 @@ def free_port() -> int:
 def serve_protected(
     office: AuthorizationServer | None = None, *, registers: bool = True
 ) -> Iterator[ProtectedServer]:
-    """Serve both until the end of the block."""
+    """Serve both servers until the end of the block."""
     office = office or AuthorizationServer()
-    there, here = free_port(), free_port()
-    office.base = f"http://127.0.0.1:{there}"
-    url = f"http://127.0.0.1:{here}/mcp"
+    auth_port, server_port = free_port(), free_port()
+    office.base = f"http://127.0.0.1:{auth_port}"
+    url = f"http://127.0.0.1:{server_port}/mcp"
     routes = office.routes() + create_auth_routes(
         office,
         AnyHttpUrl(office.base),
@@ -183,7 +185,10 @@ def serve_protected(
         "guarded", log_level="CRITICAL", token_verifier=ProviderTokenVerifier(office), auth=settings
     )
     server.add_tool(greet)
-    with ServedApp(Starlette(routes=routes), there), ServedApp(server.streamable_http_app(), here):
+    with (
+        ServedApp(Starlette(routes=routes), auth_port),
+        ServedApp(server.streamable_http_app(), server_port),
+    ):
         yield ProtectedServer(url, office)
 
 

@@ -1,7 +1,7 @@
-"""A client for the conformance suite: `python mcp_conformance_client.py URL` uses all there is.
+"""A client for the conformance suite: `python mcp_conformance_client.py URL` calls all tools.
 
-It is a world of Harken's with one server; its user takes what is proposed, logs in where the server
-wants that, and writes down who gives its tokens where a program gets them.
+It is a world with one server. Its user approves all requests, logs in where the server
+requires it, and configures the issuer of tokens for programs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ EXAMPLE_VALUES = {
     "object": {},
 }
 CLIENT_DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
-"""What the suite knows a client by that has a document about itself."""
+"""The client id of a client with a metadata document."""
 
 
 class ApprovingUser:
-    """A user who takes what is proposed."""
+    """A user who approves all requests."""
 
     async def ask(self, asked: UserQuestion) -> str:
         return ""
@@ -57,25 +57,27 @@ class ApprovingUser:
 
 def example_arguments(schema: Any) -> dict[str, Any]:
     properties = schema.get("properties", {})
-    return {name: EXAMPLE_VALUES[one.get("type", "string")] for name, one in properties.items()}
+    return {
+        name: EXAMPLE_VALUES[member.get("type", "string")] for name, member in properties.items()
+    }
 
 
 def server_config(url: str) -> McpServerConfig:
-    """Return the server, with who we are there where the suite says so."""
-    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    """Return the configuration of the server, with the credentials that the suite gives."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     oauth = OAuthTable(
         grant="client_credentials" if "client-credentials" in scenario else "authorization_code",
-        client_id=CLIENT_DOCUMENT_URL if "cimd" in scenario else given.get("client_id", ""),
-        client_secret=given.get("client_secret", ""),
-        private_key=given.get("private_key_pem", ""),
-        signing_algorithm=given.get("signing_algorithm", "RS256"),
+        client_id=CLIENT_DOCUMENT_URL if "cimd" in scenario else context.get("client_id", ""),
+        client_secret=context.get("client_secret", ""),
+        private_key=context.get("private_key_pem", ""),
+        signing_algorithm=context.get("signing_algorithm", "RS256"),
     )
     return McpServerConfig(name="s", url=url, oauth=oauth)
 
 
 async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
-    """Log in as a person does who agrees with everything; whether there was a login."""
+    """Log in as an agreeing user. Return whether the login succeeded."""
     try:
         async with Callback() as callback:
             await log_in(server, logins, callback, visit, wait_s=10)
@@ -86,7 +88,7 @@ async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
 
 
 async def use_server(url: str, folder: Path) -> int:
-    """Use all that a server has; log in where it wants that, at most three times."""
+    """Call all tools of a server. Log in if it requires that, at most three times."""
     server, logins = server_config(url), Logins(folder / "logins.json")
     failed = 1
     for _ in range(3):
@@ -99,7 +101,7 @@ async def use_server(url: str, folder: Path) -> int:
 
 
 async def use_once(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
-    """Use all that a server has; return whether something failed, for want of a login, and why."""
+    """Call all tools of a server. Return the number of failures, whether it needs a login, and why."""
     around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
     world = LocalWorld(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(sync=lambda: None, agents={})

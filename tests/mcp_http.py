@@ -1,4 +1,4 @@
-"""Applications served on loopback, in a thread, with their start and their end."""
+"""ASGI applications that are served on loopback in a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uvicorn
 
 
 class ServedApp:
-    """Serve an ASGI application until the end of the block; gives its address."""
+    """An ASGI application that is served until the end of the block. The target is its address."""
 
     running: ClassVar[dict[str, ServedApp]] = {}
 
@@ -31,11 +31,11 @@ class ServedApp:
 
     @classmethod
     def stop_at(cls, base: str) -> None:
-        """End what is served at an address, before its block does."""
+        """Stop the server at an address before the end of its block."""
         cls.running[base].stop()
 
     def stop(self) -> None:
-        """End it, and what it has under way."""
+        """Stop the server, and cancel its running requests."""
         self._server.should_exit = True
         self._server.force_exit = True
         self._thread.join(10)
@@ -75,7 +75,7 @@ def make_json_app(answers: dict[str, tuple[int, Any]]) -> Any:
 
 
 def make_endless_app(path: str) -> Any:
-    """Return an application whose answer at a path comes byte by byte, without an end."""
+    """Return an application whose response at a path is an endless stream of single bytes."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or scope["path"] != path:

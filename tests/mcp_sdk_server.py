@@ -1,4 +1,4 @@
-"""A server for tests, made with the official SDK: in this process, as a program, or over HTTP."""
+"""An MCP server made with the official SDK: in this process, as a program, or over HTTP."""
 
 from __future__ import annotations
 

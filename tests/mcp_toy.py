@@ -1,7 +1,7 @@
-"""A server for tests, as a program: it speaks the protocol by hand, and misbehaves as it is told.
+"""A toy MCP server without an SDK. Its modes and tools misbehave on request.
 
-It imports nothing but the standard library, so it starts in no time. Its tools are named for what
-they do; what it is told to cancel goes into the file that TOY_LOG names.
+It imports only the standard library, so it starts quickly. Canceled requests are logged in
+the file that TOY_LOG names.
 """
 
 from __future__ import annotations
@@ -47,94 +47,94 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 
 
 def register_tool(function: Any) -> Any:
-    """Enter a tool; it gets the id of the request, the arguments and the token for progress."""
+    """Register a tool. It receives the request id, the arguments and the progress token."""
     TOOLS[function.__name__] = function
     return function
 
 
 @register_tool
-def echo(id: Any, given: dict[str, Any], token: Any) -> Any:
-    return text(str(given.get("text", "")))
+def echo(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    return text(str(arguments.get("text", "")))
 
 
 @register_tool
-def env(id: Any, given: dict[str, Any], token: Any) -> Any:
+def env(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text(json.dumps({**os.environ, "cwd": str(Path.cwd())}))
 
 
 @register_tool
-def die(id: Any, given: dict[str, Any], token: Any) -> Any:
+def die(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     sys.stderr.write("\x1b[31mout of tea\x1b[0m\n")
     sys.stderr.flush()
     os._exit(3)
 
 
 @register_tool
-def leave(id: Any, given: dict[str, Any], token: Any) -> Any:
+def leave(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 @register_tool
-def hang(id: Any, given: dict[str, Any], token: Any) -> Any:
+def hang(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     note("hangs")
 
 
 @register_tool
-def big(id: Any, given: dict[str, Any], token: Any) -> Any:
-    return text("x" * int(given["characters"]))
+def big(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    return text("x" * int(arguments["characters"]))
 
 
 @register_tool
-def garbage(id: Any, given: dict[str, Any], token: Any) -> Any:
+def garbage(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     write_bytes(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
     return text("after garbage")
 
 
 @register_tool
-def nonsense(id: Any, given: dict[str, Any], token: Any) -> Any:
+def nonsense(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return {"content": "no list", "isError": 7}
 
 
 @register_tool
-def wrong(id: Any, given: dict[str, Any], token: Any) -> Any:
+def wrong(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     send({"id": 99999, "result": text("for nobody")})
     send({"id": "abc", "result": text("for nobody")})
 
 
 @register_tool
-def flood(id: Any, given: dict[str, Any], token: Any) -> Any:
+def flood(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     params = {"level": "info", "data": "x" * 100}
     message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     line = json.dumps(message).encode() + b"\n"
-    for _ in range(int(given["times"]) // 1000):
+    for _ in range(int(arguments["times"]) // 1000):
         write_bytes(line * 1000)
     return text("after the flood")
 
 
 @register_tool
-def stderr(id: Any, given: dict[str, Any], token: Any) -> Any:
+def stderr(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     for _ in range(3000):
         sys.stderr.write("complaint " * 100 + "\n")
     return text("after complaining")
 
 
 @register_tool
-def fail(id: Any, given: dict[str, Any], token: Any) -> Any:
+def fail(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("no such \x1b[1mfile\x1b[0m", isError=True)
 
 
 @register_tool
-def regex(id: Any, given: dict[str, Any], token: Any) -> Any:
+def regex(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"s": "a" * 60 + "!"})
 
 
 @register_tool
-def two(id: Any, given: dict[str, Any], token: Any) -> Any:
+def two(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"n": "two"})
 
 
 @register_tool
-def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
+def picture(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     data = "iVBORw0KGgo="
     words = {"type": "text", "text": "Look:"}
     png = {"type": "image", "data": data, "mimeType": "image/png"}
@@ -144,16 +144,16 @@ def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
 
 
 @register_tool
-def slow(id: Any, given: dict[str, Any], token: Any) -> Any:
-    for at in range(int(given["steps"])):
-        time.sleep(float(given["pause_s"]))
-        step = {"progressToken": token, "progress": at + 1, "total": 9}
-        notify("notifications/progress", **step, message=f"step\n{at + 1}")
+def slow(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    for number in range(int(arguments["steps"])):
+        time.sleep(float(arguments["pause_s"]))
+        step = {"progressToken": token, "progress": number + 1, "total": 9}
+        notify("notifications/progress", **step, message=f"step\n{number + 1}")
     return text("slowly")
 
 
 @register_tool
-def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
+def ask(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     pending_calls["question"] = id
     name = {"type": "string", "minLength": 2}
     age = {"type": "integer", "minimum": 0, "maximum": 150}
@@ -163,35 +163,37 @@ def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
 
 
 @register_tool
-def sample(id: Any, given: dict[str, Any], token: Any) -> Any:
+def sample(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     pending_calls["sample"] = id
-    said = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
-    wanted = {"messages": said, "maxTokens": 10}
-    send({"id": "sample", "method": "sampling/createMessage", "params": wanted})
+    messages = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
+    params = {"messages": messages, "maxTokens": 10}
+    send({"id": "sample", "method": "sampling/createMessage", "params": params})
 
 
 @register_tool
-def roots(id: Any, given: dict[str, Any], token: Any) -> Any:
+def roots(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     pending_calls["roots"] = id
     send({"id": "roots", "method": "roots/list"})
 
 
 @register_tool
-def grow(id: Any, given: dict[str, Any], token: Any) -> Any:
-    added_tools.append({"name": str(given["name"]), "inputSchema": OBJECT})
+def grow(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    added_tools.append({"name": str(arguments["name"]), "inputSchema": OBJECT})
     notify("notifications/tools/list_changed")
     return text("grown")
 
 
 @register_tool
-def change(id: Any, given: dict[str, Any], token: Any) -> Any:
-    added_tools[:] = [{**one, "description": str(given["description"])} for one in added_tools]
+def change(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    added_tools[:] = [
+        {**tool, "description": str(arguments["description"])} for tool in added_tools
+    ]
     notify("notifications/tools/list_changed")
     return text("changed")
 
 
 @register_tool
-def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
+def orphan(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     """Die, and leave somebody behind who holds the output open."""
     pid = subprocess.Popen(["sleep", "300"], start_new_session=True).pid
     note(f"orphan {pid}")
@@ -199,33 +201,33 @@ def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
 
 
 @register_tool
-def touch(id: Any, given: dict[str, Any], token: Any) -> Any:
+def touch(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        Path(given["path"]).write_text("x")
+        Path(arguments["path"]).write_text("x")
     except OSError as error:
         return text(f"no: {error.strerror}")
     return text("written")
 
 
 @register_tool
-def read(id: Any, given: dict[str, Any], token: Any) -> Any:
+def read(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        return text(Path(given["path"]).read_text())
+        return text(Path(arguments["path"]).read_text())
     except OSError as error:
         return text(f"no: {error.strerror}")
 
 
 @register_tool
-def reach(id: Any, given: dict[str, Any], token: Any) -> Any:
+def reach(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        socket.create_connection(("127.0.0.1", int(given["port"])), 5).close()
+        socket.create_connection(("127.0.0.1", int(arguments["port"])), 5).close()
     except OSError as error:
         return text(f"no: {error.strerror}")
     return text("reached")
 
 
 @register_tool
-def child(id: Any, given: dict[str, Any], token: Any) -> Any:
+def child(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text(str(subprocess.Popen(["sleep", "300"]).pid))
 
 
@@ -269,7 +271,7 @@ def answer(message: dict[str, Any]) -> None:
 
 
 def list_tools() -> list[dict[str, Any]]:
-    known: list[dict[str, Any]] = [
+    tools: list[dict[str, Any]] = [
         {"name": name, "description": f"Do {name}.", "inputSchema": OBJECT}
         for name in TOOLS
         if name not in ("two", "regex")
@@ -277,7 +279,7 @@ def list_tools() -> list[dict[str, Any]]:
     match MODE:
         case "lying":
             return [
-                *known,
+                *tools,
                 {"name": "echo", "inputSchema": OBJECT},
                 {"name": "a b/ü", "inputSchema": OBJECT},
                 {"name": "y" * 90, "inputSchema": OBJECT},
@@ -324,11 +326,11 @@ def list_tools() -> list[dict[str, Any]]:
         case "many":
             return [{"name": f"t{n}", "inputSchema": OBJECT} for n in range(5000)]
         case _:
-            return known + added_tools
+            return tools + added_tools
 
 
 def main() -> None:
-    """Serve as the first argument says."""
+    """Serve in the mode of the first argument."""
     if MODE == "mute":
         time.sleep(300)
     if MODE == "broken":

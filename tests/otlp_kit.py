@@ -1,4 +1,4 @@
-"""Spans as a program emits them, written by hand, and an ear that collects what is told."""
+"""Handwritten spans as a program emits them, and a collector of captured calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
 
 @dataclass
 class CallCollector:
-    """An ear: what it was told, in order."""
+    """A recorder that collects captured requests and responses in order."""
 
     events: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
 
@@ -28,11 +28,11 @@ class CallCollector:
 
     @property
     def calls(self) -> list[CapturedRequest]:
-        return [one for one in self.events if isinstance(one, CapturedRequest)]
+        return [event for event in self.events if isinstance(event, CapturedRequest)]
 
     @property
     def replies(self) -> list[CapturedResponse]:
-        return [one for one in self.events if isinstance(one, CapturedResponse)]
+        return [event for event in self.events if isinstance(event, CapturedResponse)]
 
     @property
     def request_bodies(self) -> list[Any]:
@@ -44,19 +44,19 @@ class CallCollector:
 
 
 def text_message(role: str, content: str) -> dict[str, Any]:
-    """Return a message of the conventions."""
+    """Return a message of the GenAI conventions."""
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
 def chat_attributes(
-    asked: Sequence[Any] = (text_message("user", "hi"),),
+    inputs: Sequence[Any] = (text_message("user", "hi"),),
     answers: Sequence[Any] = (text_message("assistant", "Hello."),),
 ) -> dict[str, Any]:
     """Return the attributes of a model call."""
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
-        "gen_ai.input.messages": json.dumps(asked),
+        "gen_ai.input.messages": json.dumps(inputs),
         "gen_ai.output.messages": json.dumps(answers),
     }
 
@@ -71,7 +71,7 @@ def new_span(
     events: Sequence[SpanEvent] = (),
     failed: str | None = None,
 ) -> ReceivedSpan:
-    """Return a span of one second, which begins as many seconds after noon as its number says."""
+    """Return a span of one second that begins `number` seconds after noon."""
     start_ns = START_NS + int((number if at_s is None else at_s) * SECOND_NS)
     of = f"{trace:032x}"
     return ReceivedSpan(

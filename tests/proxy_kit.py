@@ -1,4 +1,4 @@
-"""A provider, the proxy's server before it, and what a client sees of either."""
+"""A provider, the proxy server in front of it, and a client for both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 PROVIDER = Path(__file__).with_name("proxy_provider.py")
 TOKEN = "a-token-of-the-proxy-for-tests-only"
 KEY = "sk-ant-api03-" + "Plant3d" * 13
-"""A credential that must be nowhere in what is kept."""
+"""A credential that no stored file may contain."""
 PATHS = {
     "anthropic": "/v1/messages?beta=true",
     "openai-chat": "/v1/chat/completions",
@@ -38,7 +38,7 @@ PATHS = {
 
 @contextmanager
 def run_provider() -> Iterator[str]:
-    """Run the provider; its address."""
+    """Run the provider and yield its address."""
     command = [sys.executable, str(PROVIDER)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -54,20 +54,20 @@ def run_provider() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ClientResponse:
-    """What a client sees of an answer."""
+    """A response as a client receives it."""
 
     status: int
     reason: str
     headers: list[tuple[str, str]]
-    """But for those of the connection, and the time."""
+    """All headers except those of the connection and the date."""
     body: bytes
     is_truncated: bool = False
-    """Whether the connection ended before the answer did."""
+    """Whether the connection ended before the body did."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a client asks."""
+    """The address of a server, with requests to it."""
 
     url: str
 
@@ -75,7 +75,7 @@ class Address:
         return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
 
     def raw(self) -> socket.socket:
-        """Return a connection on which anything may be said."""
+        """Return a raw TCP connection."""
         return socket.create_connection(("127.0.0.1", urlsplit(self.url).port or 0), 20)
 
     def request(
@@ -87,11 +87,15 @@ class Address:
         headers: dict[str, str] | None = None,
         **wish: Any,
     ) -> ClientResponse:
-        """Ask for something."""
+        """Send a request and return the response."""
         connection = self.connect()
-        sent = {"X-Fake": json.dumps(wish), "Authorization": f"Bearer {KEY}", **(headers or {})}
+        sent_headers = {
+            "X-Fake": json.dumps(wish),
+            "Authorization": f"Bearer {KEY}",
+            **(headers or {}),
+        }
         try:
-            connection.request(method, urlsplit(self.url).path + path, body, sent)
+            connection.request(method, urlsplit(self.url).path + path, body, sent_headers)
             return read_response(connection.getresponse())
         except (http.client.RemoteDisconnected, ConnectionResetError):
             return ClientResponse(0, "", [], b"", is_truncated=True)
@@ -100,8 +104,12 @@ class Address:
 
 
 def read_response(answer: http.client.HTTPResponse) -> ClientResponse:
-    own = {"connection", "transfer-encoding", "date", "keep-alive"}
-    headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in own]
+    connection_headers = {"connection", "transfer-encoding", "date", "keep-alive"}
+    headers = [
+        (name, value)
+        for name, value in answer.getheaders()
+        if name.lower() not in connection_headers
+    ]
     try:
         return ClientResponse(answer.status, answer.reason, headers, answer.read())
     except http.client.IncompleteRead as error:
@@ -137,18 +145,20 @@ class CollectingRecorder:
         self.held_ids.clear()
 
     def refusal(self, call: CapturedRequest) -> Exception | None:
-        """Return why a call cannot be recorded."""
+        """Return the error of recording a call, or None."""
         return None
 
 
 def protocol_of(path: str) -> str:
-    """Return which of `PATHS` it is."""
-    return next((n for n, one in PATHS.items() if path.endswith(one.partition("?")[0])), "")
+    """Return the protocol of a path in `PATHS`."""
+    return next(
+        (n for n, known_path in PATHS.items() if path.endswith(known_path.partition("?")[0])), ""
+    )
 
 
 @dataclass
 class ProxyStage:
-    """The proxy's server in this process, before a provider."""
+    """The proxy server in this process, in front of a provider."""
 
     direct: Address
     proxied: Address
@@ -157,16 +167,16 @@ class ProxyStage:
     notices: list[str]
 
     def provider_log(self) -> list[dict[str, Any]]:
-        """Return what the provider was asked."""
-        found: list[dict[str, Any]] = self.provider_state()["log"]
-        return found
+        """Return the requests that the provider received."""
+        content: list[dict[str, Any]] = self.provider_state()["log"]
+        return content
 
     def provider_state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.direct.request("/log", method="GET").body)
-        return found
+        content: dict[str, Any] = json.loads(self.direct.request("/log", method="GET").body)
+        return content
 
     def read_recording(self, *, is_over: bool = False) -> CollectingRecorder:
-        """Return what is in the spool, once no request is under way, or the server is over."""
+        """Return the recorded calls of the spool after all requests have ended."""
         wait_for(lambda: is_over or self.server.open == 0)
         self.spool.close()
         into = CollectingRecorder()
@@ -183,27 +193,27 @@ class ProxyStage:
 def open_proxy_stage(
     folder: Path, url: str, *, token: str = TOKEN, limits: SpoolLimits | None = None, **spool: Any
 ) -> Iterator[ProxyStage]:
-    """Run the proxy's server before a provider."""
-    told: list[str] = []
-    kept = ProxySpool(
+    """Run the proxy server in front of a provider."""
+    notices: list[str] = []
+    spool_ = ProxySpool(
         folder / "runs" / secrets.token_hex(4),
-        told.append,
+        notices.append,
         lambda: None,
         limits or SpoolLimits(),
         **spool,
     )
-    kept.start()
+    spool_.start()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         upstreams = Upstreams({"fake": upstream("fake", url)}, token)
-        notes = ProxyTap(kept, protocol_of, "run", system_clock)
+        notes = ProxyTap(spool_, protocol_of, "run", system_clock)
         address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
         with serve_proxy(listener, upstreams, notes) as server:
-            yield ProxyStage(Address(url), Address(address), kept, server, told)
-    kept.close()
+            yield ProxyStage(Address(url), Address(address), spool_, server, notices)
+    spool_.close()
 
 
 def wait_for(is_so: Callable[[], object], timeout_s: float = 30) -> None:
-    """Wait until something is so. Raises AssertionError where it is not in time."""
+    """Wait until a condition is true. Raises AssertionError at the timeout."""
     end = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < end, "it did not happen in time"

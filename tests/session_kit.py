@@ -1,4 +1,4 @@
-"""What tests of sessions share: small builders; clock and disks are those of harken.testing."""
+"""Helpers for tests of sessions. Clock and disks are those of `harken.testing`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def session_options(
     disk: Disk | None = None,
     resolver: Resolver | None = None,
 ) -> SessionOptions:
-    """Return options with a fixed clock; syncs only where a test is about them."""
+    """Return options with a ticking clock and, by default, without syncs."""
     return SessionOptions(durability=durability, clock=ticking(), disk=disk, resolver=resolver)
 
 
@@ -48,19 +48,19 @@ def create_agent(
     relation: ev.Relation | None = None,
     **more: Any,
 ) -> AgentId:
-    """Log the birth of a new agent; return its id."""
+    """Log the creation of an agent and return its id."""
     agent = session.allocate_agent_id()
     session.log_agent_created(agent, cause, relation=relation, **more)
     return agent
 
 
 def log_user_message(session: Session, agent: str, text: str = "hello", **more: Any) -> MessageId:
-    """Log what a user or another agent said to the agent."""
+    """Log a user message of an agent."""
     return session.log_transcript_entry(agent, {"role": "user", "content": text}, **more)
 
 
 def log_answer(session: Session, agent: str, text: str = "hi", **more: Any) -> MessageId:
-    """Log an utterance of the agent."""
+    """Log an answer of the agent."""
     return session.log_transcript_entry(agent, {"role": "assistant", "content": text}, **more)
 
 
@@ -84,14 +84,14 @@ def log_tool_result(
 
 
 def hash_context(messages: Sequence[ChatMessage], so_far: str = "") -> str:
-    """Return the rolling hash of a context, or of one with this hash and these after it."""
+    """Return the rolling hash of a context that continues one with the hash `so_far`."""
     for message in messages:
         so_far = extend_context_hash(so_far, message)
     return so_far
 
 
 def log_request(session: Session, agent: AgentId, **more: Any) -> MessageId:
-    """Log a model call with the agent's context as it is."""
+    """Log a model call with the current context of the agent."""
     context, state = session.context(agent), session.agent(agent)
     covered, so_far = state.context_hash_state
     request = ev.LlmRequest(
@@ -106,12 +106,12 @@ def log_request(session: Session, agent: AgentId, **more: Any) -> MessageId:
 
 
 def log_response(session: Session, agent: AgentId, request: MessageId, **more: Any) -> MessageId:
-    """Log how a model call ended."""
+    """Log the end of a model call."""
     return session.append(ev.LlmResponse(agent_id=agent, request=request, **more))
 
 
 def log_turn(session: Session, agent: AgentId, number: int) -> MessageId:
-    """Log a turn as an agent does: heard, asked, called a tool, settled, answered, settled."""
+    """Log a turn with a user message, a tool call and an answer, as an agent does."""
     log_user_message(session, agent, f"turn {number}")
     request = log_request(session, agent)
     calling = log_tool_calls(session, agent, f"call_{number}")
@@ -119,14 +119,14 @@ def log_turn(session: Session, agent: AgentId, number: int) -> MessageId:
     session.sync()
     log_tool_result(session, agent, f"call_{number}")
     request = log_request(session, agent)
-    said = log_answer(session, agent, f"answer {number}")
-    log_response(session, agent, request, entry=said)
+    answer_id = log_answer(session, agent, f"answer {number}")
+    log_response(session, agent, request, entry=answer_id)
     session.sync()
-    return said
+    return answer_id
 
 
 def log_edit(session: Session, agent: AgentId, *segments: ev.Segment, **more: Any) -> MessageId:
-    """Log that the agent reads these segments from now on."""
+    """Log an edit of the context of an agent to these segments."""
     return session.append(ev.TranscriptEdited(agent_id=agent, segments=list(segments), **more))
 
 
@@ -141,7 +141,7 @@ def entry_segment(*ids: MessageId) -> ev.Segment:
 
 
 def without_log_fields(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Return messages without what the log adds, to compare them."""
+    """Return messages without the members that the log adds."""
     return [
         Message(m.role, m.content, m.tool_calls, m.tool_call_id, m.name, m.is_error)
         for m in messages
@@ -149,12 +149,12 @@ def without_log_fields(messages: Sequence[ChatMessage]) -> list[Message]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a log, as any JSON reader sees them."""
+    """Return the lines of a log as JSON objects."""
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def fold_log(path: Path, resolver: Resolver | None = None) -> SessionState:
-    """Return what a log amounts to, read afresh."""
+    """Return the state that a log folds to."""
     state = SessionState()
     for event in iter_events(path):
         fold(state, event, resolver)
@@ -162,7 +162,7 @@ def fold_log(path: Path, resolver: Resolver | None = None) -> SessionState:
 
 
 def read_message_ids(path: Path, reading: LogReadReport | None = None) -> list[str]:
-    """Return the message ids of a log, read and verified."""
+    """Return the message ids of a log."""
     return [event.message_id for event in iter_events(path, reading)]
 
 
@@ -172,7 +172,7 @@ def context_texts(session: Session, agent: str) -> list[Any]:
 
 
 def assert_refused(session: Session, event: ev.Event, *, because: str) -> None:
-    """Assert that an event is refused, that nothing is left of it, and that others pass."""
+    """Assert that an event is refused without effects, and that the session continues."""
     bytes_before, state_before = session.path.read_bytes(), session.state.describe()
     reason = ""
     try:
@@ -186,12 +186,12 @@ def assert_refused(session: Session, event: ev.Event, *, because: str) -> None:
 
 
 def find_line(session: Session, id_: str) -> Mapping[str, Any]:
-    """Return the line of an event, as any JSON reader sees it."""
+    """Return the line of an event as a JSON object."""
     return next(line for line in read_lines(session.path) if line["message_id"] == id_)
 
 
 def write_log_lines(folder: Path, texts: int = 5) -> list[bytes]:
-    """Return the lines of a session that is written in a new folder."""
+    """Write a session into a new folder and return its lines."""
     folder.mkdir()
     session = new_session(folder)
     agent = create_agent(session)

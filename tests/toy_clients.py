@@ -1,7 +1,7 @@
-"""Toy clients: executables that find a session where their client would, and send what is in it.
+"""Toy clients: executables that find a session like their client does, and send its messages.
 
-They are called and configured as the real ones, know as much of a session as Harken does, and ask
-the provider that they are told of. So what places and verifies sessions is tested with real
+They are called and configured as the real clients, read sessions with Harken, and send requests
+to the configured provider. They test placing and verifying sessions with real
 processes and files on any machine; the real clients are in `tests/clients`.
 """
 
@@ -32,7 +32,7 @@ FIELDS = {"codex": "input", "gemini": "contents"}
 
 
 def install(folder: Path, runtime: str, manner: Manner = "faithful") -> Path:
-    """Put a toy client into a folder; return the folder, which is a PATH."""
+    """Write a toy client into a folder. Return the folder for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / runtime
     roots = [str(ROOT / "src"), str(ROOT)]
@@ -48,7 +48,7 @@ def install(folder: Path, runtime: str, manner: Manner = "faithful") -> Path:
 
 
 def main(runtime: str, manner: str) -> None:
-    """Do what a client does."""
+    """Run the client."""
     home, words = Path(os.environ["HOME"]), sys.argv[1:]
     (home / "called.json").write_text(
         json.dumps({"words": words, "folder": str(Path.cwd()), "environ": dict(os.environ)})
@@ -69,24 +69,24 @@ def main(runtime: str, manner: str) -> None:
 
 
 def find_session_file(runtime: str, home: Path, words: list[str]) -> Path:
-    """Return the file that a client is called with."""
-    named = (
+    """Return the session file that the command line names."""
+    name = (
         words[words.index("--resume" if "--resume" in words else "resume") + 1]
         if ("--resume" in words or "resume" in words)
         else words[words.index("--session") + 1]
     )
     if runtime == "pi":
-        return Path(named)
+        return Path(name)
     pattern = re.sub(
         r"\{([A-Z_]+):([^}]*)\}", lambda m: os.environ.get(m[1], m[2]), SESSION_PATHS[runtime]
     )
-    pattern = pattern.format(session=named).removeprefix(f"{home}/")
-    (found,) = home.glob(pattern)
-    return found
+    pattern = pattern.format(session=name).removeprefix(f"{home}/")
+    (match,) = home.glob(pattern)
+    return match
 
 
 def build_conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
-    """Return what a client makes of a session."""
+    """Return the messages that a client sends for a session."""
     native = find_runtime_format(runtime)
     assert native is not None
     assert native.build_resume_request is not None
@@ -100,7 +100,7 @@ def build_conversation(runtime: str, data: bytes, manner: str) -> list[dict[str,
 
 
 def ask(runtime: str, home: Path, messages: list[dict[str, Any]], words: list[str]) -> None:
-    """Put the prompt to the model, as the client is configured."""
+    """Send the prompt to the model at the configured address."""
     prompt = words[-1].removeprefix("--prompt=")
     body = {"role": "user", "content": prompt}
     if runtime == "gemini":
@@ -109,14 +109,14 @@ def ask(runtime: str, home: Path, messages: list[dict[str, Any]], words: list[st
     url = f"{provider_url(runtime, home)}/v1/{path}"
     if runtime == "gemini":
         url = f"{provider_url(runtime, home)}/v1beta/models/m:generateContent"
-    sent = {"tools": [{"name": "look"}], FIELDS.get(runtime, "messages"): [*messages, body]}
-    request = urllib.request.Request(url, json.dumps(sent).encode())
+    request_body = {"tools": [{"name": "look"}], FIELDS.get(runtime, "messages"): [*messages, body]}
+    request = urllib.request.Request(url, json.dumps(request_body).encode())
     with urllib.request.urlopen(request, timeout=30) as response:
         assert b"ok" in response.read()
 
 
 def provider_url(runtime: str, home: Path) -> str:
-    """Return the address that the environment, or the configuration, names."""
+    """Return the provider address of the environment or the configuration."""
     for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         if name in os.environ:
             return os.environ[name]
@@ -125,6 +125,6 @@ def provider_url(runtime: str, home: Path) -> str:
         "opencode": ".config/opencode/opencode.json",
         "pi": ".pi/agent/models.json",
     }
-    found = re.search(r"http://127\.0\.0\.1:\d+", (home / files[runtime]).read_text())
-    assert found is not None
-    return found[0]
+    match = re.search(r"http://127\.0\.0\.1:\d+", (home / files[runtime]).read_text())
+    assert match is not None
+    return match[0]

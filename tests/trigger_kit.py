@@ -1,4 +1,4 @@
-"""What tests of triggers share: a clock that moves when it is told to, and a world that listens."""
+"""Helpers for tests of triggers: a clock that a test advances, and a world with triggers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
 @dataclass
 class FakeTime:
-    """A clock whose sleepers wake when it is moved."""
+    """A clock whose sleepers wake when a test advances it."""
 
     now_us: int = NOON_US
     sleepers: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class FakeTime:
         await waking
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass, and everybody do what is due then."""
+        """Advance the clock, and run all tasks that are due."""
         until = self.now_us + round(seconds * 1e6)
         await run_pending_tasks()
         while self.sleepers and self.sleepers[0][0] <= until:
@@ -67,20 +67,20 @@ class FakeTime:
 
 
 async def run_pending_tasks(rounds: int = 50) -> None:
-    """Let all tasks go on as far as they can without waiting."""
+    """Run all tasks until they wait."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
 
 async def wait_until(is_so: Callable[[], object], within_s: float = 30.0) -> None:
-    """Return when something is so; fail where that takes too long."""
+    """Wait until a condition is true. Raises TimeoutError at the timeout."""
     async with asyncio.timeout(within_s):
         while not is_so():
             await asyncio.sleep(0.01)
 
 
 def open_sources(folder: Path, time: FakeTime | None = None) -> Sources:
-    """Return the sources of a folder."""
+    """Return the trigger sources of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     alarm = TriggerClock() if time is None else time.trigger_clock
     outputs = folder.parent / "outputs"
@@ -96,10 +96,13 @@ def open_trigger_stage(
     budget: Budget | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Stage:
-    """Begin (or resume) a session in `folder` whose agents can be woken; its root is `main`."""
-    own = open_sources(folder / "work", time)
-    world = LocalWorld([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
-    world.sources = own
+    """Begin or resume a session in `folder` whose agents have triggers. The root is `main`."""
+    trigger_sources = open_sources(folder / "work", time)
+    world = LocalWorld(
+        [*file_tools(trigger_sources.root), *trigger_tools(trigger_sources), *tools],
+        folder=trigger_sources.root.folder,
+    )
+    world.sources = trigger_sources
     runtime = AgentRuntime(model=model, world=world, observers=Observers(on_notice=on_notice))
     options = (
         SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
@@ -117,8 +120,8 @@ def open_trigger_stage(
 
 
 @asynccontextmanager
-async def listen_to(one: Stage) -> AsyncIterator[Conversation]:
-    """Listen for the session of a stage."""
-    talk = Conversation(one.root)
+async def listen_to(stage: Stage) -> AsyncIterator[Conversation]:
+    """Yield a conversation that listens for triggers."""
+    talk = Conversation(stage.root)
     async with talk.listen():
         yield talk

@@ -1,4 +1,4 @@
-"""What the tests of wrong uses share: a session with a root agent, and mistakes to make with it."""
+"""Helpers for tests of wrong uses: a session with a root agent, and mistakes with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def later_forecasts(city: str) -> AsyncIterator[str]:
 
 @dataclass
 class Stage:
-    """A session with a root agent, and the parts that mistakes are made with."""
+    """A session with a root agent, and objects for wrong uses."""
 
     folder: Path
 
@@ -135,9 +135,9 @@ def start_late(stage: Stage) -> None:
 
 
 def check_error(stage: Stage, row: WrongUse) -> None:
-    """Make a mistake; its error must be of this type, and its text must fit."""
+    """Check the type and the text of the error of a wrong use."""
     use, error, text = row
     with pytest.raises(error) as caught:
         use(stage)
-    shown = " ".join(str(caught.value).split())
-    assert re.search(text, shown), shown
+    message = " ".join(str(caught.value).split())
+    assert re.search(text, message), message
