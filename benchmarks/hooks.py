@@ -33,6 +33,7 @@ from harken import (
     register_agent_class,
     tool,
 )
+from harken.agents.agent import log_birth
 from harken.agents.hooks.registry import get_hook_class
 from harken.core.verdict import Verdict
 
@@ -52,7 +53,7 @@ BUILT_IN = (
 class Silent(Hook):
     """Looks at every question, and has nothing to say."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
 
     def should_ask(self, question: HookQuestion) -> bool:
         """Never."""
@@ -104,7 +105,7 @@ def run(case: Case) -> list[float]:
             )
         for number in range(case.others):
             other = SmartAgent(session, "Wait.", runtime=runtime)
-            other.log_birth(root.state.birth, f"other {number}")
+            log_birth(other, root.state.birth, f"other {number}")
             other.harken("Nothing yet.")
         gc.collect()  # what others left behind is not this one's
         with session:

@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.measure import RUNS, Row, median, spread
 from benchmarks.memory import now_kb
 from harken import AgentRuntime, LocalWorld, SessionOptions, load_session, tool
+from harken.agents.agent import Agent, get_agent, subagent_ids
 from harken.core.canonical import to_json_line
 from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
 from harken.llm.base import ModelRequest
@@ -96,17 +97,17 @@ def hold(in_memory: int | None) -> Held:
             asyncio.run(root.response("Go."))
             gc.collect()
             each_kb = (now_kb() - before) / AGENTS
-            ids = list(root.subagent_ids.values())[:ROUND]
+            ids = list(subagent_ids(root).values())[:ROUND]
             asyncio.run(again(root, ids[:1]))  # the first one finds where the lines are
             start = time.process_time()
             asyncio.run(again(root, ids[1:]))
             return Held(each_kb, (time.process_time() - start) / (ROUND - 1))
 
 
-async def again(root: object, ids: list[str]) -> None:
+async def again(root: Agent, ids: list[str]) -> None:
     """Let agents answer once more."""
     for id_ in ids:
-        await root.agent_by_id(id_).response("And now?")  # type: ignore[attr-defined]
+        await get_agent(root, id_).response("And now?")
 
 
 def child(in_memory: str) -> None:

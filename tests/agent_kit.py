@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from harken import Agent, AgentRuntime, FunctionModel, LocalWorld, Session, SessionOptions, Tool
 from harken import load_session as load
+from harken.agents.agent import get_agent
 from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
 from harken.core.stream import Chunk
@@ -128,7 +129,7 @@ class Stage:
 
     def agent(self, name: str) -> Agent:
         """Return the agent with this name anywhere in the tree, also a removed one."""
-        return self.root.agent_by_id(self.id_of(name))
+        return get_agent(self.root, self.id_of(name))
 
     def id_of(self, name: str) -> str:
         return next(id_ for id_, state in self.session.agents.items() if state.name == name)

@@ -15,6 +15,7 @@ import pytest
 
 import harken
 import harken.errors
+from harken.agents.agent import log_birth
 
 PACKAGES = [
     harken,
@@ -120,12 +121,12 @@ def harken_unawaited(agent: Any) -> None:
 def ask_base_agent(stage: Stage) -> object:
     root, session = stage.load()
     plain = H.Agent(session, runtime=root.runtime)
-    plain.log_birth(root.state.birth, name="plain", relation="subagent")
+    log_birth(plain, root.state.birth, name="plain", relation="subagent")
     return ask(plain, "Hi")
 
 
 def log_birth_twice(stage: Stage) -> None:
-    stage.root.log_birth(name="main")
+    log_birth(stage.root, name="main")
 
 
 def start_late(stage: Stage) -> None:

@@ -9,16 +9,18 @@ import ast
 import functools
 import importlib
 import inspect
+import itertools
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ForwardRef
 
 import click
 
 import harken
+from harken.agents.structure import AgentStructure
 from harken.cli.completion_table import TABLE_FILE, table_of, table_text
 from harken.cli.main import cli
 
@@ -195,6 +197,8 @@ def signature(name: str, value: Callable[..., Any]) -> str:
 
 def _parameter(parameter: inspect.Parameter) -> str:
     annotation, default = parameter.annotation, parameter.default
+    if isinstance(annotation, ForwardRef):  # of a NamedTuple
+        annotation = annotation.__forward_arg__
     if not isinstance(annotation, str):
         annotation = inspect.formatannotation(annotation)
     text = f"{parameter.name}: {annotation}"
@@ -218,7 +222,8 @@ def tree_in(text: str) -> str:
 def members(value: type) -> Iterator[tuple[str, str]]:
     """Yield the public members that a class itself says something about, with one line each."""
     fields = field_docs(value)
-    for name, member in vars(value).items():
+    mixins = [vars(base) for base in value.__bases__ if base is AgentStructure]
+    for name, member in itertools.chain(vars(value).items(), *(m.items() for m in mixins)):
         if name.startswith("_") or name in fields:
             continue
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
@@ -226,7 +231,7 @@ def members(value: type) -> Iterator[tuple[str, str]]:
             yield name, first_line(inner)
         elif inspect.isfunction(inner):
             shown = ", ".join(shown_parameters(inner))
-            await_ = "await " if inspect.iscoroutinefunction(inner) else ""
+            await_ = "await " if inspect.iscoroutinefunction(inspect.unwrap(inner)) else ""
             yield f"{await_}{name}({shown})", first_line(inner)
     yield from fields.items()
 

@@ -312,7 +312,7 @@ class NotBorn(NameNotFound):
     def __init__(self, agent_id: str, kind: str) -> None:
         super().__init__("agent", agent_id, ())
         text = (
-            f"{kind} {agent_id} is not in the log yet: call log_birth(name=...) first, or "
+            f"{kind} {agent_id} is not in the log yet: call log_birth(agent, name=...) first, or "
             f"install(agent) for a hook; load_session() returns an agent that is in the log"
         )
         self.args = (text,)

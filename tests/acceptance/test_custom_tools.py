@@ -29,8 +29,8 @@ def last_said(agent: Agent) -> LoggedString:
 @tool
 async def whisper(from_name: str, to_name: str, caller: ToolContext) -> str:
     """Let one subagent hear what another said last, and nobody else."""
-    speaker = caller.agent.subagent(from_name)
-    speaker.inform(caller.agent.subagent(to_name), last_said(speaker).as_said_by(from_name))
+    speaker = caller.agent.subagents[from_name]
+    speaker.inform(caller.agent.subagents[to_name], last_said(speaker).as_said_by(from_name))
     return f"whispered to {to_name}"
 
 
@@ -40,14 +40,14 @@ async def translate(text: str, to_names: list[str], caller: ToolContext) -> str:
     agent = caller.agent
     piece = agent.session.log_piece_of_text(agent.agent_id, text.upper(), caller.call)
     for name in to_names:
-        agent.inform(agent.subagent(name), LoggedString(text.upper(), piece))
+        agent.inform(agent.subagents[name], LoggedString(text.upper(), piece))
     return text.upper()
 
 
 @tool
 async def broadcast(from_name: str, caller: ToolContext) -> LoggedString:
     """Let all others hear what one said last; the result is what he said."""
-    speaker = caller.agent.subagent(from_name)
+    speaker = caller.agent.subagents[from_name]
     message = last_said(speaker)
     for name, agent_ in caller.agent.subagents.items():
         if name != from_name:
@@ -155,7 +155,7 @@ def test_agent_can_forward_a_received_message(tmp_path: Path, by: str) -> None:
     async def repeat(name: str) -> str:
         """Repeat what a subagent heard last."""
         received = next(
-            m for m in reversed(holder[0].subagent(name).transcript) if m["role"] == "user"
+            m for m in reversed(holder[0].subagents[name].transcript) if m["role"] == "user"
         )
         return LoggedString(received["content"], received[by])
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from harken import Deny, Hook, HookQuestion, Ok, Rewrite, SessionViewer, register_agent_class
+from harken.agents.agent import get_agent
 from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
 from tests.agent_kit import (
@@ -184,7 +185,7 @@ class ResourceMonitor(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         if question.call is None or question.call.function.name != "task":
             return Ok()
-        watched = self.agent_by_id(self.state.parent or "")
+        watched = get_agent(self, self.state.parent or "")
         if len(watched.subagents) >= 3:
             return Deny("Maximum subagents (3) already reached.")
         return Ok()
@@ -232,7 +233,7 @@ def test_example_4_an_external_event(tmp_path: Path) -> None:
         script_model(main=[call_message(call("task", name="Watcher")), "-"], Watcher=[advice]),
     )
     stage.ask("Watch data.json.")
-    watcher = stage.root.subagent("Watcher")
+    watcher = stage.root.subagents["Watcher"]
     watcher.harken("File changed: data.json")
     assert run(watcher.response()) == advice
     assert listing(stage, "Watcher")[1:] == [

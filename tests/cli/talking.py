@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.chat.commands.base import Command, Doing, NextSession, run_command
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
@@ -31,7 +31,7 @@ class Talking:
 
     @property
     def primary(self) -> Agent:
-        return self.root.agent_by_id(self.session.state.primary or "")
+        return get_agent(self.root, self.session.state.primary or "")
 
     def usable_models(self) -> Sequence[str]:
         return ["x/small", "x/large"]

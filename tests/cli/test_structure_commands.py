@@ -8,6 +8,7 @@ import pytest
 
 from harken import AgentRuntime, LocalWorld
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.chat.commands.base import COMMANDS, run_command
@@ -122,7 +123,7 @@ def test_a_hook_without_a_name_is_told_the_whole_text(
 
 def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
     assert talk("/hook Be brief. points=response") == "Installed hook be-brief on main"
-    assert one.root.hooks[0].hook_points == {"response"}
+    assert hook_points(one.root.hooks[0]) == {"response"}
     assert talk("/hook name=x Be brief.") == "Installed hook x on main"
     assert talk("/hook y").startswith("Error: a hook needs instructions")
     assert talk("/hook").startswith("/hook: name missing")

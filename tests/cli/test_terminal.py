@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.agent import log_birth
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import load_session
@@ -65,7 +66,7 @@ def hostile(cli: Cli) -> Path:
     with session:
         Rude(session, runtime=runtime).install(root, f"{HOSTILE} hook")
         child = SmartAgent(session, HOSTILE, runtime=runtime)
-        child.log_birth(root.state.birth, HOSTILE, "subagent")  # a model may not name one so
+        log_birth(child, root.state.birth, HOSTILE, "subagent")  # a model may not name one so
         asyncio.run(child.response(HOSTILE))
         asyncio.run(root.response(HOSTILE))
     assert verify(log) == []

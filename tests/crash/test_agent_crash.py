@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, FunctionModel, SessionOptions, load_session
+from harken.agents.agent import get_agent
 from harken.chat.demo_model import MODEL_NAME
 from harken.cli.commands.demo import PROMPT, SYSTEM_PROMPT
 from harken.cli.commands.demo import play as play_demo
@@ -172,10 +173,10 @@ def check_end(one: Stage) -> None:
     check_log(one.log)
     for agent in one.session.agents:
         if one.session.state.is_live(agent):
-            first = one.root.agent_by_id(agent).transcript[0]
+            first = get_agent(one.root, agent).transcript[0]
             assert (first["role"], bool(first["content"])) == ("system", True)
     assert list(one.root.subagents) == ["Jack", "Jill"]
-    assert list(one.root.subagent("Jill").subagents) == ["Inner"]
+    assert list(one.root.subagents["Jill"].subagents) == ["Inner"]
     for row in one.select_lines(agent_id=one.id_of("Jack")):
         assert ADVICE not in str(row.get("content"))
     live = full_state(one.session)

@@ -19,7 +19,7 @@ def compactors(scene: Scene) -> list[str]:
     return [
         one.id
         for one in session.agents.values()
-        if one.spec.get("kind") == Compactor.kind and session.state.is_live(one.id)
+        if one.spec.get("kind") == Compactor._kind and session.state.is_live(one.id)
     ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import PieceOfText
 from tests.agent_kit import (
@@ -77,7 +78,7 @@ def happen(one: Stage) -> None:
 async def go_on(one: Stage) -> Conversation:
     """Answer all that there is."""
     async with listen_to(one) as talk:
-        if talk.primary.has_open_calls:
+        if has_open_calls(talk.primary):
             await talk.say()
         while await talk.wait_for_unread(to_the_end=True):
             await talk.say()

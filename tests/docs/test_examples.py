@@ -27,7 +27,12 @@ def test_commands_of_a_page_print_the_documented_output(tmp_path: Path, page: Pa
 
 @pytest.mark.parametrize(
     ("page", "harken_commands", "python_commands"),
-    [("first-session", 10, 2), ("continue-a-conversation", 8, 0), ("store-contexts", 2, 4)],
+    [
+        ("first-session", 10, 2),
+        ("continue-a-conversation", 8, 0),
+        ("store-contexts", 2, 4),
+        ("scene", 4, 3),
+    ],
 )
 def test_each_tutorial_runs_commands(page: str, harken_commands: int, python_commands: int) -> None:
     lines = [

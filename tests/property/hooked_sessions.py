@@ -31,6 +31,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, unload_agent
 from harken.agents.hooks.options import HookOptions
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
@@ -82,12 +83,12 @@ class Counting(Hook):
     def begin(self) -> None:
         self.asked = 0
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
         random = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
         chance = random.random()
         if random.random() < (0.05 if chance < 0.75 else 0.3) and self.name != GUARD:
-            self.quit()
+            await self.quit()
         if chance < 0.55:
             return Ok()
         if chance < 0.75:
@@ -146,7 +147,7 @@ class Course:
             model=voices.model(self.window),
             world=LocalWorld([send, look, peek], folder=log.parent),
             policy=ActionPolicy(actions=ACTIONS),
-            library=AgentLibrary(kinds={Counting.kind: Counting}),
+            library=AgentLibrary(kinds={Counting._kind: Counting}),
         )
         options = replace(fast_options(), in_memory=self.in_memory)
         root, session = load_session(
@@ -231,7 +232,7 @@ class Course:
         """Let a resumed session end what was open, and say one thing more."""
         talk, random = Conversation(stage.root), dice("on", self.seed, index)
         for _ in range(3):
-            if talk.primary.has_open_calls:
+            if has_open_calls(talk.primary):
                 self.say(talk, None, random)
         self.say(talk, "More.", random)
 

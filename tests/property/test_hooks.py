@@ -26,6 +26,7 @@ from harken import (
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import NOTE
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
@@ -103,7 +104,7 @@ def open_hooked_stage(folder: Path, cast: Cast) -> Stage:
         model=cast.model(),
         world=world,
         policy=ActionPolicy(actions=ACTIONS),
-        library=AgentLibrary(kinds={Counting.kind: Counting}),
+        library=AgentLibrary(kinds={Counting._kind: Counting}),
     )
     stage = open_stage(folder, cast.model(), runtime=runtime)
     guard(stage, points=("input", "result"), tools=["keep_note"], keeps="notes")
@@ -171,7 +172,7 @@ def check_cut(turns: list[Turn], index: int) -> None:
         before = full_state(later.session)
         later = resume_stage(later.log, later)
         assert full_state(later.session) == before
-        if later.root.has_open_calls:
+        if has_open_calls(later.root):
             later.ask()
         later.ask("More.")
         check_hooks(later)

@@ -225,7 +225,7 @@ class Reading:
 
 
 def is_code(agent: AgentState) -> bool:
-    return agent.spec.get("kind") == Counting.kind
+    return agent.spec.get("kind") == Counting._kind
 
 
 def number(reference: str) -> int:

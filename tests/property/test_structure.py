@@ -31,7 +31,7 @@ from harken import (
     register_agent_class,
 )
 from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
-from harken.agents.agent import Agent, unload_agent
+from harken.agents.agent import Agent, get_agent, unload_agent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
@@ -106,7 +106,7 @@ class Run:
             model=self.model,
             policy=ActionPolicy(actions=ACTIONS),
             world=LocalWorld(folder=self.folder),
-            library=AgentLibrary(kinds={Guard.kind: Guard}),
+            library=AgentLibrary(kinds={Guard._kind: Guard}),
         )
         self._load(self.folder / "s.jsonl")
         self.tree = Tree(Node("main", "primary"))
@@ -171,7 +171,7 @@ class Run:
         self._expect()
 
     def _guard(self, name: str) -> None:
-        primary = self.root.agent_by_id(self.session.state.primary or "")
+        primary = get_agent(self.root, self.session.state.primary or "")
         message = Guard(self.session, runtime=self.runtime).install(primary, name)
         self.tree.guard(self.tree.primary, name)
         if primary is self.root:
@@ -284,7 +284,7 @@ class Run:
         agents = self.session.agents.values()
         ids = [agent.id for agent in agents if agent.name == name and live(agent.id)]
         [id_] = ids
-        return self.root.agent_by_id(id_)
+        return get_agent(self.root, id_)
 
     def _check_results(self, actor: str, expected: list[bool]) -> None:
         results = select_lines(self.session.path, role="tool", agent_id=actor) if expected else []

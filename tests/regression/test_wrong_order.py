@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import harken
+from harken.agents.agent import log_birth
 from tests.wrong_uses_kit import (
     H,
     Stage,
@@ -99,17 +100,17 @@ ORDER: dict[str, WrongUse] = {
     "an agent that was not born hears": (
         lambda s: s.unregistered_agent().harken("Hi"),
         H.NameNotFound,
-        "SmartAgent agent_002 is not in the log yet: call log_birth\\(name=...\\) first",
+        "SmartAgent agent_002 is not in the log yet: call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born answers": (
         lambda s: ask(s.unregistered_agent(), "Hi"),
         H.NameNotFound,
-        "call log_birth\\(name=...\\) first",
+        "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born goes on": (
         lambda s: ask(s.unregistered_agent(), None),
         H.NameNotFound,
-        "call log_birth\\(name=...\\) first",
+        "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that is born twice": (log_birth_twice, H.InvalidEvent, "agent_001 was born before"),
     "a plain agent": (ask_base_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
@@ -124,7 +125,7 @@ ORDER: dict[str, WrongUse] = {
         "Thriftier is not registered",
     ),
     "a dumb agent that was not registered": (
-        lambda s: s.unregistered_agent(type("Echo", (H.DumbAgent,), {})).log_birth(s.folder.name),
+        lambda s: log_birth(s.unregistered_agent(type("Echo", (H.DumbAgent,), {})), s.folder.name),
         TypeError,
         "Echo is not registered",
     ),
@@ -274,8 +275,8 @@ from harken import AgentRuntime as Runtime, SmartAgent, load_session
 assert Runtime(model="anthropic/claude-opus-5-5").model.name == "anthropic/claude-opus-5-5"
 root, session = load_session("tea.jsonl", model="openai/gpt-5", name="main")
 with session:
-    assert root.model.name == root.language_model == "openai/gpt-5"
-    assert SmartAgent(session, model="ollama/llama3").language_model == "ollama/llama3"
+    assert root.model.name == root.state.language_model == "openai/gpt-5"
+    assert SmartAgent(session, model="ollama/llama3").model.name == "ollama/llama3"
     assert "sk-" not in repr(root.runtime) + Path("tea.jsonl").read_text()
 sys.exit(bool({"openai", "anthropic"} & sys.modules.keys()))
 """

@@ -103,7 +103,7 @@ NAMES: dict[str, WrongUse] = {
         "'the weather' is no name",
     ),
     "an unknown agent": (
-        lambda s: s.root.subagent("Ann"),
+        lambda s: s.root.subagents["Ann"],
         H.NameNotFound,
         "no subagent 'Ann'",
     ),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from harken.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from harken.agents.agent import load_agent, unload_agent
+    from harken.agents.agent import load_agent, log_birth, unload_agent
     from harken.agents.checkpointer import Checkpointer
+    from harken.agents.checkpoints import checkpoint_agent
+    from harken.agents.open_calls import has_open_calls
     from harken.agents.runtime import (
         ActionPolicy,
         AgentLibrary,
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
         Observers,
     )
     from harken.agents.session_agent import SessionAgent
+    from harken.agents.structure import AgentReply
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
     from harken.agents.turn.compaction import CompactionResult
@@ -25,11 +28,15 @@ else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "checkpoint_agent": "harken.agents.checkpoints",
+            "has_open_calls": "harken.agents.open_calls",
             "load_agent": "harken.agents.agent",
+            "log_birth": "harken.agents.agent",
             "skill_tool": "harken.agents.templates.skills",
             "unload_agent": "harken.agents.agent",
             "ActionPolicy": "harken.agents.runtime",
             "AgentLibrary": "harken.agents.runtime",
+            "AgentReply": "harken.agents.structure",
             "ContextLimits": "harken.agents.runtime",
             "ModelSettings": "harken.agents.runtime",
             "Observers": "harken.agents.runtime",
@@ -45,6 +52,7 @@ else:
 __all__ = [
     "ActionPolicy",
     "AgentLibrary",
+    "AgentReply",
     "Checkpointer",
     "CompactionResult",
     "ContextLimits",
@@ -54,7 +62,10 @@ __all__ = [
     "Observers",
     "SessionAgent",
     "Verdict",
+    "checkpoint_agent",
+    "has_open_calls",
     "load_agent",
+    "log_birth",
     "skill_tool",
     "unload_agent",
 ]

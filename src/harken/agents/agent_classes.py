@@ -37,16 +37,21 @@ def register_agent_class(name: str) -> Callable[[Kind], Kind]:
     """
 
     def enter(kind: Kind) -> Kind:
-        if not (isinstance(kind, type) and hasattr(kind, "from_state")):
+        if not (isinstance(kind, type) and hasattr(kind, "_from_state")):
             raise TypeError(f"register({name!r}) is for a class of agents, not for {kind!r}")
         existing = _classes.get(name, kind)
         if (existing.__module__, existing.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ValueError(f"two kinds of agents are registered as {name}: choose another name")
-        kind.kind = name  # type: ignore[attr-defined]
+        kind._kind = name  # type: ignore[attr-defined]
         _classes[name] = kind
         return kind
 
     return enter
+
+
+def registered_name(kind: type) -> str:
+    """Return the name that logs record for a registered class of agents."""
+    return str(kind._kind)  # type: ignore[attr-defined]
 
 
 def register_lazy(modules: Mapping[str, str]) -> None:

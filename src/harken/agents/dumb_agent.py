@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.inputs import hear_news
+from harken.agents.open_calls import has_open_calls
+from harken.agents.structure import call_runner
+from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import AgentStateSaved, Cause, Event, TranscriptEntry
+from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
 from harken.session.invariants import encode_checked_event
-from harken.session.state import AgentState
+from harken.session.state import AgentState, OpenCall
 
 
 class DumbAgent(Agent):
@@ -27,10 +33,15 @@ class DumbAgent(Agent):
         """
         raise NotImplementedError
 
-    @property
-    def can_talk(self) -> bool:
-        """Whether the class defines `answer`: a hook that only judges does not."""
-        return type(self).answer is not DumbAgent.answer
+    def begin(self) -> None:
+        """Set up the object, new or revived, before a saved state is restored.
+
+        An agent made again from the log is not constructed anew: what a subclass needs is set
+        here, not in `__init__`.
+        """
+
+    def _set_up(self) -> None:
+        self.begin()
 
     def dump_state(self) -> Any:
         """Return the state that must survive a resume as JSON values, or None if there is none."""
@@ -39,10 +50,19 @@ class DumbAgent(Agent):
     def load_saved_state(self, saved: Any) -> None:
         """Restore what `dump_state` returned."""
 
-    def restore(self, state: AgentState) -> None:
+    def _load_state(self, state: AgentState) -> None:
         """Restore the state last saved in the log, if any."""
         if state.saved_state is not None:
             self.load_saved_state(state.saved_state)
+
+    def harken(self, input: str) -> None:
+        """Add a user message to the transcript and log it; see `Agent`.
+
+        Raises AgentBusy during a call of its code: a message would stand between the call and its
+        result.
+        """
+        check_free(self)
+        super().harken(input)
 
     async def response(self, input: str | None = None) -> LoggedString:
         """Answer the latest input. If `input` is given, append it first. Raises as `answer`.
@@ -52,15 +72,21 @@ class DumbAgent(Agent):
         """
         if input is not None:
             self.harken(input)
-        elif not self.has_open_calls:
-            self.hear_news(most=1)
-        inputs = (entry for entry in reversed(self._own_entries()) if entry.role == "user")
-        last_input = next(inputs, None)
+        elif not has_open_calls(self):
+            hear_news(self, most=1)
+        inputs = [entry for entry in self._own_entries() if entry.role == "user"]
+        last_input = next((e for e in reversed(inputs) if not needs_no_answer(e)), None)
         text = await self.answer("" if last_input is None else text_of(last_input.content))
         answer = self.say(text)
-        self.checkpoint_if_due("turn_boundary")
+        checkpoint_if_due(self, "turn_boundary")
         self.session.sync()
         return answer
+
+    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
+        """Give a call without a result a result that says how far it had come."""
+        runner = call_runner()
+        runner.end_incomplete_agent(self, call)
+        return super()._close_call(call, note + runner.describe_interrupted_call(self, call))
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance and the state after it.
@@ -71,10 +97,10 @@ class DumbAgent(Agent):
         entry = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=str(text), cause=cause
         )
-        self.session.append_all(self.with_state(entry))
+        self.session.append_all(self._with_state(entry))
         return LoggedString(text, entry.message_id)
 
-    def with_state(self, entry: TranscriptEntry) -> list[Event]:
+    def _with_state(self, entry: TranscriptEntry) -> list[Event]:
         """Return an entry with the state after it, if the state changed.
 
         The state comes first if both have a cause. It becomes valid only with the entry, so a
@@ -95,3 +121,8 @@ class DumbAgent(Agent):
         saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
         encode_checked_event(saved)
         return [saved]
+
+
+def can_talk(agent: Agent) -> bool:
+    """Whether an agent can answer. A hook of code that only judges defines no `answer`."""
+    return not isinstance(agent, DumbAgent) or type(agent).answer is not DumbAgent.answer

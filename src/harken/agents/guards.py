@@ -64,6 +64,11 @@ def iter_below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Itera
     yield from pending[1:]
 
 
+def order_hooks(agents: Mapping[AgentId, AgentState], agent: AgentState) -> list[AgentId]:
+    """Return the ids of the hooks of an agent in the order in which they are asked."""
+    return sorted(agent.hooks, key=lambda id_: is_guard(agents[id_].spec))
+
+
 def guarded_agents(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Sequence[AgentId]:
     """Return the agents directly at an agent that are watched as it is: those that may act.
 

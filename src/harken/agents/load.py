@@ -12,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from harken.agents.agent import Agent, load_agent, unload_agent
+from harken.agents.agent import Agent, load_agent, log_birth, unload_agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooks.smart_hook import finish_verdicts
 from harken.agents.hooks.verdict_log import has_undelivered_comment
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.tool_agent import is_retryable
 from harken.agents.turn.compaction import end_compactions
 from harken.agents.turn.interrupted import finish_hook_installs
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
@@ -56,8 +57,8 @@ def load_session(
         if session.state.root is None:
             root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)
             folder = session.options.folder
-            root.birth_spec |= {} if folder is None else {"folder": str(folder)}
-            root.log_birth(name=name)
+            root._birth_spec |= {} if folder is None else {"folder": str(folder)}
+            log_birth(root, name=name)
             session.sync()
         else:
             root = _restore_root(session, runtime)
@@ -107,8 +108,8 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
         if state.open_calls:
             agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
-                if not agent.is_retryable(call):
-                    agent.close_call(call)
+                if not is_retryable(agent, call):
+                    agent._close_call(call)
     end_compactions(session)
     finish_hook_installs(session, lambda agent_id: load_agent(session, agent_id, runtime))
     finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))

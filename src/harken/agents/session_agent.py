@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, overload
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free
 from harken.agents.load import load_session
 from harken.agents.runtime import AgentRuntime, Observers
 from harken.agents.typed_answer import REQUEST, TOOL_NAME, TypedAnswer
@@ -70,7 +70,7 @@ class SessionAgent:
         """
         if output is None:
             return await self.root.response(prompt)
-        self.root.check_free()
+        check_free(self.root)
         answer = TypedAnswer(output, self.root.agent_id)
         tools = self.root.runtime.world.tools
         if TOOL_NAME in tools:
@@ -103,7 +103,7 @@ class SessionAgent:
         said until then is in the log. Raises AgentBusy during another turn, and what
         `Agent.response` raises.
         """
-        self.root.check_free()
+        check_free(self.root)
         chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
         self._chunks = chunks
         turn = asyncio.ensure_future(self.root.response(prompt))

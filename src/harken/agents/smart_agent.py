@@ -10,22 +10,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from harken.agents.agent import Agent
-from harken.agents.agent_classes import get_agent_class, register_agent_class
+from harken.agents.agent import Agent, check_free, get_agent
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
+from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.hook import TurnEnded, TurnStopped
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.inputs import hear_news
+from harken.agents.open_calls import has_open_calls
+from harken.agents.rights import create_subagent, inherited_model, inherited_skills
 from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import wait_for_servers
-from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tool_agent import ToolAgent, is_retryable
 from harken.agents.turn.act import act, log_result
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
@@ -54,7 +58,7 @@ from harken.core.verdict import (
     parse_allowed_verdict,
     strip_code_fence,
 )
-from harken.errors import AgentBusy, BudgetExceeded, ModelError
+from harken.errors import BudgetExceeded, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -74,7 +78,7 @@ the window."""
 class SmartAgent(ToolAgent):
     """An agent whose language model decides what to say and do."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -99,13 +103,13 @@ class SmartAgent(ToolAgent):
             "parameters": runtime.parameters_for(self._model_name) or None,
         }
 
-    def restore(self, state: AgentState) -> None:
+    def _load_state(self, state: AgentState) -> None:
         """Restore nothing: the session's state has everything."""
         self._birth_options, self._model_name = {}, None
 
-    def begin(self) -> None:
+    def _set_up(self) -> None:
         """Set up what is not in the log because it can be derived."""
-        super().begin()
+        super()._set_up()
         self._model: Model | None = None
         self._min_compaction_tokens = 0.0
         """The token count below which compaction is not tried again, because the last one did not
@@ -113,43 +117,34 @@ class SmartAgent(ToolAgent):
         self._returned_answer_id: MessageId | None = None
         """The last answer that was returned, after all hooks had judged it."""
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
         members = {name: value for name, value in self._birth_options.items() if value is not None}
-        spec: dict[str, Any] = msgspec.to_builtins({**super().spec(), **members})
+        spec: dict[str, Any] = msgspec.to_builtins({**super()._spec(), **members})
         return spec
 
-    def make_subagent(
-        self,
+    @classmethod
+    def _create_for(
+        cls,
+        parent: Agent,
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
-    ) -> SmartAgent:
-        """Create, without its birth, an agent that shares this agent's world and models."""
-        kind = get_agent_class(
-            SmartAgent.kind, self.runtime.library
-        )  # the class that a revival would use
-        assert issubclass(kind, SmartAgent)
-        child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
-        child._model_name = (template and template.model) or self.language_model
-        child._birth_options["parameters"] = self.runtime.parameters_for(child._model_name) or None
+    ) -> Self:
+        """Create, without its birth, an agent with the world and the models of its parent."""
+        runtime = parent.runtime
+        child = cls(parent.session, system_prompt, runtime=runtime, tools=tools)
+        name = (template and template.model) or inherited_model(parent) or child._model_name
+        child._model_name = name
+        child._birth_options["parameters"] = runtime.parameters_for(name) or None
         child._birth_options["template"] = None if template is None else template.origin
         child._birth_options["permission"] = None if template is None else template.permission
-        child._birth_options["skills"] = self._skills_for(template)
+        child._birth_options["skills"] = inherited_skills(parent, template)
         child._birth_options |= spec or {}
         return child
 
-    def _skills_for(self, template: Template | None) -> list[str] | None:
-        """Return the skills of a subagent: a subset of its parent's and its template's skills."""
-        is_born = self.agent_id in self.session.agents
-        skills = skills_of(self) if is_born else self._birth_options.get("skills")
-        limit = None if template is None else template.skills
-        if limit is None:
-            return skills
-        return [name for name in limit if skills is None or name in skills]
-
-    async def judge_question(
+    async def _judge_question(
         self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Parse the answer as a verdict. If it is none, the hook is asked once more.
@@ -176,11 +171,11 @@ class SmartAgent(ToolAgent):
             raise TurnEnded
         return answer
 
-    def after_verdict(self) -> None:
+    def _after_verdict(self) -> None:
         """Leave, or drop the question from the context, if due."""
         smart_hook.after_verdict(self)
 
-    def copy_for(self, agent: Agent) -> SmartAgent | None:
+    def _copy_for(self, agent: Agent) -> Agent | None:
         """Return a copy with the same instructions if this agent was created as a hook.
 
         A self-made hook has guards because it may act; its copies only judge. See `Agent`.
@@ -188,13 +183,12 @@ class SmartAgent(ToolAgent):
         instructions = smart_hook.copied_instructions(self)
         if instructions is None:
             return None
-        tools = [] if is_made(self.state.spec) else self.allowed
-        return self.make_subagent(
-            instructions, tools, None, smart_hook.copied_spec(self.state.spec)
-        )
+        tools = [] if is_made(self.state.spec) else self._allowed
+        spec = smart_hook.copied_spec(self.state.spec)
+        return create_subagent(self, instructions, tools, None, spec)
 
     @property
-    def language_model(self) -> str | None:
+    def _language_model(self) -> str | None:
         """The name of its model, from the log, or as set by the constructor before the birth."""
         state = self.session.agents.get(self.agent_id)
         return state.language_model if state is not None else self._model_name
@@ -202,7 +196,7 @@ class SmartAgent(ToolAgent):
     @property
     def model(self) -> Model:
         """The model. Raises ConfigError if no model has its name."""
-        name = self.language_model
+        name = self._language_model
         if self._model is None or self._model.name != name:
             self._model = self.runtime.get_model(name)
         return self._model
@@ -219,8 +213,8 @@ class SmartAgent(ToolAgent):
             try:
                 if input is not None:
                     await self._finish_calls()
-                    self.hear_news()
-                    super().harken(input)
+                    hear_news(self)
+                    self._receive(input)
                     input = None
                 answer = await self._turn()
             except BudgetExceeded as error:
@@ -237,51 +231,34 @@ class SmartAgent(ToolAgent):
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
         self._close_undone_calls(TAKEN_OVER)
-        self.forget_comments()
+        forget_comments(self)
         above = self.state.parent
         if unheard is not None and above is not None:
-            self.agent_by_id(above).harken(unheard)
+            get_agent(self, above).harken(unheard)
 
-    @property
-    def has_open_calls(self) -> bool:
-        """Whether it owes an answer, including an answer that some hooks have not judged."""
-        if super().has_open_calls:
-            return True
+    def _has_unjudged_answer(self) -> bool:
+        """Whether its last answer waits for the verdicts of hooks."""
         entry = pending_answer(self)
         return was_blocked(self) if entry is None else entry.message_id != self._returned_answer_id
-
-    def harken(self, input: str) -> None:
-        """Add a user message to the transcript and log it; see `Agent`.
-
-        Raises AgentBusy in the middle of a turn: between a call and its result, or a request
-        and its answer, a message would be out of place.
-        """
-        self.check_free()
-        super().harken(input)
-
-    def check_free(self) -> None:
-        """Raise AgentBusy if the agent is in the middle of a turn and cannot receive input."""
-        if self.turn_lock.busy:
-            raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
         """Mark the agent as being in a turn."""
-        self.check_free()
-        self.turn_lock.enter()
+        check_free(self)
+        self._turn_lock.enter()
         try:
             yield
         except BaseException:
-            self.forget_comments()
+            forget_comments(self)
             raise
         finally:
-            self.turn_lock.leave()
+            self._turn_lock.leave()
 
     async def _turn(self) -> LoggedString:
         """Request the model and run its calls until there is an answer."""
         position = self._position
         await self._finish_calls()
-        self.hear_news()
+        hear_news(self)
         await comment_on(self, "input", new_inputs(self))
         entry = pending_answer(self) or self._last_utterance()
         for denied in range(denials(self), MAX_DENIALS):
@@ -307,10 +284,10 @@ class SmartAgent(ToolAgent):
 
     async def _step(self) -> TranscriptEntry:
         """Request the model once and run its calls. Return the model's message."""
-        await comment_on(self, "input", self.hear_news())
+        await comment_on(self, "input", hear_news(self))
         await self._make_room()
         call = await self._ask()
-        self.checkpoint_if_due("turn_boundary")
+        checkpoint_if_due(self, "turn_boundary")
         calls = list(self.state.open_calls.values())
         half_call = calls.pop() if calls and call.ends_in_partial_call else None
         if calls:
@@ -318,7 +295,7 @@ class SmartAgent(ToolAgent):
         if half_call is not None:
             log_result(self, half_call, ToolResult(HALF_A_CALL, is_error=True))
         if call.answer.tool_calls:
-            self.checkpoint_if_due("tool_call")
+            checkpoint_if_due(self, "tool_call")
         return call.answer
 
     async def _ask(self) -> ModelCall:
@@ -342,7 +319,7 @@ class SmartAgent(ToolAgent):
         await wait_for_servers(self)
         held_back = has_hook_at(self, "response")
         on_chunk = None if held_back else self.runtime.observers.on_chunk
-        return await request_model(self, self.model, self.toolbox(), on_chunk)
+        return await request_model(self, self.model, self._get_toolset(), on_chunk)
 
     async def _shrink(self, refusal: ModelError) -> None:
         """Compact a context that a provider rejected. Raises ModelError if that is impossible."""
@@ -357,7 +334,7 @@ class SmartAgent(ToolAgent):
         if result is None:
             raise _context_too_long_error(refusal, NOTHING_TO_SUMMARIZE)
 
-    def is_full(self) -> bool:
+    def _is_full(self) -> bool:
         """Whether the context must be compacted before the next model request."""
         share, window = self.runtime.limits.compact_at, self.window
         if share is None or window is None:
@@ -366,7 +343,7 @@ class SmartAgent(ToolAgent):
 
     async def _make_room(self) -> None:
         """Compact a nearly full context. If that does not help, notify the user and continue."""
-        if not self.is_full():
+        if not self._is_full():
             return
         why = NOTHING_TO_SUMMARIZE
         try:
@@ -392,10 +369,10 @@ class SmartAgent(ToolAgent):
         with self._busy():
             await self._finish_interrupted(self._finish_calls())
             await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
-            if self.has_open_calls and pending_answer(self) is not None:
+            if has_open_calls(self) and pending_answer(self) is not None:
                 raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
             result = await compact(
-                self, self.model, pending=self.has_open_calls, instructions=instructions
+                self, self.model, pending=has_open_calls(self), instructions=instructions
             )
         self.session.sync()
         return result
@@ -411,11 +388,11 @@ class SmartAgent(ToolAgent):
         """Run calls, then let hooks comment on the results."""
         before = len(self.session.context(self.agent_id))
         await act(self, calls)
-        self.deliver()
+        deliver_comments(self)
         results = [m for m in self.session.context(self.agent_id)[before:] if m.role == "tool"]
         await comment_on(self, "result", results)
 
-    async def finish_calls(self) -> None:
+    async def _finish_open_calls(self) -> None:
         """Give interrupted calls a result: calls of idempotent tools are run again.
 
         Raises AgentBusy in the middle of a turn, where calls are under way.
@@ -435,26 +412,22 @@ class SmartAgent(ToolAgent):
     async def _finish_calls(self) -> None:
         """Complete interrupted calls, and the hook questions that follow them."""
         for call in list(self.state.open_calls.values()):
-            if self.is_retryable(call):
+            if is_retryable(self, call):
                 await act(self, [call])
             else:
-                self.close_call(call)
-        self.deliver()
+                self._close_call(call)
+        deliver_comments(self)
         await comment_on(self, "result", new_results(self))
 
-    def close_call(self, call: OpenCall) -> MessageId:
+    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
         """Give a call without a result a result that says how far it had come."""
         end_incomplete_agent(self, call)
-        return super().close_call(call)
+        return super()._close_call(call, note + describe_interrupted_call(self, call))
 
     def _close_undone_calls(self, why: str) -> None:
         """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
             log_result(self, call, ToolResult(why.format(call.name), is_error=True))
-
-    def interruption_note(self, call: OpenCall) -> str:
-        """Return how far an interrupted call had come."""
-        return describe_interrupted_call(self, call)
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""

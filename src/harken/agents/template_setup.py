@@ -14,6 +14,7 @@ from harken.agents.agent import Agent
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import CommandHook, Commands, allow_commands
 from harken.agents.hooks.registry import get_hook_class
+from harken.agents.rights import allowed_servers
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.errors import ConfigError, HarkenError
@@ -21,7 +22,7 @@ from harken.world.result import InvalidArguments
 
 
 def servers_for(
-    agent: ToolAgent, tool_names: Sequence[str] | None, template: Template | None
+    agent: Agent, tool_names: Sequence[str] | None, template: Template | None
 ) -> dict[str, Any]:
     """Return the spec members for the servers of a new agent, empty without servers.
 
@@ -30,13 +31,14 @@ def servers_for(
     an unknown server.
     """
     inherits = tool_names is None and (template is None or template.tools is None)
-    names = [*(agent.servers if inherits else ()), *(template.mcp if template is not None else ())]
+    inherited = allowed_servers(agent) if inherits else ()
+    names = [*inherited, *(template.mcp if template is not None else ())]
     if template is not None and template.mcp:
         _add_servers(agent, template)
     return {"mcp": list(dict.fromkeys(names))} if names else {}
 
 
-def _add_servers(agent: ToolAgent, template: Template) -> None:
+def _add_servers(agent: Agent, template: Template) -> None:
     """Add the servers that a template describes to the world. Raises InvalidArguments."""
     connections = agent.runtime.world.mcp
     if connections is None:
@@ -60,14 +62,14 @@ def _add_servers(agent: ToolAgent, template: Template) -> None:
 async def wait_for_servers(agent: ToolAgent) -> None:
     """Wait until the tools of an agent's servers are available, before a request lists them."""
     connections = agent.runtime.world.mcp
-    if connections is not None and any(name not in connections.servers for name in agent.servers):
+    if connections is not None and any(name not in connections.servers for name in agent._servers):
         servers = [
             name for template in agent.runtime.library.templates for name in template.servers
         ]
         for server in servers:
-            if server.name in agent.servers and server.name not in connections.servers:
+            if server.name in agent._servers and server.name not in connections.servers:
                 connections.add(server)
-    await agent.runtime.world.wait_ready(agent.servers)
+    await agent.runtime.world.wait_ready(agent._servers)
 
 
 def create_template_hooks(

@@ -17,12 +17,17 @@ class TurnLock:
     """The lock of an agent. It is closed during a turn, or while a caller holds it."""
 
     def __init__(self) -> None:
-        self.busy = False
-        """Whether it is in the middle of a turn."""
+        self._turns = 0
+        """The number of turns: a dumb agent may run several calls at once."""
         self.is_triggered = False
         """Whether a trigger began that turn, so that no caller waits for its answer."""
         self._holders = 0
         self._waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is in the middle of a turn."""
+        return self._turns > 0
 
     @property
     def is_open(self) -> bool:
@@ -50,11 +55,11 @@ class TurnLock:
 
     def enter(self) -> None:
         """Begin a turn."""
-        self.busy = True
+        self._turns += 1
 
     def leave(self) -> None:
         """End the turn."""
-        self.busy = False
+        self._turns -= 1
         self._wake_waiters()
 
     @contextmanager

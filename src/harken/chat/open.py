@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
+from harken.agents.agent_classes import registered_name
 from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.checkpointer import Tell
@@ -144,11 +145,15 @@ def list_start_notes(
     """Return the messages for the user at the start of a chat, such as about unusual hooks."""
     states = [root.session.agents[hook_id] for hook_id in root.state.hooks]
     names = [
-        state.name or state.id for state in states if state.spec.get("kind") != ChangedFiles.kind
+        state.name or state.id
+        for state in states
+        if state.spec.get("kind") != registered_name(ChangedFiles)
     ]
     watched = f"hooks of {root.name}: {', '.join(names)} (/hooks)" if names else ""
     scripts = [
-        root.agent_by_id(state.id) for state in states if state.spec.get("kind") == CommandHook.kind
+        get_agent(root, state.id)
+        for state in states
+        if state.spec.get("kind") == registered_name(CommandHook)
     ]
     foreign = [f"hook {hook.name}: {NOT_RUN}" for hook in scripts if _is_foreign(hook)]
     notes = (
@@ -175,7 +180,7 @@ def check_log_exists(old: Path | None) -> None:
 def watch_with_hooks(root: Agent, settings: Settings) -> None:
     """Install the configured hooks on an agent. Raises ConfigError."""
     for name in settings.use_hooks:
-        if name == ChangedFiles.kind:
+        if name == registered_name(ChangedFiles):
             continue  # the hook is already installed
         try:
             hook = settings.hooks.create(name, root)
@@ -219,7 +224,9 @@ def build_runtime(settings: Settings) -> AgentRuntime:
 def list_trigger_notes(session: Session, wish: ChatOptions) -> list[str]:
     """Return a note about the triggers of an existing session."""
     armed = armed_triggers(session) if wish.wakes else {}
-    summary = ", ".join(f"{name} ({trigger.words})" for (_, name, _), trigger in armed.items())
+    summary = ", ".join(
+        f"{name} ({trigger.description})" for (_, name, _), trigger in armed.items()
+    )
     return [f"Armed again: {summary}"] if summary else []
 
 

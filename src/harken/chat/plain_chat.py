@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import click
 
 from harken.agents.agent import Agent
+from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.commands.base import SHELL, Command, Doing, NextSession, is_command, run_command
 from harken.chat.commands.mcp import prompt_commands
@@ -166,7 +167,7 @@ class PlainChat:
 
     def run_single_turn(self, prompt: str) -> None:
         """Send a message and print the answer. Raises ModelError."""
-        if not prompt.strip() and not self.chat.primary.has_open_calls:
+        if not prompt.strip() and not has_open_calls(self.chat.primary):
             raise click.UsageError("-p needs a prompt: there is no interrupted turn to continue")
         try:
             self.ask(prompt if prompt.strip() else None)
@@ -178,14 +179,14 @@ class PlainChat:
 
     def talk(self) -> None:
         """Send lines of input until the end of the input. Trigger events are answered, too."""
-        if self.chat.primary.has_open_calls:
+        if has_open_calls(self.chat.primary):
             self.explain("The last turn was interrupted")
         is_typed = stdin_is_interactive()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
                 if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
-                elif line.strip() or self.chat.primary.has_open_calls:
+                elif line.strip() or has_open_calls(self.chat.primary):
                     self.try_to_ask(line.strip() or None)
         self.print_refusals()
 
@@ -277,7 +278,7 @@ class PlainChat:
         except KeyboardInterrupt:
             tell("Interrupted")
             return
-        if self.primary.agent_id == before or not self.primary.has_open_calls:
+        if self.primary.agent_id == before or not has_open_calls(self.primary):
             return
         if owes_answer_since(self.primary, first):
             self.try_to_ask(None)
@@ -338,7 +339,7 @@ class PlainChat:
 
     def explain(self, text: str) -> None:
         """Print why a turn ended without an answer, and how it can continue."""
-        is_open = self.chat.primary.has_open_calls
+        is_open = has_open_calls(self.chat.primary)
         tell(f"{text}; an empty line continues" if is_open else text)
 
     def ask(self, line: str | None, how: How = run_unchanged) -> None:

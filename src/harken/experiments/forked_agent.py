@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, load_agent
+from harken.agents.agent import Agent, load_agent, log_birth
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.initial_transcript import complete_transcript, message_dict
 from harken.agents.load import start_from_commit
@@ -147,7 +147,7 @@ class ForkedAgent(SmartAgent):
         ) = None
         self._toolset = Toolset(("recorded",), {tool.name: tool for tool in tools})
 
-    def check_kind(self) -> None:
+    def _check_kind(self) -> None:
         """Accept any kind: a resume continues with a plain smart agent after the recorded calls."""
 
     def accept_calls(self, names: Iterable[str]) -> None:
@@ -178,7 +178,7 @@ class ForkedAgent(SmartAgent):
             for entry in inputs.get(call.result.message_id, ()):
                 self.session.append(build_entry(self.agent_id, entry))
 
-    def toolbox(self) -> Toolset:
+    def _get_toolset(self) -> Toolset:
         """Return the recorded tools, regardless of the current ones."""
         return self._toolset
 
@@ -232,7 +232,7 @@ class SessionForker:
         spec["rerun"] = self.provenance()
         tools = build_tools(schemas, is_own=point.is_run_by_harken)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
-        agent.log_birth(name=point.name)
+        log_birth(agent, name=point.name)
         self._ids[recorded.id] = agent.agent_id
         self._set_context(agent.agent_id, recorded, messages)
         if point.is_run_by_harken:

@@ -392,14 +392,14 @@ class Session:
             self._in_memory.pop(agent.id)
             agent.transcript = agent.context = None
             live = self.live.get(agent.id)
-            if getattr(live, "is_in_log", False):
+            if getattr(live, "_is_in_log", False):
                 self._evicted[agent.id] = self.live.pop(agent.id)
 
     def _is_needed(self, agent: AgentState) -> bool:
         """Whether an agent is primary, busy, or has an open call or request."""
         if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
             return True
-        return bool(getattr(self.live.get(agent.id), "is_busy", False))
+        return bool(getattr(self.live.get(agent.id), "_is_busy", False))
 
     def _reload_for(self, event: ev.Event) -> None:
         """Read the evicted transcripts that an event depends on."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from harken.world.memory.notes import NotesMemory
     from harken.world.memory.tool import memory_tool
     from harken.world.permissions.rules import PermissionRules
+    from harken.world.result import ActionBlocked, InvalidArguments
     from harken.world.triggers.tools import trigger_tools
     from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
     from harken.world.world import World
@@ -22,8 +23,10 @@ else:
             "local_triggers": "harken.world.local",
             "memory_tool": "harken.world.memory.tool",
             "trigger_tools": "harken.world.triggers.tools",
+            "ActionBlocked": "harken.world.result",
             "ApprovalDecision": "harken.world.user",
             "ApprovalRequest": "harken.world.user",
+            "InvalidArguments": "harken.world.result",
             "NotesMemory": "harken.world.memory.notes",
             "PermissionRules": "harken.world.permissions.rules",
             "UserQuestion": "harken.world.user",
@@ -33,8 +36,10 @@ else:
     )
 
 __all__ = [
+    "ActionBlocked",
     "ApprovalDecision",
     "ApprovalRequest",
+    "InvalidArguments",
     "NotesMemory",
     "PermissionRules",
     "UserQuestion",

@@ -29,6 +29,10 @@ class InvalidArguments(ToolError):
     """The arguments of a model do not match the tool; the text says why."""
 
 
+class ActionBlocked(ToolError):
+    """A hook denied an action; the text says which hook, and why."""
+
+
 class ToolTimeout(ToolError):
     """A tool exceeded its time limit. A function in a thread cannot be stopped and continues."""
 

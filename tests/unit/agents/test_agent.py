@@ -18,7 +18,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
-from harken.agents.agent import unload_agent
+from harken.agents.agent import get_agent, log_birth, unload_agent
 from harken.agents.runtime import AgentLibrary
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import (
@@ -70,7 +70,7 @@ def test_the_system_prompt_is_the_first_entry_after_the_birth(
     if by_session:
         session.log_agent_created(agent.agent_id, name="one")
     else:
-        agent.log_birth(name="one")
+        log_birth(agent, name="one")
     birth, prompt = read_lines(session.path)[1:]
     assert (birth["event_type"], birth["name"]) == ("agent_created", "one")
     assert (prompt["role"], prompt["content"]) == ("system", "You are one.")
@@ -88,7 +88,7 @@ def test_an_initial_transcript_of_this_session_is_not_logged_again(
     if by_session:
         first.session.log_agent_created(again.agent_id, first.root.state.birth, "again")
     else:
-        again.log_birth(first.root.state.birth, "again", "subagent")
+        log_birth(again, first.root.state.birth, "again", "subagent")
     assert again.transcript == first.root.transcript
     assert len(entries(first.session)) == known
     check_log(first.log)
@@ -108,7 +108,7 @@ def test_plain_messages_to_start_from_are_logged_once_and_survive(
     if by_session:
         first.session.log_agent_created(again.agent_id, first.root.state.birth, "again", "play")
     else:
-        again.log_birth(first.root.state.birth, "again", "subagent")
+        log_birth(again, first.root.state.birth, "again", "subagent")
     assert run(again.response("What do I like?")) == "Blue."
     said = ["You are again.", "I like blue.", "Noted.", "What do I like?", "Blue."]
     assert [message["content"] for message in again.transcript] == said
@@ -117,7 +117,7 @@ def test_plain_messages_to_start_from_are_logged_once_and_survive(
     live = full_state(first.session)
     later = first.resume()
     assert full_state(later.session) == live
-    assert [m["content"] for m in later.root.agent_by_id(again.agent_id).transcript] == said
+    assert [m["content"] for m in get_agent(later.root, again.agent_id).transcript] == said
 
 
 @pytest.mark.req("S0-37")
@@ -134,7 +134,7 @@ def test_a_transcript_of_another_session_is_logged_in_full(tmp_path: Path) -> No
     )
     two.ask("Who are you?")
     fork = SmartAgent(two.session, init_prompt=one.root.transcript, runtime=two.runtime)
-    fork.log_birth(two.root.state.birth, "fork", "subagent")
+    log_birth(fork, two.root.state.birth, "fork", "subagent")
     assert [m["content"] for m in fork.transcript] == ["You are one.", "Who are you?", "I am one."]
     assert two.resume().agent("fork").transcript == fork.transcript
 
@@ -146,7 +146,7 @@ def test_an_initial_transcript_may_hold_calls_and_parts(tmp_path: Path) -> None:
     one.ask("Look.")
     known = len(entries(one.session))
     fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
-    fork.log_birth(one.root.state.birth, "fork", "subagent")
+    log_birth(fork, one.root.state.birth, "fork", "subagent")
     assert fork.transcript == one.root.transcript
     assert len(entries(one.session)) == known
 
@@ -247,7 +247,7 @@ def test_a_response_with_input_is_hearing_and_answering(tmp_path: Path) -> None:
 def test_a_plain_agent_says_that_it_cannot_answer(tmp_path: Path) -> None:
     session = session_in(tmp_path)
     agent = Agent(session)
-    agent.log_birth(name="nobody")
+    log_birth(agent, name="nobody")
     with pytest.raises(ConfigError, match="SmartAgent"):
         run(agent.response("hello"))
 
@@ -298,7 +298,7 @@ def test_agents_that_were_evicted_go_on_as_if_they_had_not_been(tmp_path: Path) 
                     unload_agent(one.session, agent_id)
                 assert not one.session.live
                 one = Stage(
-                    SmartAgent.from_state(
+                    SmartAgent._from_state(
                         one.session, one.session.agents[one.root.agent_id], one.runtime
                     ),
                     one.session,
@@ -342,9 +342,9 @@ def test_a_terminated_agent_can_be_revived_to_be_read_after_a_resume(tmp_path: P
 def test_an_unknown_agent_is_named_with_those_that_exist(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     with pytest.raises(NameNotFound, match="agent_004"):
-        one.root.agent_by_id("agent_099")
+        get_agent(one.root, "agent_099")
     with pytest.raises(NameNotFound, match="Jack, Jill"):
-        one.root.subagent("Joe")
+        one.root.subagents["Joe"]
 
 
 def test_two_kinds_of_agents_cannot_have_one_name() -> None:
@@ -379,5 +379,5 @@ def test_a_kind_may_be_given_by_the_runtime_alone(tmp_path: Path) -> None:
         model=script_model(main=["Hi."]), library=AgentLibrary(kinds={"parrot": Parrot})
     )
     one = open_stage(tmp_path, script_model(), runtime=runtime)
-    Parrot(one.session, runtime=runtime).log_birth(one.root.state.birth, "Polly", "subagent")
+    log_birth(Parrot(one.session, runtime=runtime), one.root.state.birth, "Polly", "subagent")
     assert run(one.resume().agent("Polly").response("ho")) == "ho"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Budget, SmartAgent, load_session, tool
+from harken.agents.agent import log_birth
 from harken.agents.budget import budget_of
 from harken.core.events import Usage
 from harken.core.messages import Message
@@ -121,7 +122,7 @@ def test_a_subagent_may_have_a_budget_of_its_own(tmp_path: Path) -> None:
     )
     one = open_stage(tmp_path, model, tools=[look])
     ann = SmartAgent(one.session, "You are Ann.", runtime=one.runtime, budget=Budget(model_calls=2))
-    ann.log_birth(one.root.state.birth, "Ann", "subagent")
+    log_birth(ann, one.root.state.birth, "Ann", "subagent")
     assert one.ask("Go.") == "Ann ran out."
     assert one.result()["content"] == "[stopped] agent Ann has used 2 of 2 model calls"
     later = one.resume()

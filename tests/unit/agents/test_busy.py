@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.open_calls import finish_open_calls
 from harken.agents.tree.actions import affected_subtrees
 from harken.errors import AgentBusy
 from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
@@ -19,9 +20,9 @@ def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     jack = one.agent("Jack")
-    jack.turn_lock.enter()
+    jack._turn_lock.enter()
     with pytest.raises(AgentBusy):
-        run(jack.finish_calls())
+        run(finish_open_calls(jack))
     assert one.ask("Talk.") == "Done."
     assert "Jack is in a turn" in one.result()["content"]
     assert one.user_messages("Jill") == one.user_messages("Jack") == []
@@ -55,6 +56,6 @@ def test_names_revive_nobody(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=[people("Jack", "Jill"), "Done."]))
     one.ask("Go.")
     one = one.resume()
-    jill = one.root.subagent("Jill")
+    jill = one.root.subagents["Jill"]
     assert set(one.session.live) == {one.root.agent_id, jill.agent_id}
     assert asyncio.iscoroutinefunction(jill.response)

@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, DumbAgent, LocalWorld, SmartAgent, register_agent_class, tool
+from harken import (
+    AgentRuntime,
+    DumbAgent,
+    LocalWorld,
+    SmartAgent,
+    register_agent_class,
+    tool,
+)
+from harken.agents.agent import log_birth
 from harken.agents.checkpointer import Checkpointer
+from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.load import load_session, start_from_commit
 from harken.agents.runtime import Observers
 from harken.agents.tree.moves import endo
@@ -167,7 +176,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
     for every, expected in ((2, [5, 4, 2]), (None, [11])):
         folder = tmp_path / str(every)
         folder.mkdir()
-        scene = begin(folder, script_model(main=list("abcde")), store, every=every)
+        scene = begin(folder, script_model(main=list("abcde")), store, turns_per_commit=every)
         for text in "12345":
             scene.ask(text)
         checkpoints = scene.runtime.checkpoints
@@ -185,16 +194,16 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
 
 @pytest.mark.req("S2-28")
 def test_an_agent_or_operator_may_ask_for_a_commit(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, script_model(main=["hello"]), store, every=None)
-    assert scene.root.checkpoint() is None
+    scene = begin(tmp_path, script_model(main=["hello"]), store, turns_per_commit=None)
+    assert checkpoint_agent(scene.root) is None
     scene.ask("hi")
-    ctx = scene.root.checkpoint(summary="greeted")
+    ctx = checkpoint_agent(scene.root, summary="greeted")
     assert ctx is not None
     stored = get_commit(store, ctx)
     assert (stored.commit.checkpoint, stored.notes.summary) == ("explicit", "greeted")
-    assert scene.root.checkpoint() == ctx
+    assert checkpoint_agent(scene.root) == ctx
     bare = open_stage(tmp_path_in(tmp_path), script_model(main=["hello"]))
-    assert bare.root.checkpoint() is None
+    assert checkpoint_agent(bare.root) is None
 
 
 def tmp_path_in(folder: Path) -> Path:
@@ -249,7 +258,7 @@ def test_a_spawn_commits_its_parent_first_however_rare_checkpoints_are(
     model = script_model(
         main=[call_message(task), call_message(later), "done"], helper=["did it", "that too"]
     )
-    scene = begin(tmp_path, model, store, every=None)
+    scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
     assert shape(chain(store, scene)) == [("delta", "spawn", 3)]
     checkpoints = scene.runtime.checkpoints
@@ -299,13 +308,15 @@ def test_where_the_log_missed_a_commit_it_is_merely_made_again(
 def test_an_edited_context_is_committed_with_what_was_pending_before(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, script_model(main=["one", "two", "three"]), store, every=None)
+    scene = begin(
+        tmp_path, script_model(main=["one", "two", "three"]), store, turns_per_commit=None
+    )
     scene.ask("first")
-    scene.root.checkpoint()
+    checkpoint_agent(scene.root)
     scene.ask("second")
     compacted(scene, "in short")
     scene.root.harken("third")
-    scene.root.checkpoint()
+    checkpoint_agent(scene.root)
     commits = chain(store, scene)
     assert shape(commits[1:]) == [
         ("delta", "compaction", 2),
@@ -316,7 +327,7 @@ def test_an_edited_context_is_committed_with_what_was_pending_before(
     assert kept(store, scene) == context(scene)
     full = [text for _, text in kept(store, scene, stop="root")]
     assert full == ["You are main.", "first", "one", "second", "two", "third"]
-    assert scene.root.checkpoint() == commits[-1].id
+    assert checkpoint_agent(scene.root) == commits[-1].id
 
 
 def compacted(scene: Stage, summary: str) -> None:
@@ -469,7 +480,7 @@ def test_an_agent_that_was_given_a_transcript_begins_its_chain_with_all_of_it(
     scene.ask("first")
     given = scene.root.transcript[1:]
     heir = SmartAgent(scene.session, "You inherit.", given, runtime=scene.runtime)
-    heir.log_birth(scene.root.state.birth, "heir", "subagent")
+    log_birth(heir, scene.root.state.birth, "heir", "subagent")
     run(heir.response("second"))
     commits = chain(store, scene, "heir")
     assert shape(commits[-2:]) == [("snapshot", "spawn", 3), ("delta", "turn_boundary", 2)]
@@ -484,7 +495,7 @@ def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore
         main=[call_message(task), call_message(call("terminate", "c2", name="helper")), "done"],
         helper=["ok"],
     )
-    scene = begin(tmp_path, model, store, every=None)
+    scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
     assert shape(chain(store, scene, "helper")[-1:]) == [("delta", "session_end", 1)]
 
@@ -503,7 +514,7 @@ def test_what_code_decides_is_committed_at_each_answer_too(
 ) -> None:
     scene = begin(tmp_path, script_model(main=["-"]), store)
     echo = Echo(scene.session, runtime=scene.runtime)
-    echo.log_birth(scene.root.state.birth, "echo", "subagent")
+    log_birth(echo, scene.root.state.birth, "echo", "subagent")
     run(echo.response("hi"))
     run(echo.response("ho"))
     assert shape(chain(store, scene, "echo")) == [

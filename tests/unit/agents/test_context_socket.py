@@ -155,7 +155,7 @@ def test_with_fewer_checkpoints_it_is_the_last_commit_and_empty_before_the_first
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     asks = [call_message(call("peek", f"c{n}")) for n in range(4)]
-    scene = begin(tmp_path, script_model(main=[*asks, "."]), sockets, every=2)
+    scene = begin(tmp_path, script_model(main=[*asks, "."]), sockets, turns_per_commit=2)
     scene.ask("go")
     first, second, *_ = (row["ctx"] for row in scene.select_lines(event_type="context_committed"))
     answers = [scene.result(f"c{n}")["content"] for n in range(4)]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harken import SmartAgent
+from harken.agents.agent import log_birth
 from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.agents.talking import among, talk, told_to
 
@@ -209,8 +210,11 @@ def test_a_subagent_made_by_code_is_the_newest_too(tmp_path: Path) -> None:
     one = open_stage(
         tmp_path, script_model(main=[call_message(talk(prompt="Hi?")), "Done."], Ann=["Hi."])
     )
-    SmartAgent(one.session, "You are Ann.", runtime=one.runtime).log_birth(
-        one.root.state.birth, "Ann", "subagent"
+    log_birth(
+        SmartAgent(one.session, "You are Ann.", runtime=one.runtime),
+        one.root.state.birth,
+        "Ann",
+        "subagent",
     )
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "Hi."

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harken import DumbAgent, SmartAgent, register_agent_class
+from harken.agents.agent import log_birth
 from harken.core.ids import AgentId
 from tests.agent_kit import (
     ScriptedAnswer,
@@ -49,7 +50,7 @@ def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
     ]
     one = open_stage(tmp_path, script_model(main=steps))
     echo = Echo(one.session, "Unused.", runtime=one.runtime)
-    echo.log_birth(one.root.state.birth, "Echo", "subagent")
+    log_birth(echo, one.root.state.birth, "Echo", "subagent")
     assert one.ask("Go.") == "Done."
     assert one.result("c2")["content"] == "2: Two."
     live = full_state(one.session)
@@ -68,7 +69,7 @@ def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
         async def answer(self, heard: str) -> str:
             readers = [SmartAgent(self.session, "Read.", runtime=self.runtime) for _ in range(3)]
             for number, reader in enumerate(readers):
-                reader.log_birth(self.state.birth, f"reader{number}", "subagent")
+                log_birth(reader, self.state.birth, f"reader{number}", "subagent")
             found = await asyncio.gather(*(reader.response(heard) for reader in readers))
             return " ".join(found)
 
@@ -76,7 +77,7 @@ def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
     one = open_stage(
         tmp_path, script_model(main=[call_message(talk(prompt="Find it.")), "Found."], **parts)
     )
-    Search(one.session, runtime=one.runtime).log_birth(one.root.state.birth, "search", "subagent")
+    log_birth(Search(one.session, runtime=one.runtime), one.root.state.birth, "search", "subagent")
     assert one.ask("Search.") == "Found."
     assert one.result()["content"] == "page 0 page 1 page 2"
     above = [one.session.agents[AgentId(one.id_of(name))].parent for name in parts]
@@ -94,7 +95,7 @@ def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
     one = open_stage(
         tmp_path, script_model(main=[call_message(talk(prompt="Hi?", speakers=["B"])), "Broken."])
     )
-    Broken(one.session).log_birth(one.root.state.birth, "B", "subagent")
+    log_birth(Broken(one.session), one.root.state.birth, "B", "subagent")
     assert one.ask("Go.") == "Broken."
     assert one.result()["content"] == "Error: discuss: ValueError: Hi?"
 
@@ -103,7 +104,7 @@ def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
 def test_a_dumb_agent_answers_alone_too(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model())
     echo = Echo(one.session)
-    echo.log_birth(one.root.state.birth, "Echo", "subagent")
+    log_birth(echo, one.root.state.birth, "Echo", "subagent")
     said = run(echo.response("hello"))
     assert said == "1: hello"
     [row] = one.select_lines(message_id=said.message_id)

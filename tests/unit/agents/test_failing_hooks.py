@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Comment, Deny, HookQuestion, Ok, Rewrite, SmartAgent
+from harken.agents.agent import log_birth
 from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, parse_allowed_verdict
 from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
@@ -126,7 +127,7 @@ def test_other_words_are_no_verdict(words: str) -> None:
 @pytest.mark.req("S4-25", "S4-26")
 def test_a_smart_guard_whose_answer_is_no_verdict_blocks(tmp_path: Path) -> None:
     one = sending(tmp_path)
-    SmartAgent(one.session, runtime=one.runtime).log_birth(one.root.state.birth, "smart", "hook")
+    log_birth(SmartAgent(one.session, runtime=one.runtime), one.root.state.birth, "smart", "hook")
     one.ask("Send.")
     assert SENT == []
     assert one.result()["content"].startswith("Error: Action blocked by hook 'smart': ")

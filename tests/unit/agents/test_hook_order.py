@@ -18,6 +18,7 @@ from harken import (
     register_agent_class,
     tool,
 )
+from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookPoint, Verdict
 from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
 from tests.unit.agents.cutting import cut_after, resume
@@ -143,7 +144,7 @@ def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used
     [acted, *_] = [at for at, row in enumerate(one.select_lines()) if "tool_calls" in row]
     for kept in range(acted + 1, len(one.select_lines()) + 1):
         later = resume(cut_after(one.log, kept), one.runtime.model, used)
-        if later.root.has_open_calls:
+        if has_open_calls(later.root):
             later.ask()
         came = [
             row["message_id"] for row in later.select_lines(role="tool") if "is_error" not in row

@@ -119,7 +119,7 @@ def test_hooks_watch_on_after_a_resume(tmp_path: Path) -> None:
 
 def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> None:
     class Lost(Counter):
-        kind = "test-lost"
+        pass
 
     one = sending(tmp_path)
     Lost(
@@ -148,7 +148,7 @@ def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path:
         {"seen": 5},
         {"seen": 4},
     ]
-    [hook] = one.root.subagent("Ann").hooks
+    [hook] = one.root.subagents["Ann"].hooks
     assert (hook.name, hook.state.parent) == ("counter", one.id_of("Ann"))
     live = full_state(one.session)
     assert full_state(one.resume().session) == live
@@ -170,7 +170,7 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
         def copy_for(self, agent: Agent) -> None:  # type: ignore[override]
             return None
 
-    kinds = {kind.kind: kind for kind in (Strict, Planning, Private)}
+    kinds = {kind._kind: kind for kind in (Strict, Planning, Private)}
     model = script_model(
         main=[
             call_message(call("send", text="main")),
@@ -186,8 +186,8 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
     Private(one.session, runtime=runtime).install(one.root, "private")
     one.ask("Go.")
     assert SENT == ["main"]
-    [copy] = one.root.subagent("Ann").hooks
-    assert (copy.kind, copy.name) == ("test-strict", "planning")
+    [copy] = one.root.subagents["Ann"].hooks
+    assert (copy._kind, copy.name) == ("test-strict", "planning")
 
 
 def test_copies_go_down_the_whole_tree(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) 
 def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> None:
     @register_agent_class("test-unwritable")
     class Unwritable(Judging):
-        def spec(self) -> dict[str, Any]:
-            return {"kind": self.kind, "limits": {1, 2}} if self.copied else super().spec()
+        def _spec(self) -> dict[str, Any]:
+            return {**super()._spec(), "limits": {1, 2}} if self.copied else super()._spec()
 
         copied = False
 
@@ -265,7 +265,7 @@ def test_hooks_may_be_installed_while_a_session_runs_and_on_any_agent(tmp_path: 
         ),
     )
     one.ask("Make Ann.")
-    hook = Judging(one.session).install(one.root.subagent("Ann"), "late")
+    hook = Judging(one.session).install(one.root.subagents["Ann"], "late")
     hook.judges["response"] = lambda _: Rewrite("****")
     one.ask("Ask Ann.")
     assert one.result("c2")["content"] == "****"
@@ -284,7 +284,7 @@ def test_a_hook_hears_a_discussion_of_the_agent_that_it_watches(tmp_path: Path) 
     one = open_stage(tmp_path, model)
     one.root.harken("Go.")
     run(one.root.response())
-    jill = one.root.subagent("Jill")
+    jill = one.root.subagents["Jill"]
     hook = Judging(one.session).install(jill)
     jill.harken("And now?")
     run(jill.response())

@@ -8,6 +8,8 @@ import pytest
 
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import log_birth
+from harken.agents.rights import create_subagent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -96,9 +98,8 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=[]))
     at = one.root
     for depth in range(400):
-        assert isinstance(at, ToolAgent)
-        kid = at.make_subagent("You.", None)
-        kid.log_birth(at.state.birth, f"kid{depth}", "subagent")
+        kid = create_subagent(at, "You.", None)
+        log_birth(kid, at.state.birth, f"kid{depth}", "subagent")
         at = kid
     guard = watch(one)
     assert unguarded(one.session, guard.agent_id) == []

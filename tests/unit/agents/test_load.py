@@ -85,10 +85,10 @@ def test_the_whole_tree_comes_back(tmp_path: Path) -> None:
     later = one.resume()
     assert full_state(later.session) == live
     assert list(later.root.subagents) == ["Ann", "Bob"]
-    assert list(later.root.subagent("Ann").subagents) == ["Amy"]
+    assert list(later.root.subagents["Ann"].subagents) == ["Amy"]
     assert {n: later.agent(n).transcript for n in ("Ann", "Amy")} == transcripts
     assert (later.session.state.next_message, later.session.state.next_agent) == counters
-    assert later.agent("Amy").language_model == "play"
+    assert later.agent("Amy")._language_model == "play"
     assert [later.agent(n).name for n in ("Ann", "Cid")] == ["Ann", "Cid"]
     state = later.root.state
     assert ([*state.speakers], [*state.listeners]) == (["agent_002"], ["agent_004"])
@@ -115,7 +115,7 @@ def test_a_session_that_was_resumed_at_every_step_is_the_one_that_never_was(tmp_
                 if agent_id != one.root.agent_id:
                     unload_agent(one.session, agent_id)
         assert one.ask("And Dan.") == "Done too."
-        assert one.root.subagent("Dan").agent_id == "agent_006"
+        assert one.root.subagents["Dan"].agent_id == "agent_006"
         logs.append([{**r, "sum": 0, "time": 0, "latency_s": 0} for r in read_lines(one.log)])
     assert logs[0] == logs[1]
 
@@ -158,7 +158,7 @@ def test_agents_that_shared_the_roots_model_go_on_with_a_new_one(tmp_path: Path)
         "Amy": "new",
     }
     later.ask("And Dan.")
-    assert later.agent("Dan").language_model == "new"
+    assert later.agent("Dan")._language_model == "new"
     assert full_state(later.resume(new).session) == full_state(later.session)
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import get_agent
 from harken.agents.guards import SELF_MADE
+from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -131,7 +133,7 @@ def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
     births = [
         at for at, row in enumerate(one.select_lines()) if row["event_type"] == "agent_created"
     ]
-    kinds = {Judging.kind: Judging}
+    kinds = {Judging._kind: Judging}
     for kept in range(births[2] + 1, len(one.select_lines()) + 1):  # wherever it is cut
         runtime = replace(one.runtime, library=replace(one.runtime.library, kinds=kinds))
         _, session = load_session(cut_after(one.log, kept), runtime=runtime, options=fast_options())
@@ -182,7 +184,7 @@ def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
     assert Conversation(one.root).primary is h
     talk_with(h, "main", None)
     assert Conversation(one.root).primary is one.root
-    assert h.hook_points == {"response"}
+    assert hook_points(h) == {"response"}
     say(one)
     assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
     assert one.select_lines(agent_id=h.agent_id, content="OK")
@@ -229,7 +231,7 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
         root, session = load_session(
             cut_after(one.log, kept), runtime=one.runtime, options=fast_options()
         )
-        there = [hook for hook in root.agent_by_id(one.id_of("kid")).hooks if hook.name != "main"]
+        there = [hook for hook in get_agent(root, one.id_of("kid")).hooks if hook.name != "main"]
         assert [hook.name for hook in there] in ([], ["guard"], ["mine", "guard"]), kept
         assert all(hook.transcript for hook in there)  # each knows what for
         session.close()

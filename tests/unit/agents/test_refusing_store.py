@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime
 from harken.agents.checkpointer import Checkpointer, Tell
+from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.load import load_session
 from harken.agents.runtime import Observers
 from harken.context.materialize import materialize
@@ -56,7 +57,7 @@ def test_a_store_that_refuses_is_told_of_once_stops_nobody_and_loses_nothing(
     assert scene.result("c2")["content"] == "Terminated subagent: helper"
     assert told == ["commits are not being kept: the store: is full (the log has everything)"]
     with pytest.raises(StoreError, match="is full"):
-        scene.root.checkpoint()
+        checkpoint_agent(scene.root)
     store.full = False
     assert scene.ask("third") == "three"
     assert told[1:] == ["commits are being kept again"]

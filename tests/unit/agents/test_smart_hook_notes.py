@@ -9,6 +9,7 @@ import pytest
 
 from harken import Agent, AgentRuntime
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import get_agent
 from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.agents.runtime import ActionPolicy, ContextLimits
 from harken.core.messages import text_of
@@ -24,7 +25,7 @@ def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict |
     """Put a question to a hook as `consult` does; return what it says."""
     from harken.agents.hooks.hook import ask_hook
 
-    about = subject or hook.agent_by_id(hook.state.parent or "").state.birth
+    about = subject or get_agent(hook, hook.state.parent or "").state.birth
     opinion = run(ask_hook(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
     return None if opinion is None else opinion.verdict
 

@@ -9,7 +9,18 @@ from typing import TypeAlias
 
 import pytest
 
-from harken import Comment, Conversation, Deny, LocalWorld, Ok, SmartAgent, load_session, tool
+from harken import (
+    Comment,
+    Conversation,
+    Deny,
+    LocalWorld,
+    Ok,
+    SmartAgent,
+    load_session,
+    tool,
+)
+from harken.agents.hooks.hook import hook_points
+from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tree.moves import talk_with
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
@@ -155,7 +166,7 @@ def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
     assert run(Conversation(one.root).say("Go.")) == "Said."
     [s] = one.root.hooks
     assert (s.name, [hook.name for hook in s.hooks]) == ("s", ["h"])
-    assert s.hooks[0].hook_points == frozenset()
+    assert hook_points(s.hooks[0]) == frozenset()
     assert "[hook s]: I am s." in one.user_messages("main")
     assert one.user_messages("s")[0].startswith("You take my place. You are a hook")
     check_log(one.log)
@@ -310,7 +321,7 @@ def test_a_path_that_cannot_be_gone_to_its_end_moves_nobody(tmp_path: Path) -> N
     assert full_state(one.session) == before
     b = talk_with(one.root, "a/b", None)
     assert (one.session.state.primary, b.name) == (b.agent_id, "b")
-    assert not any(hook.hook_points for hook in (*b.hooks, *b.hooks[0].hooks))
+    assert not any(hook_points(hook) for hook in (*b.hooks, *b.hooks[0].hooks))
     talk_with(b, "a/main", None)
     assert one.session.state.primary == one.root.agent_id
     assert list(one.root.subagents["a"].subagents) == ["b"]
@@ -356,7 +367,7 @@ def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> Non
         root, session = load_session(log, runtime=one.runtime, options=fast_options())
         [result] = select_lines(log, role="tool", tool_call_id="e1")
         assert result["content"].endswith(note)
-        assert Conversation(root).primary.has_open_calls
+        assert has_open_calls(Conversation(root).primary)
         session.close()
 
 
@@ -408,7 +419,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
         run(root.response("Hear this."))
         assert Conversation(root).primary.transcript[-1]["content"] == "Hear this."
     else:
-        run(root.finish_calls() if what == "finish_calls" else root.compact())
+        run(finish_open_calls(root) if what == "finish_calls" else root.compact())
     assert Conversation(root).primary.name == "h"
     assert not root.state.open_calls
     session.close()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, LocalWorld, SmartAgent, tool
+from harken.agents.agent import log_birth
 from harken.core.messages import Message
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
@@ -19,9 +20,9 @@ from tests.unit.agents.talking import among, told_to
 def test_a_task_makes_a_subagent_with_these_instructions(tmp_path: Path) -> None:
     one = among(tmp_path, names="Jack")
     assert one.result("tJack")["content"] == "Created subagent: Jack"
-    jack = one.root.subagent("Jack")
+    jack = one.root.subagents["Jack"]
     assert [m["content"] for m in jack.transcript] == ["You are Jack."]
-    assert jack.language_model == one.root.language_model
+    assert jack._language_model == one.root._language_model
     [birth] = one.select_lines(event_type="agent_created", name="Jack")
     [made] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert (birth["cause"], birth["relation"]) == (made["message_id"], "subagent")
@@ -131,7 +132,7 @@ def test_the_name_of_a_terminated_agent_is_free_again(tmp_path: Path) -> None:
     )
     ids = [row["agent_id"] for row in one.select_lines(event_type="agent_created", name="Jack")]
     assert ids == ["agent_002", "agent_003"]
-    assert one.root.subagent("Jack").agent_id == "agent_003"
+    assert one.root.subagents["Jack"].agent_id == "agent_003"
 
 
 @pytest.mark.req("S4-10")
@@ -189,7 +190,7 @@ def test_a_response_itself_can_be_a_system_prompt(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=["You are a pirate."], pirate=["Arr."]))
     said = run(one.root.response("Write a prompt."))
     pirate = SmartAgent(one.session, said, runtime=one.runtime)
-    pirate.log_birth(one.root.state.birth, "pirate", "subagent")
+    log_birth(pirate, one.root.state.birth, "pirate", "subagent")
     assert run(pirate.response("Hello")) == "Arr."
     assert pirate.transcript[0]["content"] == "You are a pirate."
     later = one.resume()

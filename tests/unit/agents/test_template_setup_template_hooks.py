@@ -112,13 +112,13 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
     one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith("Error: template:careful cannot be used: ")
-    assert not one.root.subagent_ids
+    assert not one.root.subagents
     check_log(one.log)
 
 
 def test_a_runtime_finds_hooks_by_name(tmp_path: Path) -> None:
     class Finder:
-        def make(self, name: str, watched: Any) -> Any:
+        def create(self, name: str, watched: Any) -> Any:
             if name != "quiet":
                 raise ConfigError(f"{name} is no hook")
             return NoSending(watched.session, runtime=watched.runtime)

@@ -17,6 +17,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.inputs import has_news
 from harken.agents.runtime import ActionPolicy
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
@@ -101,7 +102,7 @@ def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: P
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
         ring(held[0], "Watcher")
-        await wait_until(lambda: held[0].root.has_news)
+        await wait_until(lambda: has_news(held[0].root))
         return "worked"
 
     look_up = call_message(call("look", "l", at="bell"))

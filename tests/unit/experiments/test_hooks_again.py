@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, LocalWorld, load_session, tool
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -108,7 +109,7 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
         root, session = load_session(
             cut_after(one.log, kept), runtime=runtime, options=fast_options()
         )
-        if root.has_open_calls:
+        if has_open_calls(root):
             run(root.response())
         run(root.response("More."))
         session.close()

@@ -73,7 +73,7 @@ class LimitUsage:
 class BudgetGuard(Hook):
     """Comments when shares of a limit are reached, denies what is expensive near the end."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = BudgetGuardOptions
     options: BudgetGuardOptions

@@ -21,7 +21,7 @@ _MAX_NAMES = 20
 class ChangedFiles(Hook):
     """Comments, once per change, on files that the watched agent knows and that were changed."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
 
     def begin(self) -> None:

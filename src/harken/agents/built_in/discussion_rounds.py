@@ -32,7 +32,7 @@ class DiscussionRounds(Hook):
     It keeps nothing: how many rounds there were is what the transcript says.
     """
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = DiscussionRoundsOptions
     options: DiscussionRoundsOptions

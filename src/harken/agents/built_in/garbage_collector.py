@@ -43,7 +43,7 @@ class IdleSubagent:
 class GarbageCollector(Hook):
     """Comments on idle subagents, by name and with what they cost; again after as long."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = GarbageCollectorOptions
     options: GarbageCollectorOptions

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import entry_at, newest_first
 from harken.agents.guards import is_made
@@ -119,7 +119,7 @@ class PlanningModeOptions(HookOptions, frozen=True):
 class PlanningMode(Hook):
     """Denies what may change the world, until user and agent agree to go ahead."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result", "action"})
     Options = PlanningModeOptions
     options: PlanningModeOptions
@@ -139,13 +139,13 @@ class PlanningMode(Hook):
             return self._refusal_reason(question) is not None
         return self._is_agreed(watched, question)
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         """Tell the agent the rules, deny changes, and leave when planning has ended."""
         watched = self.watched
         if watched is None:
             return Ok()
         if self._is_over_above(watched):
-            self.quit()
+            await self.quit()
             if question.point == "action":
                 return Ok()
             return Comment(ENDS.format("it has ended above you"))
@@ -153,7 +153,7 @@ class PlanningMode(Hook):
             reason = self._refusal_reason(question)
             return Ok() if reason is None else Deny(reason)
         if self._is_agreed(watched, question):
-            self.quit()
+            await self.quit()
             return Comment(ENDS.format("your plan was agreed to"))
         if question.point == "input" and not self._is_told:
             self._is_told = True
@@ -232,8 +232,8 @@ def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
     hook = PlanningMode(agent.session, runtime=agent.runtime)
     further_causes = [cause] if isinstance(cause, str) else cause or []
     names = [existing_hook.name for existing_hook in agent.hooks]
-    hook.install_with_copies(agent, free_name(name, names), [agent.state.birth, *further_causes])
-    return hook
+    causes = [agent.state.birth, *further_causes]
+    return hook.install(agent, free_name(name, names), cause=causes)
 
 
 def stop_planning(agent: Agent, cause: Cause = None) -> bool:
@@ -254,7 +254,7 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
 
 def planning_hooks(agent: Agent) -> list[Hook]:
     """Return the hooks that keep an agent in planning mode."""
-    hooks = [agent.agent_by_id(id_) for id_ in _planning_ids(agent, agent.agent_id)]
+    hooks = [get_agent(agent, id_) for id_ in _planning_ids(agent, agent.agent_id)]
     return [hook for hook in hooks if isinstance(hook, Hook)]
 
 

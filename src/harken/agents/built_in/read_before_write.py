@@ -31,7 +31,7 @@ class ReadBeforeWriteOptions(HookOptions, frozen=True):
 class ReadBeforeWrite(Hook):
     """Denies a change of a file that the agent has not read, or that was changed since."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
     Options = ReadBeforeWriteOptions
     options: ReadBeforeWriteOptions

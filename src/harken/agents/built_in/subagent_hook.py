@@ -53,7 +53,7 @@ class BirthHook(Hook):
 
     def count_pending(self, watched: Agent) -> int:
         """Return the number of allowed creations that are still pending."""
-        existing = watched.subagent_ids
+        existing = watched.subagents
         open_calls = {call.reference for call in watched.state.open_calls.values()}
         allowed = self._allowed_calls.items()
         self._allowed_calls = {
@@ -84,7 +84,7 @@ class SingleMinded(BirthHook):
 
     def denial_reason(self, watched: Agent, name: str) -> str | None:
         """Name the existing subagent."""
-        names = list(watched.subagent_ids)
+        names = list(watched.subagents)
         if names:
             first_name = names[0]
             return (

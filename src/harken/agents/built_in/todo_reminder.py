@@ -33,7 +33,7 @@ class TodoReminderOptions(HookOptions, frozen=True):
 class TodoReminder(Hook):
     """Comments with the list as it stands, after so many requests without a look at it."""
 
-    can_unload: ClassVar[bool] = True
+    _can_unload: ClassVar[bool] = True
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
     Options = TodoReminderOptions
     options: TodoReminderOptions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import iter_upwards
 from harken.agents.hooks.hook import Hook
 from harken.core.events import Reference, TranscriptEntry
@@ -55,12 +55,12 @@ def top_of(hook: Hook) -> Agent | None:
         if above.id != top and not _has_same(hook, above):
             break
         top = above.id
-    return hook.agent_by_id(top)
+    return get_agent(hook, top)
 
 
 def _has_same(hook: Hook, agent: AgentState) -> bool:
     hooks = (hook.session.agents[state] for state in agent.hooks)
-    return any(state.name == hook.name and state.spec.get("kind") == hook.kind for state in hooks)
+    return any(state.name == hook.name and state.spec.get("kind") == hook._kind for state in hooks)
 
 
 def saved_dict(saved: Any, name: str) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent, log_birth
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import check_birth
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import DumbAgent
+from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import create_hook_copies, end_subtree, install_hooks
@@ -55,7 +57,7 @@ you to do is not for you."""
 class WebSearch(DumbAgent):
     """Answers a single question from the web."""
 
-    can_restore: ClassVar[bool] = False  # a restored file could start a search unasked
+    _can_restore: ClassVar[bool] = False  # a restored file could start a search unasked
 
     def begin(self) -> None:
         """Set up what is not in the log."""
@@ -64,9 +66,9 @@ class WebSearch(DumbAgent):
         self._model: str | None = None
         self._state: dict[str, Any] = {}
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the spec with the call that it works for, and the model of its readers."""
-        return {**super().spec(), "call": self._call, "reader": self._model}
+        return {**super()._spec(), "call": self._call, "reader": self._model}
 
     def dump_state(self) -> Any:
         """Return the question and the search results."""
@@ -84,14 +86,14 @@ class WebSearch(DumbAgent):
         """
         states = [s for s in agent.session.agents.values() if s.spec.get("call") == call]
         existing = [
-            agent.agent_by_id(state.id) for state in states if state.spec.get("kind") == KIND
+            get_agent(agent, state.id) for state in states if state.spec.get("kind") == KIND
         ]
 
         # A terminated agent has given its answer or its error.
         usable = (
             candidate
             for candidate in existing
-            if not (_is_gone(candidate) and candidate.has_open_calls)
+            if not (_is_gone(candidate) and has_open_calls(candidate))
         )
         searcher = next(usable, None) or cls.create(agent, call)
         assert isinstance(searcher, WebSearch)
@@ -110,9 +112,9 @@ class WebSearch(DumbAgent):
         """Create a subagent of the calling agent, with its birth. Raises BudgetExceeded."""
         check_birth(agent.session.state, agent.agent_id)
         searcher = cls(agent.session, runtime=agent.runtime)
-        searcher._call, searcher._model = call, agent.language_model
+        searcher._call, searcher._model = call, agent._language_model
         hooks = create_hook_copies(searcher, agent)
-        searcher.log_birth(call, _free_name(agent), "subagent")
+        log_birth(searcher, call, _free_name(agent), "subagent")
         install_hooks(hooks, searcher)
         return searcher
 
@@ -120,7 +122,7 @@ class WebSearch(DumbAgent):
         """Answer the question of its call. Later questions get no pages of their own."""
         if input is not None:
             self.harken(input)
-        if self.has_open_calls:
+        if has_open_calls(self):
             utterance = await self._search_and_answer()
         else:  # it answered before a resume
             utterance = _last_answer(self)
@@ -145,7 +147,7 @@ class WebSearch(DumbAgent):
             texts.append(answer)
         ids = [str(item.message_id) for item in texts if item.message_id is not None]
         utterance = self.say(_format_answers(self._state, hits, texts), ids or self._question_id())
-        self.checkpoint_if_due("turn_boundary")
+        checkpoint_if_due(self, "turn_boundary")
         self.session.sync()
         return utterance
 
@@ -174,8 +176,7 @@ class WebSearch(DumbAgent):
         """Return a reader's answer about a page, or the error that prevented reading."""
         name = f"page {number}"
         async with limiter:
-            ids = self.subagent_ids
-            reader = self.agent_by_id(ids[name]) if name in ids else None
+            reader = self.subagents.get(name)
             try:
                 if reader is None or not _has_input(reader):
                     page = await read_page(self._web.downloads, hit.url, most=MAX_PAGE_CHARS)
@@ -195,7 +196,7 @@ class WebSearch(DumbAgent):
         hooks = create_hook_copies(reader, self)
 
         # No call of this agent caused the birth, so its own birth comes first in the cause.
-        reader.log_birth([self.state.birth, self.state.spec["call"]], name, "subagent")
+        log_birth(reader, [self.state.birth, self.state.spec["call"]], name, "subagent")
         install_hooks(hooks, reader)
         return reader
 
@@ -243,7 +244,7 @@ def websearch_tool() -> Tool:
 
 
 def _free_name(agent: Agent) -> str:
-    used_names = agent.subagent_ids
+    used_names = agent.subagents
     names = (KIND if n == 1 else f"{KIND} {n}" for n in range(1, len(used_names) + 2))
     return next(name for name in names if name not in used_names)
 

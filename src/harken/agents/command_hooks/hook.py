@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.command_hooks.config import EVENTS, CommandHookConfig
 from harken.agents.command_hooks.environment import EVENT, FILE, import_variables
@@ -89,7 +89,7 @@ def allow_commands(runtime: AgentRuntime, options: Commands) -> Commands:
 class CommandHook(Hook):
     """Asks external commands."""
 
-    can_restore = False  # its spec names programs to run
+    _can_restore = False  # its spec names programs to run
 
     Options = Commands
     options: Commands
@@ -107,13 +107,13 @@ class CommandHook(Hook):
         """The last call that a command allowed, and its arguments: other arguments are not allowed.
         """
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the spec of the birth: the commands, and the points at which it is asked."""
         events = {command.event for command in self.options.commands}
         points = {EVENTS[event] for event in events} - {""}
         if not events.isdisjoint(_LATE_OUTPUT_EVENTS):
             points.add("result")
-        return {**super().spec(), "points": sorted(points)}
+        return {**super()._spec(), "points": sorted(points)}
 
     def dump_state(self) -> Any:
         """Return the undelivered texts, and the reason to end the turn."""
@@ -138,12 +138,12 @@ class CommandHook(Hook):
             self._select_commands(situation, event, names) for event, names in situation.events
         )
 
-    async def judge_question(
+    async def _judge_question(
         self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict of the commands, with the id of its message. Raises TurnStopped."""
         self._question_id = question_id
-        return await super().judge_question(question, question_id)
+        return await super()._judge_question(question, question_id)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""
@@ -264,7 +264,7 @@ class CommandHook(Hook):
     def _watched(self) -> Agent:
         parent = self.state.parent
         assert parent is not None
-        return self.agent_by_id(parent)
+        return get_agent(self, parent)
 
     def _select_commands(
         self, situation: Situation, event: str, names: Sequence[str] | None
@@ -362,7 +362,7 @@ class CommandHook(Hook):
             self.session.append(
                 _edit_without(watched, situation.question.subject, self._question_id)
             )
-        self.session.append_all(self.with_state(entry))
+        self.session.append_all(self._with_state(entry))
         raise TurnStopped(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, subagent_ids
 from harken.agents.command_hooks.condition import Condition
 from harken.agents.hooks.notifications import (
     ApprovalPending,
@@ -187,7 +187,7 @@ class Situation:
     def _event_members(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model, hook_event = self.watched.language_model, self.hook_event
+                model, hook_event = self.watched._language_model, self.hook_event
                 source = self._source if hook_event is None else hook_event.members["source"]
                 return {"source": source, **({"model": model} if model else {})}
             case "PermissionRequest":
@@ -327,7 +327,7 @@ class Situation:
                     "replaceAll": self.arguments.get("replace_all", False),
                 }
             case "task":
-                subagent_id = self.watched.subagent_ids.get(str(self.arguments.get("name")))
+                subagent_id = subagent_ids(self.watched).get(str(self.arguments.get("name")))
                 members = {"status": "completed", "prompt": self.arguments.get("prompt")}
                 content = [{"type": "text", "text": text}]
                 return {

@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
+from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
@@ -28,8 +29,10 @@ from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import (
     BLOCKING_POINTS,
     HOOK_FAILED_PREFIX,
+    HOOK_POINTS,
     Comment,
     Deny,
+    HookPoint,
     HookQuestion,
     HookVerdict,
     Ok,
@@ -82,11 +85,20 @@ class Hook(DumbAgent):
     is state (`dump_state`).
     """
 
+    points: ClassVar[frozenset[HookPoint]] = HOOK_POINTS
+    """The points at which it is asked, unless its spec names others."""
     Options: ClassVar[type[HookOptions]] = HookOptions
     """The class of its options."""
     options: HookOptions
     """Its options, set before `begin`."""
+    _is_judging = False
+    """Whether it has been asked a question and has yet to give its verdict."""
     _leaves = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the points of a class. Raises TypeError, and ValueError for an unknown point."""
+        super().__init_subclass__(**kwargs)
+        check_points(cls)
 
     def __init__(
         self,
@@ -101,32 +113,32 @@ class Hook(DumbAgent):
 
         Raises ConfigError, with a single line, for unknown options.
         """
-        self.options = options_from(self.kind, self.Options, options or {})
+        self.options = options_from(self._kind, self.Options, options or {})
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
 
-    def load_spec(self, state: AgentState) -> None:
+    def _load_spec(self, state: AgentState) -> None:
         """Load the options from its birth.
 
         Raises ConfigError for options that this kind does not have.
         """
-        self.options = options_from(self.kind, self.Options, state.spec.get("options") or {})
+        self.options = options_from(self._kind, self.Options, state.spec.get("options") or {})
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the spec of the birth: the kind, and options that differ from the defaults."""
         options = options_dict(self.options)
-        return {**super().spec(), "options": options} if options else super().spec()
+        return {**super()._spec(), "options": options} if options else super()._spec()
 
     @property
     def watched(self) -> Agent | None:
         """The agent that it watches, or None if it is not installed."""
         watched = self.state.parent
-        return None if watched is None else self.agent_by_id(watched)
+        return None if watched is None else get_agent(self, watched)
 
-    def check_kind(self) -> None:
+    def _check_kind(self) -> None:
         """Raise TypeError if the class is not registered, or has no usable `judge`."""
-        super().check_kind()
+        super()._check_kind()
         cls = type(self)
-        if cls.judge_question is not Hook.judge_question:
+        if cls._judge_question is not Hook._judge_question:
             return
         if cls.judge is Hook.judge:
             hint = format_suggestion("judge", vars(cls))
@@ -136,6 +148,13 @@ class Hook(DumbAgent):
         except TypeError:
             raise TypeError(f"{cls.__name__}.judge must take (self, question)") from None
 
+    def should_ask(self, question: HookQuestion) -> bool:
+        """Whether to ask this hook a question; if not, it counts as OK and is not logged.
+
+        Override it in a hook that rarely comments. If it raises, the hook is asked.
+        """
+        return True
+
     def judge(self, question: HookQuestion) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point and is ignored elsewhere.
 
@@ -143,23 +162,30 @@ class Hook(DumbAgent):
         """
         raise NotImplementedError
 
-    def quit(self) -> None:
-        """Leave after the current verdict. Call it in `judge`."""
+    def _leave_after_verdict(self) -> None:
+        """Leave after the current verdict: what `quit` does while it judges."""
         self._leaves = True
 
-    async def judge_question(
+    async def _judge_question(
         self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict of `judge`, with the id of the message that contains it."""
         self._leaves = False
-        raw_verdict = self.judge(question)
-        if not isinstance(raw_verdict, Verdict) and isinstance(
-            raw_verdict, Awaitable
-        ):  # the check for Awaitable is slow
-            raw_verdict = await raw_verdict
+        watched = self.state.parent
+        self._is_judging = True
+        try:
+            raw_verdict = self.judge(question)
+            if not isinstance(raw_verdict, Verdict) and isinstance(
+                raw_verdict, Awaitable
+            ):  # the check for Awaitable is slow
+                raw_verdict = await raw_verdict
+        finally:
+            self._is_judging = False
+        if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
+            raise TurnEnded  # it took another place by a method
         verdict = check_verdict(raw_verdict, question.point)
         if self._leaves:
-            self.note_leaving(question_id)
+            self._note_leaving(question_id)
         message = self.say(format_verdict(verdict), question_id)
         if self._leaves:
             self.session.append(
@@ -167,7 +193,7 @@ class Hook(DumbAgent):
             )
         return verdict, message.message_id or question_id
 
-    def note_leaving(self, question_id: MessageId) -> None:
+    def _note_leaving(self, question_id: MessageId) -> None:
         """Log that it leaves with the current verdict, so that a resume completes it."""
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: question_id}))
 
@@ -177,6 +203,17 @@ class Hook(DumbAgent):
         It has the same options. The subagent is not born yet: if this fails, it never will be.
         """
         return type(self)(agent.session, runtime=agent.runtime, options=self.options)
+
+    def _copy_for(self, agent: Agent) -> Agent | None:
+        return self.copy_for(agent)
+
+
+def hook_points(hook: Agent) -> frozenset[HookPoint]:
+    """Return the points at which an agent is asked while it is a hook."""
+    points = hook.state.spec.get("points")
+    if points is not None:
+        return HOOK_POINTS & frozenset(points)
+    return hook.points if isinstance(hook, Hook) else HOOK_POINTS
 
 
 def finish_leaving(session: Session, state: AgentState) -> None:
@@ -200,13 +237,13 @@ async def ask_hook(
     if the hook took the place of the watched agent.
     """
     while True:
-        async with hook.question_lock.current():
+        async with hook._question_lock.current():
             if hook.state.place == "gone":
                 return None
             if _find_replacement(watched, hook) is hook:
                 try:
                     opinion = await _ask(hook, question)
-                    hook.after_verdict()
+                    hook._after_verdict()
                     return opinion
                 except TurnEnded:
                     pass  # it moved: ask the agent in its place, if any
@@ -222,7 +259,7 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
     state = hook.state
     for _ in agents:
         if state.parent == watched:
-            return hook.agent_by_id(state.id) if state.place == "hook" else None
+            return get_agent(hook, state.id) if state.place == "hook" else None
         if state.parent is None:
             return None
         state = agents[state.parent]
@@ -235,7 +272,7 @@ async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
     )
     question_id = hook.session.append(question_entry)
     try:
-        verdict, message_id = await hook.judge_question(question, question_id)
+        verdict, message_id = await hook._judge_question(question, question_id)
     except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
@@ -268,7 +305,7 @@ def _log_failure(
     events: list[Event] = [note]
     if isinstance(hook, DumbAgent):
         with suppress(Exception):  # the state may be what failed
-            events = hook.with_state(note)
+            events = hook._with_state(note)
     hook.session.append_all(events)
     denial = Deny(f"the hook failed ({reason})")
     return HookVerdict(
@@ -300,7 +337,7 @@ async def consult(
         opinion = earlier = said.get(hook.agent_id)
         if (
             opinion is None
-            and question.point in hook.hook_points
+            and question.point in hook_points(hook)
             and is_to_be_asked(hook, question)
         ):
             opinion = await ask_hook(hook, watched, question)
@@ -321,7 +358,7 @@ async def consult(
 def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook is to be asked; a hook whose check fails is asked."""
     try:
-        return hook.should_ask(question)
+        return not isinstance(hook, Hook) or hook.should_ask(question)
     except Exception:
         _logger.exception("hook %s (%s) failed in should_ask", hook.name, type(hook).__name__)
         return True

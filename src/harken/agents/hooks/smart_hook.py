@@ -15,7 +15,8 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import finish_leaving
+from harken.agents.hooks.hook import Hook, finish_leaving
+from harken.agents.open_calls import has_open_calls
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
@@ -111,6 +112,8 @@ def is_judging(hook: Agent) -> bool:
 
     False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
+    if isinstance(hook, Hook):
+        return hook._is_judging
     questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
     return any(
         reference_number(entry.message_id) > reference_number(hook.state.placed_by)
@@ -142,7 +145,7 @@ def finish_verdicts(session: Session, revived: Any) -> None:
             continue
         if state.language_model is None:
             finish_leaving(session, state)
-        elif not (hook := revived(state.id)).has_open_calls:  # its own hooks may still judge it
+        elif not has_open_calls(hook := revived(state.id)):  # its own hooks may still judge it
             after_verdict(hook)
 
 

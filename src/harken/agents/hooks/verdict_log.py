@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from harken.agents.agent import Agent
-from harken.agents.hooks.hook import is_to_be_asked
+from harken.agents.agent import Agent, get_agent
+from harken.agents.guards import order_hooks
+from harken.agents.hooks.hook import hook_points, is_to_be_asked
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import AgentId, reference_message_id, reference_number
 from harken.core.messages import text_of
@@ -88,7 +89,10 @@ def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVer
     """Return the verdicts on a question by hook, also of hooks that left after it, oldest first."""
     if agent.session.state.last_id == reference_message_id(question.subject):
         return {}  # there was no event since
-    ids = [*_former_hooks_since(agent, question.subject), *agent.hook_ids]
+    ids = [
+        *_former_hooks_since(agent, question.subject),
+        *order_hooks(agent.session.agents, agent.state),
+    ]
     pairs = ((id_, _read_verdict(agent, agent.session.agent(id_), question)) for id_ in ids)
     verdicts = [(id_, opinion) for id_, opinion in pairs if opinion is not None]
     return dict(sorted(verdicts, key=lambda pair: reference_number(pair[1].message_id)))
@@ -96,7 +100,7 @@ def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVer
 
 def hooks_without_verdict(agent: Agent, verdicts: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
     """Return the hooks after the last that has a verdict; an earlier hook was not concerned."""
-    ids = agent.hook_ids
+    ids = order_hooks(agent.session.agents, agent.state)
     positions = [position for position, id_ in enumerate(ids) if id_ in verdicts]
     return ids[positions[-1] + 1 :] if positions else ids
 
@@ -168,7 +172,7 @@ def _final_verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Ve
     if parsed is None or entry.cause is not None:  # code has no hooks
         return None if parsed is None else build_verdict(parsed)
     try:
-        hook_agent = agent.agent_by_id(hook.id)
+        hook_agent = get_agent(agent, hook.id)
     except NameNotFound:
         return build_verdict(parsed)
     question = answer_question(hook_agent, entry)
@@ -200,10 +204,10 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
     ):
         return False
     try:
-        hook = agent.agent_by_id(hook_id)
+        hook = get_agent(agent, hook_id)
     except NameNotFound:
         return True  # an unavailable guard must not be bypassed
-    return question.point in hook.hook_points and is_to_be_asked(hook, question)
+    return question.point in hook_points(hook) and is_to_be_asked(hook, question)
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:

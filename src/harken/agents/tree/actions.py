@@ -7,16 +7,29 @@ of a model become tool results, as with any other tool.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, unload_agent
+from harken.agents.agent import (
+    Agent,
+    check_free,
+    get_agent,
+    is_born,
+    is_to_be_self_made,
+    log_birth,
+    unload_agent,
+)
 from harken.agents.budget import check_birth
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
+from harken.agents.open_calls import finish_open_calls, has_open_calls
+from harken.agents.rights import allowed_tools, usable_tools
+from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.action_result import ActionResult
+from harken.agents.tree.child import create_child
 from harken.core import canonical
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
 from harken.core.ids import AgentId, reference_message_id
@@ -33,13 +46,13 @@ INTRODUCED = (
 """The message that each participant gets about the others."""
 
 
-def result_from_answer(answer: LoggedString) -> ToolResult:
-    """Return a tool result that represents another agent's message."""
-    return ToolResult(str(answer), substance=answer.message_id)
+async def run_task(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[AgentReply[Agent]]:
+    """Create a subagent and, with a prompt, ask it. Raises InvalidArguments, BudgetExceeded.
 
-
-async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Create a subagent and, with a prompt, ask it. Raises InvalidArguments, BudgetExceeded."""
+    `agent` in the arguments is a new agent, or a class, in place of a plain smart agent.
+    """
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = find_template(agent, instructions)
@@ -52,12 +65,14 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
-    child = agent.make_subagent(instructions, allowed, template, servers)
+    child = create_child(
+        agent, arguments.get("agent"), instructions, allowed, template=template, spec=servers
+    )
     hooks = create_hook_copies(child, agent)
-    guards = {name for name, hook in hooks if not is_made(hook.birth_spec)}
+    guards = {name for name, hook in hooks if not is_to_be_self_made(hook)}
     hooks += create_template_hooks(template, child, guards)
-    agent.checkpoint_if_due("spawn")  # the child's history goes on into that of its parent
-    child.log_birth(birth_cause(agent, call), name, "subagent")
+    checkpoint_if_due(agent, "spawn")  # the child's history goes on into that of its parent
+    log_birth(child, birth_cause(agent, call), name, "subagent")
     try:
         install_hooks(hooks, child)
     except Exception:
@@ -65,9 +80,11 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         raise
     set_interlocutors(agent, call, [child.agent_id], [])
     if prompt is None:
-        return ToolResult(f"Created subagent: {name}")
+        reply = AgentReply(child, LoggedString(""))
+        return ActionResult(f"Created subagent: {name}", value=reply)
     agent.inform(child, log_text_piece(agent, call, prompt))
-    return result_from_answer((await request_answer(agent, child)).answer)
+    reply = await request_answer(agent, child)
+    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
 
 
 def create_hook_copies(
@@ -83,14 +100,14 @@ def create_hook_copies(
     Hooks that watch `child` already, themselves or by another copy, are left out, whatever their
     names. Guards come first: after a crash no agent has the self-made hooks without the guards.
     own: also copy self-made hooks; below: whether `child` is a subagent, see
-    `Agent.logged_copy_for`; there: originals of which `child` gets copies otherwise.
+    `Agent._logged_copy_for`; there: originals of which `child` gets copies otherwise.
     """
-    watching = {*there, *(hook.original_id for hook in (child.hooks if is_born(child) else ()))}
-    hooks = [watched.agent_by_id(id_) for id_ in watched.state.hooks]
+    watching = {*there, *(hook._original_id for hook in (child.hooks if is_born(child) else ()))}
+    hooks = [get_agent(watched, id_) for id_ in watched.state.hooks]
     guards = [hook for hook in hooks if not is_made(hook.state.spec)]
     self_made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
-    copied = [hook for hook in (*guards, *self_made) if hook.original_id not in watching]
-    copies = [(hook.name, hook.logged_copy_for(child, below=below)) for hook in copied]
+    copied = [hook for hook in (*guards, *self_made) if hook._original_id not in watching]
+    copies = [(hook.name, hook._logged_copy_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
@@ -108,18 +125,6 @@ def install_hooks(
         copy.install(child, free)
 
 
-def is_born(agent: Agent) -> bool:
-    """Whether the log has the birth of an agent."""
-    return agent.agent_id in agent.session.agents
-
-
-class AgentReply(NamedTuple):
-    """An answer and the agent that gave it."""
-
-    agent: Agent
-    answer: LoggedString
-
-
 def current_agent_at(agent: Agent, original: Agent) -> Agent:
     """Return the agent that now stands directly below `agent` where `original` stood.
 
@@ -128,24 +133,26 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
     agents, state = agent.session.agents, original.state
     for _ in agents:
         if state.parent == agent.agent_id:
-            return agent.agent_by_id(state.id)
+            return get_agent(agent, state.id)
         if state.parent is None:
             break
         state = agents[state.parent]
     return original
 
 
-async def request_answer(agent: Agent, subagent: Agent) -> AgentReply:
+async def request_answer(agent: Agent, subagent: Agent) -> AgentReply[Agent]:
     """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
     answer = await subagent.response()
-    while (current := current_agent_at(agent, subagent)) is not subagent and current.has_open_calls:
+    while (current := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
+        current
+    ):
         subagent, answer = current, await current.response()
     return AgentReply(subagent, answer)
 
 
 async def run_discuss(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[list[AgentReply[Agent]]]:
     """Send the prompt to subagents and let the speakers answer in turn.
 
     Raises InvalidArguments for unknown names.
@@ -165,37 +172,32 @@ async def run_discuss(
         set_interlocutors(agent, call, *ids)
     if prompt is not None:
         for participant in everyone:
-            await participant.finish_calls()
+            await finish_open_calls(participant)
         recipients = [current_agent_at(agent, participant) for participant in everyone]
         _check_free(recipients)  # checked again, so that all get the prompt or none does
         message = log_text_piece(agent, call, prompt)
         for participant in recipients:
             agent.inform(participant, message)
-    answers: list[tuple[str, LoggedString]] = []
+    replies: list[AgentReply[Agent]] = []
     for speaker in speakers:
-        answerer, utterance = await request_answer(agent, current_agent_at(agent, speaker))
-        answers.append((answerer.name, utterance))
+        reply = await request_answer(agent, current_agent_at(agent, speaker))
+        answerer, utterance = reply
+        replies.append(reply)
         for listener in everyone:
             if listener is not speaker:
                 answerer.inform(
                     current_agent_at(agent, listener), utterance.as_said_by(answerer.name)
                 )
-    if len(answers) == 1 and not listeners:
-        return result_from_answer(answers[0][1])
-    text = "\n\n".join(utterance.as_said_by(name) for name, utterance in answers)
-    return ToolResult(
-        text,
-        cause=[
-            participant.message_id
-            for _, participant in answers
-            if participant.message_id is not None
-        ],
-    )
+    if len(replies) == 1 and not listeners:
+        answer = replies[0].answer
+        return ActionResult(str(answer), substance=answer.message_id, value=replies)
+    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
+    answer_ids = [reply.answer.message_id for reply in replies]
+    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
+    return ActionResult(text, cause=cause, value=replies)
 
 
-async def run_introduce(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Tell subagents which of them speak and which listen in later discussions.
 
     Raises InvalidArguments.
@@ -208,7 +210,7 @@ async def run_introduce(
         raise InvalidArguments("nobody is there to introduce: create a subagent first")
     _check_free(everyone)
     for participant in everyone:
-        await participant.finish_calls()
+        await finish_open_calls(participant)
     speakers, listeners = (
         [current_agent_at(agent, participant) for participant in row]
         for row in (speakers, listeners)
@@ -238,13 +240,13 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 async def run_terminate(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[None]:
     """End a subagent and all agents below it. The log keeps them. Raises InvalidArguments."""
     (child,) = get_subagents(agent, [arguments["name"]])
-    child.checkpoint_if_due("session_end")
+    checkpoint_if_due(child, "session_end")
     end_subtree(agent.session, child.agent_id, call)
-    return ToolResult(f"Terminated subagent: {arguments['name']}")
+    return ActionResult(f"Terminated subagent: {arguments['name']}")
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
@@ -332,7 +334,7 @@ def find_template(agent: Agent, instructions: str | None) -> Template | None:
 def check_name(agent: Agent, name: str) -> None:
     """Raise InvalidArguments for a name that is taken or could be confused with another party."""
     check_agent_name(name)
-    if name in agent.subagent_ids:
+    if name in agent.subagents:
         raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
@@ -350,44 +352,39 @@ def select_prompt(*prompts: str | None) -> str | None:
 
 def _check_free(agents: Sequence[Agent]) -> None:
     for agent in agents:
-        agent.check_free()
+        check_free(agent)
 
 
 def allowed_for(
-    agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
+    agent: Agent, wanted: Sequence[str] | None, template: Template | None
 ) -> list[str] | None:
     """Return the tools that a subagent may use, at most those of its parent and its template."""
+    is_limited = wanted is not None or template is not None
+    own = usable_tools(agent) if is_limited else {}
     for name in wanted or ():
-        if name not in agent.tools:
-            raise InvalidArguments(
-                f"you have no tool {name!r} to pass on; yours: {_format_tools(agent)}"
-            )
+        if name not in own:
+            names = ", ".join(own) or "none"
+            raise InvalidArguments(f"you have no tool {name!r} to pass on; yours: {names}")
     limit = template.tools if template is not None else None
     denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
-        inherited = agent.allowed
+        inherited = allowed_tools(agent)
         if not denied:
             return inherited
-        return [
-            tool for tool in (agent.tools if inherited is None else inherited) if tool not in denied
-        ]
+        return [tool for tool in (own if inherited is None else inherited) if tool not in denied]
     requested = limit if wanted is None else wanted
-    usable = [tool for tool in requested or () if tool in agent.tools and tool not in denied]
+    usable = [tool for tool in requested or () if tool in own and tool not in denied]
     return [tool for tool in usable if limit is None or tool in limit]
-
-
-def _format_tools(agent: ToolAgent) -> str:
-    return ", ".join(agent.tools) or "none"
 
 
 def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
     """Return subagents by name. Raises InvalidArguments with the existing names."""
-    ids = agent.subagent_ids
+    subagents = agent.subagents
     for name in names:
-        if name not in ids:
-            names_available = ", ".join(ids) or "none"
+        if name not in subagents:
+            names_available = ", ".join(subagents) or "none"
             raise InvalidArguments(f"there is no subagent {name!r}; there is: {names_available}")
-    return [agent.agent_by_id(ids[name]) for name in dict.fromkeys(names)]
+    return [subagents[name] for name in dict.fromkeys(names)]
 
 
 def _resolve_participants(
@@ -407,13 +404,13 @@ def _resolve_participants(
         return current_speakers, [
             participant for participant in current_listeners if participant not in current_speakers
         ]
-    current_speakers = [agent.agent_by_id(id_) for id_ in state.speakers or state.subagents[-1:]]
+    current_speakers = [get_agent(agent, id_) for id_ in state.speakers or state.subagents[-1:]]
     if listeners is not None:
         current_listeners = get_subagents(agent, listeners)
         return [
             participant for participant in current_speakers if participant not in current_listeners
         ], current_listeners
-    current_listeners = [agent.agent_by_id(id_) for id_ in state.listeners]
+    current_listeners = [get_agent(agent, id_) for id_ in state.listeners]
     return current_speakers, [
         participant for participant in current_listeners if participant not in current_speakers
     ]

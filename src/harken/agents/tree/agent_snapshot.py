@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.guards import is_born_as_hook
 from harken.agents.hooks.hook import Hook
@@ -91,12 +91,12 @@ def snapshot_subtree(agent: Agent, call: str, *, is_users: bool) -> AgentSnapsho
     unless the user asked for the snapshot, hooks are reduced to their instructions.
     """
     state, agents = agent.state, agent.session.agents
-    hooks = [hook for hook in map(agent.agent_by_id, state.hooks) if hook.can_restore]
+    hooks = [hook for hook in (get_agent(agent, id_) for id_ in state.hooks) if hook._can_restore]
     if is_users:
         hook_plans = [snapshot_subtree(hook, call, is_users=True) for hook in hooks]
     else:
         hook_plans = [plan for plan in map(_strip_hook, hooks) if plan is not None]
-    children = [child for child in agent.subagents.values() if child.can_restore]
+    children = [child for child in agent.subagents.values() if child._can_restore]
     names = {child.agent_id: child.name for child in children}
     return msgspec.structs.replace(
         snapshot_agent(agent),
@@ -157,11 +157,11 @@ def create_from_snapshot(plan: AgentSnapshot, session: Session, runtime: AgentRu
     state.name, state.language_model = plan.name, plan.model
     state.spec, state.saved_state = {"kind": plan.kind, **plan.spec}, plan.saved
     try:
-        agent = kind.from_state(session, state, runtime)
+        agent = kind._from_state(session, state, runtime)
     except BaseException:
         session.live.pop(state.id, None)
         raise
-    agent.set_initial_transcript(initial)
+    agent._initial += initial
     return agent
 
 
@@ -179,7 +179,7 @@ def log_snapshot_birth(
     )
     if plan.saved is not None:
         agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
-    agent.log_initial_transcript()
+    agent._log_initial_transcript()
 
 
 def set_speakers(

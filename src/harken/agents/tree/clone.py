@@ -12,9 +12,12 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.open_calls import finish_open_calls
+from harken.agents.rights import allowed_servers, allowed_tools
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     check_name,
     create_hook_copies,
@@ -32,7 +35,7 @@ from harken.agents.tree.agent_snapshot import (
     snapshot_agent,
 )
 from harken.core.events import Reference
-from harken.world.result import InvalidArguments, ToolResult
+from harken.world.result import InvalidArguments
 
 COPIED = (
     "You are a copy of {original}, made just now, with all that it remembers. You are called "
@@ -47,7 +50,9 @@ GIVEN = (
 """The message to an agent that got a copy as a subagent."""
 
 
-async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_clone(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Copy a subagent, for the caller or for another subagent of it.
 
     Raises InvalidArguments, BudgetExceeded, AgentBusy.
@@ -55,12 +60,12 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
     (original,) = get_subagents(agent, [arguments["name"]])
     above = agent if arguments["into"] is None else get_subagents(agent, [arguments["into"]])[0]
     name = arguments["as_name"] or original.name
-    original.check_free()
+    check_free(original)
     if above is not agent:
-        await above.finish_calls()
+        await finish_open_calls(above)
         (above,) = get_subagents(agent, [arguments["into"]])  # its hook may have taken its place
-        above.check_free()
-    if not original.can_restore:
+        check_free(above)
+    if not original._can_restore:
         raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
@@ -71,7 +76,8 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
     if above is not agent:
         parent_notice = GIVEN.format(name=name, original=original.name)
         agent.inform(above, log_text_piece(agent, call, parent_notice))
-    return ToolResult(f"Cloned {original.name}: {name} is a subagent of {above.name}")
+    text = f"Cloned {original.name}: {name} is a subagent of {above.name}"
+    return ActionResult(text, value=copy)
 
 
 def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
@@ -85,10 +91,10 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     plan = msgspec.structs.replace(plan, spec=spec, name=name)
     copy = create_from_snapshot(plan, above.session, above.runtime)
     hooks = create_hook_copies(copy, above)
-    originals = {hook.birth_spec["original"] for _, hook in hooks}
+    originals = {hook._birth_spec["original"] for _, hook in hooks}
     guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
     hooks += guards  # guards of the original: its copy may do no more
-    above.checkpoint_if_due("spawn")
+    checkpoint_if_due(above, "spawn")
     log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
     try:
         install_hooks(hooks, copy)
@@ -102,13 +108,13 @@ def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> li
     """Return the MCP servers of a copy: for another parent, only those that this parent has."""
     if above.agent_id == original.state.parent:
         return [*servers]
-    parent_servers = above.servers if isinstance(above, ToolAgent) else ()
+    parent_servers = allowed_servers(above)
     return [name for name in servers if name in parent_servers]
 
 
 def _limit_tools(above: Agent, tools: list[str] | None) -> list[str] | None:
     """Return the tools of a copy: those of the original, limited to those of its parent."""
-    limit = above.allowed if isinstance(above, ToolAgent) else None
+    limit = allowed_tools(above)
     if tools is None or limit is None:
         return limit if tools is None else tools
     return [name for name in tools if name in limit]

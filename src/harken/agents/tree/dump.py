@@ -23,7 +23,7 @@ import msgspec
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.hooks.logged_user import LoggedUser
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import check_name, get_subagents, log_text_piece, set_interlocutors
 from harken.agents.tree.agent_snapshot import AgentSnapshot, snapshot_subtree
 from harken.agents.tree.restore import AgentRestorer
@@ -35,7 +35,7 @@ from harken.session.session import Session
 from harken.world.files.regular_file import MAX_FILE_BYTES, create, load, replace
 from harken.world.files.root import Root, size_text
 from harken.world.permissions.subjects import PathSubject
-from harken.world.result import InvalidArguments, ToolError, ToolResult
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import ToolContext
 
 FORMAT, VERSION = "harken-agent-dump", 1
@@ -106,11 +106,13 @@ def check_bounds(plan: AgentSnapshot) -> None:
         level = [agent for parent in level for agent in (*parent.hooks, *parent.subagents)]
 
 
-async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_dump(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Path]:
     """Write an agent to a file, with all agents above and below it. Raises ToolError."""
     name = arguments["name"]
     target: Agent = agent if name is None else get_subagents(agent, [name])[0]
-    if not target.can_restore:
+    if not target._can_restore:
         raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
     root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
@@ -127,14 +129,13 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         _write(root, path, data)
     count = sum(1 for _ in plan.iter_snapshots())
     agents = "1 agent" if count == 1 else f"{count} agents"
-    return ToolResult(
-        f"Dumped {target.name} to {root.format_name(path)}: {agents}, {size_text(len(data))}"
-    )
+    text = f"Dumped {target.name} to {root.format_name(path)}: {agents}, {size_text(len(data))}"
+    return ActionResult(text, value=path)
 
 
 async def run_restore(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Create a subagent from a dump. Raises ToolError, BudgetExceeded before any birth."""
     root, path = await _resolve_path(agent, call, "restore", arguments["path"])
     try:
@@ -147,11 +148,12 @@ async def run_restore(
     child = restorer.restore(plan, name)
     agent.inform(child, log_text_piece(agent, call, restorer.format_restored_notice(plan, name)))
     set_interlocutors(agent, call, [child.agent_id], [])
-    return ToolResult(f"Restored {name} from {root.format_name(path)}: it is your subagent")
+    text = f"Restored {name} from {root.format_name(path)}: it is your subagent"
+    return ActionResult(text, value=child)
 
 
 async def _resolve_path(
-    agent: ToolAgent, call: Reference, action: str, path_text: str
+    agent: Agent, call: Reference, action: str, path_text: str
 ) -> tuple[Root, Path]:
     """Resolve a path that the agent may dump to, or restore from.
 

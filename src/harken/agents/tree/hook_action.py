@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import check_birth
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
+from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
+from harken.agents.rights import create_subagent, usable_tools
 from harken.agents.template_setup import servers_for
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     allowed_for,
     create_hook_copies,
@@ -20,11 +22,12 @@ from harken.agents.tree.actions import (
     install_hooks,
     read_instructions,
 )
+from harken.agents.tree.child import create_child
 from harken.core.events import AgentMoved, Reference
 from harken.core.ids import reference_message_id
 from harken.core.verdict import ALLOWED_VERDICTS, BLOCKING_POINTS, VERDICT_FORMS
 from harken.errors import HarkenError
-from harken.world.result import InvalidArguments, ToolResult
+from harken.world.result import InvalidArguments
 
 MAX_HOOKS = 16
 """Maximum hooks above an agent that agents, not the user, installed."""
@@ -45,7 +48,9 @@ NOTES = {
 }
 
 
-async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_hook(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Install a hook on the caller, or on the agent that a calling hook watches.
 
     Raises InvalidArguments, BudgetExceeded.
@@ -62,34 +67,42 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     )
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
-    if instructions is not None and instructions.startswith("hook:"):
+    own = arguments.get("agent")
+    if own is not None:
+        hook = create_child(watched, own, None, None)
+    elif instructions is not None and instructions.startswith("hook:"):
         hook = _create_named_hook(agent, watched, instructions, arguments)
     else:
         hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook.birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
-        if may_act({**hook.spec(), **hook.birth_spec}):
+        hook._birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
+        if may_act({**hook._spec(), **hook._birth_spec}):
             guards = create_hook_copies(hook, watched, own=False)
-    hook.install_with_copies(watched, name, [watched.state.birth, call])
+    hook.install(watched, name, cause=[watched.state.birth, call])
     install_hooks(guards, hook)
-    return ToolResult(f"Installed hook {name} on {watched.name}")
+    return ActionResult(f"Installed hook {name} on {watched.name}", value=hook)
 
 
-async def run_quit(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_quit(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[None]:
     """Let the calling hook leave after its verdict; see `smart_hook.after_verdict`.
 
     A hook that is not judging a question, because a trigger woke it or it just gave its place to
     another agent, leaves at once.
     """
+    get_watched(agent)
     if is_judging(agent):
-        return ToolResult("You watch no longer, after the verdict that you give now.")
+        if isinstance(agent, Hook):
+            agent._leave_after_verdict()
+        return ActionResult("You watch no longer, after the verdict that you give now.")
     agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
-    return ToolResult("You watch no longer, and are gone when this turn ends.")
+    return ActionResult("You watch no longer, and are gone when this turn ends.")
 
 
 def new_hook(
-    maker: ToolAgent,
+    maker: Agent,
     instructions: str,
     *,
     points: Sequence[str] | None = None,
@@ -106,12 +119,10 @@ def new_hook(
     members = {"keeps": "notes", **(spec or {})}
     text = instructions.strip() + format_hook_protocol(points, members["keeps"])
     point_list = None if points is None else list(points)
-    return maker.make_subagent(text, tools, template, {"points": point_list, **members})
+    return create_subagent(maker, text, tools, template, {"points": point_list, **members})
 
 
-async def _create_smart_hook(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> Agent:
+async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
     """Create a smart hook from the instructions in the arguments. Raises InvalidArguments."""
     instructions, tool_names = arguments["instructions"], arguments["tools"]
     template = find_template(agent, instructions)
@@ -126,7 +137,7 @@ async def _create_smart_hook(
 
 
 def _create_named_hook(
-    agent: ToolAgent, watched: Agent, reference: str, arguments: Mapping[str, Any]
+    agent: Agent, watched: Agent, reference: str, arguments: Mapping[str, Any]
 ) -> Agent:
     """Create the named hook that the instructions refer to. Raises InvalidArguments."""
     finder, name = agent.runtime.library.hooks, reference.removeprefix("hook:").strip()
@@ -138,10 +149,10 @@ def _create_named_hook(
         hook: Agent = finder.create(name, watched)
     except HarkenError as error:
         raise InvalidArguments(f"{reference} cannot be used: {error}") from None
-    if hook.language_model is not None:
-        allowed = hook.spec().get("tools")
-        hook.birth_spec["tools"] = [
-            tool for tool in agent.tools if allowed is None or tool in allowed
+    if hook._language_model is not None:
+        allowed = hook._spec().get("tools")
+        hook._birth_spec["tools"] = [
+            tool for tool in usable_tools(agent) if allowed is None or tool in allowed
         ]
     return hook
 
@@ -168,7 +179,7 @@ def get_watched(hook: Agent) -> Agent:
     state = hook.state
     if state.place != "hook" or state.parent is None:
         raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
-    return hook.agent_by_id(state.parent)
+    return get_agent(hook, state.parent)
 
 
 def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:

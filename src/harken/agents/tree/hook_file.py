@@ -35,7 +35,6 @@ from harken.agents.templates.front_matter import (
     read_markdown_file,
 )
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments
@@ -92,9 +91,9 @@ class HookFile:
             else self._create_code(watched, self.use)
         )
         if self.points is not None:
-            hook.birth_spec["points"] = list(self.points)
+            hook._birth_spec["points"] = list(self.points)
         if not self.subagents:
-            hook.birth_spec["subagents"] = False
+            hook._birth_spec["subagents"] = False
         return hook
 
     def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
@@ -105,7 +104,7 @@ class HookFile:
         """
         try:
             kind = get_hook_class(use, runtime)
-            if not kind.can_restore:
+            if not kind._can_restore:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
         except (ConfigError, NameNotFound) as error:
@@ -117,8 +116,6 @@ class HookFile:
         return kind(watched.session, runtime=watched.runtime, options=self.options)
 
     def _create_smart(self, watched: Agent) -> Agent:
-        if not isinstance(watched, ToolAgent):
-            raise ConfigError(f"{watched.name} does nothing that a hook could watch")
         runtime = watched.runtime
         if self.model is not None:
             self._check_model(self.model, runtime)

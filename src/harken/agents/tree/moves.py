@@ -13,10 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
+from harken.agents.dumb_agent import can_talk
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.hooks.hook import hook_points
+from harken.agents.open_calls import finish_open_calls
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     create_hook_copies,
     get_subagents,
@@ -30,20 +33,22 @@ from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
 from harken.core.verdict import HOOK_POINTS
 from harken.world.permissions.mode import narrower
-from harken.world.result import InvalidArguments, ToolResult
+from harken.world.result import InvalidArguments
 
 MAX_INPUT_CHARS = 4_000
 """Maximum characters of the last input that are shown to an agent that takes another's place."""
 
 
-async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_endo(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let a subagent take the caller's place; the caller becomes its last hook.
 
     Raises InvalidArguments.
     """
     name, prompt = arguments["subagent"], select_prompt(arguments["prompt"])
     (child,) = get_subagents(agent, [name])
-    await child.finish_calls()
+    await finish_open_calls(child)
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
@@ -52,28 +57,32 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, log_text_piece(agent, call, prompt))
     endo(agent, child, call, arguments["points"])
-    return ToolResult(f"{child.name} has taken your place; you watch it as its hook.")
+    text = f"{child.name} has taken your place; you watch it as its hook."
+    return ActionResult(text, value=child)
 
 
-async def run_meta(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_meta(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let the calling hook take the place of the agent it watches. Raises InvalidArguments."""
     watched = get_watched(agent)
     last_input = _last_input(watched)
     meta(agent, call)
     context = f" It was last told: {last_input}" if last_input else ""
-    return ToolResult(f"You have taken the place of {watched.name}, now your subagent.{context}")
+    text = f"You have taken the place of {watched.name}, now your subagent.{context}"
+    return ActionResult(text, value=watched)
 
 
 async def run_talk_with(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let another agent take the caller's place; the caller waits. Raises InvalidArguments.
 
     An agent may name only subagents, since it has no authority over hooks. A user may name both.
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
     taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ToolResult(f"{taker.name} has taken your place.")
+    return ActionResult(f"{taker.name} has taken your place.", value=taker)
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
@@ -90,7 +99,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
 
 def check_endo(agent: Agent, child: Agent) -> None:
     """Raise InvalidArguments or AgentBusy if a subagent cannot take its parent's place."""
-    child.check_free()
+    check_free(child)
     _check_talks(child)
     _check_names(child, agent, agent, "hook")
 
@@ -135,7 +144,7 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
     path_agents: list[Agent] = []
     for name in path.split("/"):
         above = path_agents[-1] if path_agents else agent
-        candidates = {hook.name: hook for hook in above.hooks} | above.subagents
+        candidates = {**{hook.name: hook for hook in above.hooks}, **above.subagents}
         if name not in candidates:
             raise InvalidArguments(
                 f"{above.name} has no subagent or hook {name!r}; there is: "
@@ -144,7 +153,7 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
         candidate = candidates[name]
         if candidate.state.place == "hook" and not hooks:
             raise InvalidArguments("a hook is not yours to move: only it, or the user, can do that")
-        candidate.check_free()
+        check_free(candidate)
         _check_talks(candidate)
         _check_names(
             candidate, above, agent, "subagent" if candidate.state.place == "hook" else "hook"
@@ -154,7 +163,7 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
 
 
 def _check_talks(taker: Agent) -> None:
-    if not taker.can_talk:
+    if not can_talk(taker):
         raise InvalidArguments(f"{taker.name} only judges: it cannot talk with anybody")
 
 
@@ -167,7 +176,7 @@ def _check_names(
     """
     place, above = first.state.place, first.state.parent
     if above is not None:
-        higher = first.agent_by_id(above)
+        higher = get_agent(first, above)
         _check_row(higher, place, taker.name, but=(first.agent_id, taker.agent_id))
     _check_row(taker, new_place, replaced.name, but=(replaced.agent_id,))
 
@@ -222,7 +231,7 @@ def _changed_members(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any]
 
 def _spec_points(hook: Agent) -> list[str] | None:
     """Return the points of a hook for its spec, or None for all points."""
-    points = hook.hook_points
+    points = hook_points(hook)
     return None if points == HOOK_POINTS else sorted(points)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from harken.agents.agent import Agent
 from harken.agents.hooks.smart_hook import run_keep_note
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import run_discuss, run_introduce, run_task, run_terminate
 from harken.agents.tree.clone import run_clone
 from harken.agents.tree.dump import run_dump, run_restore
@@ -16,7 +16,7 @@ from harken.agents.tree.read_log import run_read_log
 from harken.core.events import Reference
 from harken.world.result import ToolResult
 
-Run: TypeAlias = Callable[[ToolAgent, Reference, Mapping[str, Any]], Awaitable[ToolResult]]
+Run: TypeAlias = Callable[[Agent, Reference, Mapping[str, Any]], Awaitable[ToolResult]]
 """Takes the acting agent, the reference of its call for causes, and the checked arguments."""
 
 RUN: dict[str, Run] = {

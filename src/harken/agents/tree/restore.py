@@ -10,9 +10,10 @@ import msgspec
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import Budget, check_birth
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.rights import allowed_tools, inherited_model, usable_tools
 from harken.agents.tree.actions import birth_cause, create_hook_copies, end_subtree, install_hooks
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
@@ -44,7 +45,7 @@ WOKEN = (
 class AgentRestorer:
     """Creates the agents of a dump."""
 
-    def __init__(self, agent: ToolAgent, call: Reference) -> None:
+    def __init__(self, agent: Agent, call: Reference) -> None:
         """Restore agents for an agent, because of a call."""
         self.agent, self.call = agent, call
         self.session, self.runtime = agent.session, agent.runtime
@@ -68,7 +69,7 @@ class AgentRestorer:
                 for unborn in (agent, *(copy for _, copy in copies)):
                     self.session.live.pop(unborn.agent_id, None)
             raise
-        self.agent.checkpoint_if_due("spawn")
+        checkpoint_if_due(self.agent, "spawn")
         child, _ = self._agents_by_plan[id(plan)]
         try:
             self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
@@ -104,7 +105,7 @@ class AgentRestorer:
             kind = get_agent_class(plan.kind, self.runtime.library)
         except NameNotFound as error:
             raise InvalidArguments(f"the dump cannot be restored here: {error}") from None
-        if not kind.can_restore:
+        if not kind._can_restore:
             raise InvalidArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
         spec = self._spec(plan)
         return msgspec.structs.replace(
@@ -125,7 +126,7 @@ class AgentRestorer:
             return None
         default = None if self.runtime.default_model is None else self.runtime.default_model.name
         known_models = {default, *(state.language_model for state in self.session.agents.values())}
-        return plan.model if plan.model in known_models else self.agent.language_model
+        return plan.model if plan.model in known_models else inherited_model(self.agent)
 
     def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
         """Return the spec for the birth.
@@ -142,9 +143,10 @@ class AgentRestorer:
             raise InvalidArguments(f"{plan.name} is asked at points that there are not")
         if plan.kind != SMART:
             return omit_members(plan.spec, SESSION_MEMBERS | {"kind"})
-        allowed = self.agent.allowed
+        allowed = allowed_tools(self.agent)
         if members.tools is not None:
-            allowed = [tool for tool in members.tools if tool in self.agent.tools]
+            usable = usable_tools(self.agent)
+            allowed = [tool for tool in members.tools if tool in usable]
         parameters = self.runtime.parameters_for(self._model(plan)) or None
         spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
         return {name: value for name, value in spec.items() if value is not None}
@@ -170,7 +172,7 @@ class AgentRestorer:
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
         """Return the hooks of a plan without code hooks that are copied from the caller anyway."""
         _, copies = self._agents_by_plan[id(plan)]
-        copied_code = [_code_identity({**copy.spec(), **copy.birth_spec}) for _, copy in copies]
+        copied_code = [_code_identity({**copy._spec(), **copy._birth_spec}) for _, copy in copies]
         plan_code = [_code_identity({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
         pairs = zip(plan.hooks, plan_code, strict=True)
         return [

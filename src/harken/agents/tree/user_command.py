@@ -12,13 +12,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from harken.agents.agent import Agent
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.agent import Agent, check_free, get_agent
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tree.actions import end_subtree
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import text_of
-from harken.errors import ConfigError, ModelError
+from harken.errors import ModelError
 from harken.world.result import InvalidArguments, ToolResult, run_catching
 
 TOLD = "[the user did this: {}] {}"
@@ -26,20 +27,18 @@ TOLD = "[the user did this: {}] {}"
 BROKEN_OFF = "It was broken off: {}"
 TAKEN_OVER = "You talk with the user from now on, in the place of {}."
 """The text for an agent that the user put in the place of another."""
-UserAction: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
+UserAction: TypeAlias = Callable[[Agent, Reference], Awaitable[ToolResult]]
 """A command on an agent; the reference is the logged command, for causes."""
 
 
 async def run_user_command(agent: Agent, command: str, doing: UserAction) -> ToolResult:
     """Run a user's command, `command` as typed. An error in it becomes its result.
 
-    Raises AgentBusy in the middle of a turn and ConfigError for a dumb agent, before anything is
-    logged; ModelError if an agent that was asked fails.
+    Raises AgentBusy in the middle of a turn, before anything is logged; ModelError if an agent that
+    was asked fails.
     """
-    agent.check_free()
-    if not isinstance(agent, ToolAgent):
-        raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
-    await agent.finish_calls()
+    check_free(agent)
+    await finish_open_calls(agent)
     primary = agent.session.state.primary
     command_entry = TranscriptEntry(agent_id=USER, role="assistant", content=command)
     cause = agent.session.append(command_entry)
@@ -80,19 +79,19 @@ def _notify_new_primary(
     primary = agent.session.state.primary
     if primary is None or previous is None or primary in (previous, agent.agent_id):
         return
-    taker = agent.agent_by_id(primary)
-    if not taker.has_open_calls:  # else it was told something that it has to answer
-        _notify_agent(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(previous).name))
+    taker = get_agent(agent, primary)
+    if not has_open_calls(taker):  # else it was told something that it has to answer
+        _notify_agent(taker, cause, command, TAKEN_OVER.format(get_agent(agent, previous).name))
 
 
-async def add_system_message(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
+async def add_system_message(agent: Agent, command: Reference, text: str) -> ToolResult:
     """Add a system message, which the agent reads from its next turn on."""
     entry = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
     agent.session.append(entry)
     return ToolResult("The system says so from now on.")
 
 
-async def remove_hook(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
+async def remove_hook(agent: Agent, command: Reference, name: str) -> ToolResult:
     """Remove a hook from an agent, with all agents below it. Raises InvalidArguments.
 
     Only the user can do that: a watched agent has no authority over its hooks.
@@ -101,7 +100,7 @@ async def remove_hook(agent: ToolAgent, command: Reference, name: str) -> ToolRe
     if name not in hooks:
         available = ", ".join(hooks) or "none"
         raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {available}")
-    hooks[name].check_free()
-    hooks[name].checkpoint_if_due("session_end")
+    check_free(hooks[name])
+    checkpoint_if_due(hooks[name], "session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
     return ToolResult(f"Removed hook: {name}")

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS, is_action
-from harken.agents.hooks.hook import BLOCKED, CombinedVerdict, TurnEnded
+from harken.agents.agent import Agent, get_agent, subagent_ids
+from harken.agents.hooks.hook import BLOCKED, TurnEnded
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
 from harken.agents.initial_transcript import UNNAMED
@@ -30,7 +31,7 @@ from harken.core.messages import FunctionCall
 from harken.core.untrusted import escape_content_hook_markers
 from harken.errors import InvalidEvent
 from harken.session.state import OpenCall
-from harken.world.result import InvalidArguments, ToolError, ToolResult, run_catching
+from harken.world.result import ActionBlocked, InvalidArguments, ToolError, ToolResult, run_catching
 from harken.world.tool import ToolContext, parse
 
 
@@ -164,9 +165,23 @@ def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
 
 async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     """Ask the hooks, then run a call. Any error in it becomes its result."""
+    try:
+        arguments = await judged_arguments(agent, call)
+    except ActionBlocked as error:
+        return ToolResult(f"Error: {error}", is_error=True)
+    return await run_catching(call.name, _run(agent, call, arguments))
+
+
+async def judged_arguments(agent: Agent, call: OpenCall) -> str:
+    """Let hooks judge a call. Return its arguments, as rewritten by them.
+
+    Raises ActionBlocked, TurnEnded, TurnStopped.
+    """
     judgement = await judge_call(agent, call)
     if judgement.denial is not None:
-        return _blocked_result(judgement)
+        reason = getattr(judgement.denial.verdict, "reason", "")
+        text = BLOCKED.format(judgement.denial.hook, reason)
+        raise ActionBlocked(text.removeprefix("Error: "))
     arguments = call.arguments
     if judgement.replacement is not None and judgement.rewriter is not None:
         arguments = judgement.replacement
@@ -179,14 +194,7 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
                 cause=judgement.rewriter.message_id,
             )
         )
-    return await run_catching(call.name, _run(agent, call, arguments))
-
-
-def _blocked_result(judgement: CombinedVerdict) -> ToolResult:
-    denial = judgement.denial
-    reason = getattr(denial.verdict, "reason", "") if denial else ""
-    name = denial.hook if denial else ""
-    return ToolResult(BLOCKED.format(name, reason), is_error=True)
+    return arguments
 
 
 async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
@@ -199,11 +207,7 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
             f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
         )
     if is_action(tool):
-        arguments = tool.check(parse(call.name, text))
-        with ExitStack() as stack:
-            for gate in await _turn_locks(agent, call.name, arguments):
-                stack.enter_context(gate.locked())
-            return await RUN[call.name](agent, call.reference, arguments)
+        return await run_action(agent, call, tool.check(parse(call.name, text)))
     user = agent.runtime.world.user
     has_no_user = user is None and not has_user_substitute(agent)
     logged_user = None if has_no_user else LoggedUser(user, agent, call.reference)
@@ -213,9 +217,15 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
 
 
-async def _turn_locks(
-    agent: ToolAgent, action: str, arguments: Mapping[str, Any]
-) -> list[TurnLock]:
+async def run_action(agent: Agent, call: OpenCall, arguments: Mapping[str, Any]) -> ToolResult:
+    """Run a structural action while no subagent that it may touch begins a turn by itself."""
+    with ExitStack() as stack:
+        for gate in await _turn_locks(agent, call.name, arguments):
+            stack.enter_context(gate.locked())
+        return await RUN[call.name](agent, call.reference, arguments)
+
+
+async def _turn_locks(agent: Agent, action: str, arguments: Mapping[str, Any]) -> list[TurnLock]:
     """Return the locks of the subagents that an action may touch, when no trigger holds them."""
     names, state, live = (
         affected_subtrees(agent, action, arguments),
@@ -224,8 +234,8 @@ async def _turn_locks(
     )
     interlocutors = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
-        agent.agent_by_id(id_).turn_lock
-        for name, id_ in agent.subagent_ids.items()
+        get_agent(agent, id_)._turn_lock
+        for name, id_ in subagent_ids(agent).items()
         if (name in names if names is not None else id_ in interlocutors or id_ in live)
     ]
     if any(gate.is_triggered for gate in gates):
@@ -249,7 +259,7 @@ def program_variables(agent: ToolAgent) -> Mapping[str, str | None]:
     return {**agent.runtime.world.environment, VARIABLE: None, **socket_variables}
 
 
-def log_result(agent: ToolAgent, call: OpenCall, result: ToolResult) -> None:
+def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
     """Log the result of a call. Text from outside cannot begin like a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, log_birth
 from harken.agents.agent_classes import register_agent_class
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
 from harken.agents.compaction_text import format_summary_request as question
 from harken.agents.hooks.notifications import CompactionFinished as HasCompacted
@@ -67,7 +68,7 @@ class CompactionResult:
 class Compactor(Agent):
     """Writes the summary of another agent's context."""
 
-    can_restore = False
+    _can_restore = False
 
     def __init__(self, above: ToolAgent, messages: Sequence[ChatMessage]) -> None:
         """Create a compactor, without its birth, that reads these messages."""
@@ -77,25 +78,25 @@ class Compactor(Agent):
             [message_dict(message) for message in messages],
             runtime=above.runtime,
         )
-        self._model_name = above.language_model
+        self._model_name = above._language_model
         self._parameters = above.state.spec.get("parameters")
 
     @property
-    def language_model(self) -> str | None:
+    def _language_model(self) -> str | None:
         """The name of its model: that of the agent above."""
         state = self.session.agents.get(self.agent_id)
         return state.language_model if state is not None else self._model_name
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the members that the birth records."""
         members = {"parameters": self._parameters} if self._parameters else {}
-        return {**super().spec(), **members}
+        return {**super()._spec(), **members}
 
     async def sum_up(self, model: Model, tools: Toolset, request: str) -> LoggedString:
         """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
         self.harken(request)
         call = await request_model(self, model, tools, self.runtime.observers.on_chunk)
-        self.close_open_calls()
+        self._close_open_calls()
         text = text_of(call.answer.content).strip()
         if not text:
             raise ModelError(f"{model.name} gave no summary")
@@ -103,7 +104,7 @@ class Compactor(Agent):
             text += CUT_OFF
         return LoggedString(text, call.answer.message_id)
 
-    def close_call(self, call: OpenCall) -> MessageId:
+    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
         """Log that a call was not run: a compactor runs none."""
         return self.session.append(
             TranscriptEntry(
@@ -120,7 +121,7 @@ class Compactor(Agent):
 def tokens_used(agent: ToolAgent) -> int:
     """Return the size of an agent's next request in tokens."""
     context = agent.session.context(agent.agent_id)
-    return count_context_tokens(context, agent.state.counted_tokens, agent.toolbox().schemas)
+    return count_context_tokens(context, agent.state.counted_tokens, agent._get_toolset().schemas)
 
 
 async def compact(
@@ -155,7 +156,7 @@ async def compact(
     )
     task = _Task(question(all_instructions), split, gain * before if least else None)
     summary = await _summarize(agent, model, task, fits=fits)
-    agent.checkpoint_if_due("compaction")
+    checkpoint_if_due(agent, "compaction")
     await notify_hooks(agent, HasCompacted(trigger=trigger, summary=str(summary)))
     return CompactionResult(summary, len(removed) - len(retained), before, tokens_used(agent))
 
@@ -203,9 +204,9 @@ async def _summarize_with_child(
 ) -> LoggedString:
     """Let a child write the summary, and put it into the agent's context."""
     child = Compactor(agent, messages)
-    birth = child.log_birth(agent.state.birth, NAME, "subagent")
+    birth = log_birth(child, agent.state.birth, NAME, "subagent")
     try:
-        summary = await child.sum_up(model, agent.toolbox(), task.question)
+        summary = await child.sum_up(model, agent._get_toolset(), task.question)
         if (
             task.max_tokens is not None
             and estimate_tokens([Message("user", summary)]) >= task.max_tokens
@@ -250,5 +251,5 @@ def _edit_context(
 def end_compactions(session: Session) -> None:
     """End children that a crash left behind. The contexts of their parents are unchanged."""
     for state in list(session.agents.values()):
-        if state.spec.get("kind") == Compactor.kind and session.state.is_live(state.id):
+        if state.spec.get("kind") == Compactor._kind and session.state.is_live(state.id):
             end_subtree(session, state.id, state.birth)

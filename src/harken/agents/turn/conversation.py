@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from harken.agents.agent import Agent, load_agent
+from harken.agents.inputs import has_news
+from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.wakeups import TriggerListener, unread_message_ids
 from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId
@@ -44,7 +46,7 @@ class Conversation:
     @property
     def has_news(self) -> bool:
         """Whether the primary agent has unread messages; `say()` answers them."""
-        return self.primary.has_news
+        return has_news(self.primary)
 
     @property
     def is_waiting(self) -> bool:
@@ -75,9 +77,9 @@ class Conversation:
         """
         self.speaker = self.primary
         answer = await self.speaker.response(text)
-        while (
-            primary := self.primary
-        ).agent_id != self.speaker.agent_id and primary.has_open_calls:
+        while (primary := self.primary).agent_id != self.speaker.agent_id and has_open_calls(
+            primary
+        ):
             self.speaker = primary
             answer = await primary.response()
         return answer

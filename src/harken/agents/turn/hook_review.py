@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from harken.agents.action_schemas import ACTIONS, is_action
-from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult
+from harken.agents.agent import Agent, get_agent
+from harken.agents.hooks.comment_queue import deliver_comments, note_comments
+from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
 from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
 from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
 from harken.agents.initial_transcript import INTERRUPTED
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.rights import usable_tools
 from harken.agents.turn.model_call import HALF_A_CALL
 from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, reference_number
@@ -29,12 +31,12 @@ STOPPED = "Error: {} was not run: a hook ended the turn"
 _SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 
-def has_hook_at(agent: ToolAgent, point: HookPoint) -> bool:
+def has_hook_at(agent: Agent, point: HookPoint) -> bool:
     """Whether any hook of an agent is asked at a point."""
-    return any(point in hook.hook_points for hook in agent.hooks)
+    return any(point in hook_points(hook) for hook in agent.hooks)
 
 
-def new_inputs(agent: ToolAgent) -> list[ChatMessage]:
+def new_inputs(agent: Agent) -> list[ChatMessage]:
     """Return the inputs since the last model call, without hooks' comments."""
     context = agent.session.context(agent.agent_id)
     entries = context[len(context) - len(agent.state.new_entries) :]
@@ -43,7 +45,7 @@ def new_inputs(agent: ToolAgent) -> list[ChatMessage]:
     ]
 
 
-def new_results(agent: ToolAgent) -> list[TranscriptEntry]:
+def new_results(agent: Agent) -> list[TranscriptEntry]:
     """Return the tool results since the last model call, oldest first.
 
     Results that only mark an interrupted call are left out: no tool returned them.
@@ -64,11 +66,11 @@ def new_results(agent: ToolAgent) -> list[TranscriptEntry]:
     ]
 
 
-def _is_result(agent: ToolAgent, entry: TranscriptEntry) -> bool:
+def _is_result(agent: Agent, entry: TranscriptEntry) -> bool:
     if entry.role != "tool" or not entry.is_error:
         return entry.role == "tool"
     text, name = text_of(entry.content), entry.name or ""
-    tool = agent.tools.get(name)
+    tool = usable_tools(agent).get(name)
     is_structural = is_action(tool) or (
         tool is None and name in ACTIONS
     )  # a move may have taken it
@@ -79,7 +81,7 @@ def _is_result(agent: ToolAgent, entry: TranscriptEntry) -> bool:
     return text not in {template.format(name) for template in _SYNTHETIC_RESULTS}
 
 
-async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
+async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
     """Let hooks comment on inputs or results. Raises TurnEnded, TurnStopped."""
     if not messages or not has_hook_at(agent, point):
         return
@@ -87,35 +89,35 @@ async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[Chat
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
             question = HookQuestion(point, agent.name, id_, text)
-            agent.note_comments(await _ask_hooks(agent, question))
-    agent.deliver()
+            note_comments(agent, await _ask_hooks(agent, question))
+    deliver_comments(agent)
 
 
-async def _ask_hooks(agent: ToolAgent, question: HookQuestion) -> CombinedVerdict:
+async def _ask_hooks(agent: Agent, question: HookQuestion) -> CombinedVerdict:
     """Ask the hooks that have no verdict on a question yet, also after a resume."""
     verdicts = read_verdicts(agent, question)
-    hooks = [agent.agent_by_id(id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
+    hooks = [get_agent(agent, id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
     return await consult(hooks, question, verdicts)
 
 
-async def judge_call(agent: ToolAgent, call: OpenCall) -> CombinedVerdict:
+async def judge_call(agent: Agent, call: OpenCall) -> CombinedVerdict:
     """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
     tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
     judgement = await _ask_hooks(agent, question)
-    agent.note_comments(judgement)
+    note_comments(agent, judgement)
     return judgement
 
 
-async def judge_answer(agent: ToolAgent, entry: TranscriptEntry) -> CombinedVerdict:
+async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
     """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
     judgement = await _ask_hooks(agent, answer_question(agent, entry))
-    agent.note_comments(judgement)
-    agent.deliver()
+    note_comments(agent, judgement)
+    deliver_comments(agent)
     return judgement
 
 
-def send_back(agent: ToolAgent, denied: HookVerdict, denials: int) -> None:
+def send_back(agent: Agent, denied: HookVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
     reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
     text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
@@ -123,7 +125,7 @@ def send_back(agent: ToolAgent, denied: HookVerdict, denials: int) -> None:
 
 
 def log_visible_answer(
-    agent: ToolAgent, entry: TranscriptEntry, judgement: CombinedVerdict
+    agent: Agent, entry: TranscriptEntry, judgement: CombinedVerdict
 ) -> LoggedString:
     """Return the answer to deliver. Log the text that a user saw if hooks rewrote it."""
     if judgement.replacement is None:

@@ -62,7 +62,7 @@ def finish_hook_installs(session: Session, revived: Callable[[AgentId], Agent]) 
             end_subtree(session, state.id, state.birth)
     for state in hooks:
         if state.spec.get("reaches") and is_live(state.id):
-            revived(state.id).copy_to_subagents()
+            revived(state.id)._copy_to_subagents()
 
 
 def _end_incomplete_agent(agent: Agent, call: OpenCall) -> None:

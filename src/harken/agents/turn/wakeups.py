@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias
 
 from harken.agents.agent import Agent, load_agent
 from harken.agents.dumb_agent import DumbAgent
+from harken.agents.inputs import has_news
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import AgentRuntime
+from harken.agents.turn.triggered_turn import triggered_turn, wait_for_turn
 from harken.core.events import AgentConfigured, AgentMoved, Event, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
@@ -244,7 +247,7 @@ class TriggerListener:
         name = self.session.agents[agent_id].name or agent_id
         try:
             agent = self._agent(agent_id)
-            await agent.turn_lock.wait_until_open()
+            await wait_for_turn(agent)
             news = unread_message_ids(
                 self.session, agent_id
             )  # another turn may have read it meanwhile
@@ -261,13 +264,11 @@ class TriggerListener:
 
     async def _answer(self, agent: Agent) -> LoggedString:
         """Return the answer of an agent's turn, or its last answer if it owes none."""
-        if isinstance(agent, DumbAgent) and not agent.has_news and not agent.has_open_calls:
+        if isinstance(agent, DumbAgent) and not has_news(agent) and not has_open_calls(agent):
             entry = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(entry.content), entry.message_id)
-        is_hook = agent.state.place == "hook"  # a woken hook must not be asked meanwhile
-        async with agent.question_lock.current() if is_hook else nullcontext():
-            with agent.turn_lock.triggered_turn():
-                return await agent.response()
+        async with triggered_turn(agent):
+            return await agent.response()
 
     def _deliver_to_parent(self, agent: Agent, answer: LoggedString) -> None:
         """Queue an answer for the parent if no caller waits for it."""
@@ -281,7 +282,7 @@ class TriggerListener:
         entry = TranscriptEntry(
             agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
         )
-        self._agent(state.parent).unread_results.append(entry)
+        self._agent(state.parent)._unread_results.append(entry)
 
 
 def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> dict[Key, AnyArmed]:
@@ -298,7 +299,7 @@ def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> d
 def unread_message_ids(session: Session, agent_id: AgentId) -> set[MessageId]:
     """Return the ids of an agent's unread messages: pieces, and answers of subagents."""
     agent = session.live.get(agent_id)
-    entries = agent.unread_results if isinstance(agent, Agent) else ()
+    entries = agent._unread_results if isinstance(agent, Agent) else ()
     links = (entry.substance or entry.cause for entry in entries)
     return {*session.agents[agent_id].undelivered, *(MessageId(str(link)) for link in links)}
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
+from harken.agents.agent import get_agent
+from harken.agents.hooks.hook import hook_points
 from harken.agents.tool_agent import ToolAgent
 from harken.chat.commands.agent_paths import build_agent_completer, find_agent, map_agent_paths
 from harken.chat.commands.base import CommandContext, slash
@@ -58,11 +60,11 @@ def iter_hook_summaries(talk: CommandContext, agent_id: AgentId) -> Iterator[str
     rows = SessionViewer(session.path).watches()
     came = {row.hook: row for row in rows if row.kind == "installed"}
     for hook_id in session.agents[agent_id].hooks:
-        state, hook = session.agents[hook_id], talk.primary.agent_by_id(hook_id)
+        state, hook = session.agents[hook_id], get_agent(talk.primary, hook_id)
         points = [
             point
             for point in ("input", "action", "result", "response")
-            if point in hook.hook_points
+            if point in hook_points(hook)
         ]
         point_text = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
@@ -90,7 +92,7 @@ def _find_last_text(talk: CommandContext, agent_id: AgentId) -> str | None:
 )
 def _tools(talk: CommandContext, argument: str) -> None:
     ids = [find_agent(talk, argument)] if argument else [*map_agent_paths(talk.session)]
-    agents = [talk.primary.agent_by_id(id_) for id_ in ids]
+    agents = [get_agent(talk.primary, id_) for id_ in ids]
     by_tools: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     for agent, path in zip(agents, map(map_agent_paths(talk.session).get, ids), strict=True):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free, get_agent
+from harken.agents.agent_classes import registered_name
 from harken.agents.built_in.changed_files import ChangedFiles
+from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.unanswered_input import NO_ANSWER_PREFIXES
 from harken.chat.commands.base import CommandContext, NextSession, slash
 from harken.context.position import find_position, get_or_create_commit
@@ -40,7 +42,7 @@ def _fork(talk: CommandContext, _: str) -> None:
 )
 def _undo(talk: CommandContext, _: str) -> None:
     agent, index = _find_last_user_message(talk)
-    talk.primary.check_free()
+    check_free(talk.primary)
     context = talk.session.context(agent.agent_id)
     store, ctx = commit_conversation(agent)
     text = text_of(context[index].content)
@@ -68,7 +70,7 @@ def _find_last_user_message(talk: CommandContext) -> tuple[Agent, int]:
             raise ConfigError(
                 f"{name}, the agent of your last message, is terminated: /undo is not possible"
             )
-        agent = agent.agent_by_id(last.agent_id)
+        agent = get_agent(agent, last.agent_id)
     context = talk.session.context(agent.agent_id)
     indexes = [index for index, message in enumerate(context) if _is_user_message(message)]
     id_ = None if last is None else last.message_id
@@ -119,10 +121,10 @@ def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
 
     Raises AgentBusy, StoreError, and ConfigError if there is no store or the context is empty.
     """
-    agent.check_free()
+    check_free(agent)
     if agent.runtime.checkpoints is None:
         raise ConfigError("this chat has no store, so there is no commit to continue from")
-    ctx = agent.checkpoint()
+    ctx = checkpoint_agent(agent)
     if ctx is None:
         raise ConfigError("no messages yet")
     return agent.runtime.checkpoints.store, ctx
@@ -147,8 +149,9 @@ def _remaining_note(talk: CommandContext, agent: Agent) -> str:
     hooks = [
         hook.name
         for hook in agent.hooks
-        if hook.agent_id not in configured and hook.kind != ChangedFiles.kind
+        if hook.agent_id not in configured
+        and hook.state.spec.get("kind") != registered_name(ChangedFiles)
     ]
     others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
-    names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
+    names = dict.fromkeys([*agent.subagents, *hooks, *others])
     return f" Not in the new session: {', '.join(names)}." if names else ""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from harken.agents.agent import Agent, check_free
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.user_command import run_user_command
 from harken.chat.commands.base import SHELL, CommandContext, NextSession, slash
 from harken.chat.models import with_absolute_path
@@ -38,10 +38,10 @@ def _model(talk: CommandContext, argument: str) -> None:
     if not argument:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
         how = ["/model NUMBER or /model NAME selects one"] if names else []
-        now = f"{agent.name} has {format_model_name(agent.language_model)}"
+        now = f"{agent.name} has {format_model_name(agent.state.language_model)}"
         talk.print_text("\n".join([now, *numbered, *how]))
         return
-    agent.check_free()
+    check_free(agent)
     name = _model_by_number(names, argument) if argument.isdecimal() else argument
     try:
         model = agent.runtime.get_model(with_absolute_path(name))
@@ -58,7 +58,7 @@ def _model_by_number(names: Sequence[str], number: str) -> str:
 
 async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
     """Log that an agent continues with another model."""
-    if name != agent.language_model:
+    if name != agent.state.language_model:
         event = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(event)
         agent.session.sync()
@@ -67,7 +67,7 @@ async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
 
 @slash("clear", "start a new session; this one is kept", group="session")
 def _clear(talk: CommandContext, _: str) -> None:
-    talk.primary.check_free()
+    check_free(talk.primary)
     talk.go_on(NextSession(note=f"New session. The previous one is {talk.session.path.stem}."))
 
 
@@ -84,8 +84,8 @@ def _shell(talk: CommandContext, argument: str) -> None:
     if shell is None:
         raise ConfigError("this chat has no shell")
 
-    async def run(_: ToolAgent, __: Reference) -> ToolResult:
+    async def run(_: Agent, __: Reference) -> ToolResult:
         return ToolResult((await shell.run(argument)).rstrip("\n"))
 
-    agent.check_free()
+    check_free(agent)
     talk.act(lambda: run_user_command(agent, f"{SHELL}{argument}", run))

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.names import free_name
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.open_calls import has_open_calls
 from harken.agents.tree.hook_action import hook_name
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
@@ -127,7 +127,7 @@ def act(talk: CommandContext, command: str, doing: UserAction, agent: Agent | No
     Raises AgentBusy in the middle of a turn.
     """
     primary = talk.primary
-    primary.check_free()
+    check_free(primary)
     talk.act(lambda: run_user_command(agent or primary, command.strip(), doing))
 
 
@@ -143,7 +143,7 @@ def owes_answer_since(agent: Agent, first: MessageId) -> bool:
     )
     number = parse_id_number(getattr(message, "message_id", ""), "msg_")
     return (
-        agent.has_open_calls
+        has_open_calls(agent)
         and number is not None
         and number >= (parse_id_number(first, "msg_") or 0)
     )
@@ -225,7 +225,7 @@ def _talk_with(talk: CommandContext, argument: str) -> None:
     if agent_id == talk.primary.agent_id:
         talk.print_text(f"you talk to {talk.primary.name}; other agents: {_others(talk)}")
         return
-    if isinstance(talk.primary.agent_by_id(agent_id), Hook):
+    if isinstance(get_agent(talk.primary, agent_id), Hook):
         raise ConfigError(f"{argument} is a hook in code: you cannot talk to it")
     arguments = ACTIONS["talk_with"].check({"name": paths_by_id[agent_id]})
     act(
@@ -322,11 +322,11 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
     act(talk, f"/hooks {argument}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
-async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Reference) -> ToolResult:
+async def _install(kind: type[Hook], name: str, agent: Agent, command: Reference) -> ToolResult:
     """Install a hook made of code on an agent. Raises InvalidArguments."""
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
-    hook.install_with_copies(agent, name, [agent.state.birth, command])
+    hook.install(agent, name, cause=[agent.state.birth, command])
     return ToolResult(f"Installed hook {name} on {agent.name}")
 
 
@@ -350,14 +350,14 @@ def _plan(talk: CommandContext, argument: str) -> None:
         raise InvalidArguments("expected on or off")
 
 
-async def _enable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _enable_plan(agent: Agent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import start_planning
 
     start_planning(agent, command)
     return ToolResult("Planning mode is on: actions with changes are denied.")
 
 
-async def _disable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _disable_plan(agent: Agent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import stop_planning
 
     was_on = stop_planning(agent, command)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from harken.agents.agent_classes import registered_name
 from harken.agents.hooks.registry import BUILT_IN
 from harken.agents.hooks.smart_hook import DROPPED
 from harken.agents.tree.actions import parse_arguments_or_empty
@@ -249,7 +250,7 @@ class EventPrinter:
     def _sums_up(self, agent_id: AgentId | None) -> bool:
         """Whether it is an agent that compacts the context of another."""
         agent = self.state.agents.get(agent_id or AgentId(""))
-        return agent is not None and agent.spec.get("kind") == Compactor.kind
+        return agent is not None and agent.spec.get("kind") == registered_name(Compactor)
 
     @property
     def primary(self) -> AgentId | None:

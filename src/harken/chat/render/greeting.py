@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harken.agents.open_calls import has_open_calls
 from harken.chat.open_chat import OpenChat
 from harken.chat.render.event_printer import EventPrinter, find_rewritten_answers
 from harken.chat.render.status_line import folder_text
@@ -22,7 +23,7 @@ MAX_EXCHANGES = 3
 
 def iter_greeting(chat: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
     """Yield the model, the folder and a hint about help for a new user."""
-    model = format_model_name(chat.primary.language_model)
+    model = format_model_name(chat.primary.state.language_model)
     folder = folder_text(str(where.folder), where.user_home)
     first: Line = [("bold", "harken"), ("dim", f" · {clean_text(model)} · {clean_text(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
@@ -47,7 +48,7 @@ def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
         yield note(f"… {format_count(earlier, 'earlier exchange')} (/view perspective main)")
     for event in past[prompts[-MAX_EXCHANGES:][0] :] if prompts else ():
         yield from teller.render(event)
-    if primary.has_open_calls:
+    if has_open_calls(primary):
         yield note("The last turn was interrupted: Enter continues it.", "yellow")
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from harken.agents.open_calls import has_open_calls
 from harken.chat.commands.base import is_command, run_command
 from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.input_history import Pastes
@@ -120,7 +121,7 @@ class KeyActions:
         buffer = self.inputs.buffer
         text = self.pastes.unfold(buffer.text).strip()
         if not text:
-            if not self.turns.running and self.turns.chat.primary.has_open_calls:
+            if not self.turns.running and has_open_calls(self.turns.chat.primary):
                 self.turns.start(None)
             buffer.reset()
             return

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 
+from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import tokens_used
 from harken.chat.open_chat import OpenChat
@@ -287,7 +288,7 @@ class Screen:
         if result.error is not None:
             pieces.append(format_failure(result.error))
         elif result.stopped:
-            hint = "; Enter continues" if self.opened.primary.has_open_calls else ""
+            hint = "; Enter continues" if has_open_calls(self.opened.primary) else ""
             pieces.append(note(f"stopped{hint}", "yellow"))
         if result.note:
             pieces.append(note(result.note))
@@ -340,7 +341,7 @@ class Screen:
         permissions = self.opened.runtime.world.permissions
         agent = self.opened.primary
         status = Status(
-            model=format_model_name(agent.language_model),
+            model=format_model_name(agent.state.language_model),
             folder=folder_text(str(self.where.folder), self.where.user_home),
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,

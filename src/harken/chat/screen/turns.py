@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harken.agents.hooks.notifications import UserInputPending, call_user
+from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.commands.tree import owes_answer_since
 from harken.chat.commands.views import format_compaction
@@ -205,7 +206,7 @@ class Turns:
             return
         primary = self.chat.primary
         owes = False
-        if primary.agent_id != before and primary.has_open_calls:
+        if primary.agent_id != before and has_open_calls(primary):
             owes = owes_answer_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer the last message")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harken.agents.open_calls import has_open_calls
 from harken.cli.command_group import CommandGroup
 from harken.cli.commands.chat.command import chat_options
 from harken.cli.options.home import home_option, json_option
@@ -99,7 +100,7 @@ class _Work:
         talk = self._chat.chat.conversation
         try:
             with self._chat.listening():
-                if prompt is not None or talk.primary.has_open_calls:
+                if prompt is not None or has_open_calls(talk.primary):
                     self._chat.ask(prompt, self._in_time)
                 while self._runner.run(self._in_time(talk.wait_for_unread(to_the_end=True))):
                     self._answer()

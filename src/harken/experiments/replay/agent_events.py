@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.agents.action_schemas import parse_template_listing
+from harken.agents.structure import is_code_call
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import Content, TextPart, text_of
@@ -159,7 +160,7 @@ class AgentEventLists:
         """Return the entries that a program logged without a call of the agent's model.
 
         An assistant entry of a model is between its request and response; a result follows its
-        call.
+        call. Calls by methods of the agent are left out.
         """
         entry_ids: set[MessageId] = set()
         for lane_events in self.events.values():
@@ -167,6 +168,8 @@ class AgentEventLists:
                 continue
             has_open_request, manual_calls = False, set[str | None]()
             for event in lane_events:
+                if isinstance(event, ev.TranscriptEntry) and is_code_call(event):
+                    continue  # a method of the agent logs it again
                 if isinstance(event, ev.LlmRequest | ev.LlmResponse):
                     has_open_request = isinstance(event, ev.LlmRequest)
                 elif isinstance(event, ev.TranscriptEntry) and event.role == "assistant":

@@ -16,12 +16,15 @@ from typing import Any, NoReturn
 import msgspec
 
 from harken.agents.action_schemas import BASIC_ACTIONS
-from harken.agents.agent import Agent, load_agent
+from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
+from harken.agents.dumb_agent import DumbAgent
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.structure import is_code_call
 from harken.agents.turn.interrupted import CREATING_ACTIONS
 from harken.agents.turn.model_call import LOST_USAGE
 from harken.core import events as ev
@@ -33,7 +36,7 @@ from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
-from harken.experiments.replay.recorded_agents import build_kinds
+from harken.experiments.replay.recorded_agents import build_kinds, repeat_call
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
@@ -178,6 +181,10 @@ class Replayer:
                 self._append(event)
             case _:
                 self._set_tools(event)
+                if (caller := self._calling_agent(event)) is not None:
+                    assert isinstance(event, ev.TranscriptEntry)
+                    await self._run_turn(caller, repeat_call(caller, event, self.progress))
+                    return
                 agent = self._acting_agent(event)
                 await self._run_turn(agent, agent.response())
 
@@ -317,8 +324,16 @@ class Replayer:
         lane = lane.removeprefix(f"{USER} of ")
         agent = load_agent(self.session, self.progress.replayed.agents[lane], self._runtime)
         while agent.state.place == "hook" and agent.state.parent is not None:
-            agent = agent.agent_by_id(agent.state.parent)
+            agent = get_agent(agent, agent.state.parent)
         return agent
+
+    def _calling_agent(self, event: ev.Event) -> Agent | None:
+        """Return the agent by which the program called an action, outside of its turns."""
+        if not isinstance(event, ev.TranscriptEntry) or not event.tool_calls:
+            return None
+        agent = self._get_agent(event.agent_id) if is_code_call(event) else None
+        is_answering = isinstance(agent, DumbAgent) and has_open_calls(agent)
+        return None if is_answering else agent
 
     def _is_caused_by_agent(self, cause: ev.Cause) -> bool:
         """Whether a tool call of an agent, or a verdict of a hook, caused the event."""
@@ -367,12 +382,11 @@ class Replayer:
         if self._current_agent is None:
             return False
         if next_event is None:  # The session was not resumed.
-            return self._current_agent.has_open_calls or bool(self.session.state.requests)
+            return has_open_calls(self._current_agent) or bool(self.session.state.requests)
         if isinstance(next_event, ev.TranscriptEntry) and self._is_external_input(next_event):
             lane, _ = self.recorded.positions[next_event.message_id]
-            return (
-                lane == self.progress.agent_key(self._current_agent)
-                and self._current_agent.has_open_calls
+            return lane == self.progress.agent_key(self._current_agent) and has_open_calls(
+                self._current_agent
             )
         return self._is_from_resume(next_event)
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 from harken.agents.agent import Agent
 from harken.core import events as ev
 from harken.core.ids import AgentId, reference_message_id
+from harken.core.messages import text_of
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, Lane
 
 _COPY_SUFFIX_PATTERN = re.compile(r" \(\d+\)$")
@@ -125,6 +126,18 @@ class ReplayProgress:
             for question in questions
             if question.role == "user" and not self.is_replayed(question)
         ]
+
+    def initial_prompt(self, call: ev.TranscriptEntry) -> str | None:
+        """Return the system prompt of the agent that a recorded call created, if it has one."""
+        for lane_events in self.recorded.events.values():
+            birth = lane_events[0]
+            causes = getattr(birth, "cause", None) or ()
+            if call.message_id in ([causes] if isinstance(causes, str) else causes):
+                entry = next(iter(lane_events[1:]), None)
+                if isinstance(entry, ev.TranscriptEntry) and entry.role == "system":
+                    return text_of(entry.content)
+                return None
+        return None
 
     def is_compacted_next(self, lane: Lane) -> bool:
         """Whether an agent's context was compacted before its next model call."""

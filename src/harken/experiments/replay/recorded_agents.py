@@ -8,16 +8,20 @@ tell the size of a model's context window.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harken.agents.agent import Agent
-from harken.agents.guards import is_made
+from harken.agents.agent import Agent, is_to_be_self_made
+from harken.agents.agent_classes import get_agent_class, registered_name
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
+from harken.agents.turn.code_call import call_action
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
@@ -28,10 +32,12 @@ from harken.core.verdict import (
     build_verdict,
     parse_exact_verdict,
 )
-from harken.errors import HarkenError, NameNotFound
+from harken.errors import BudgetExceeded, HarkenError, NameNotFound
 from harken.experiments.replay.agent_events import COMPACTOR, get_kind
 from harken.experiments.replay.progress import ReplayProgress
 from harken.session.state import AgentState
+from harken.world.result import ToolError
+from harken.world.tool import parse
 
 
 class NotRecorded(HarkenError):
@@ -49,22 +55,22 @@ class RecordedAgent(Hook):
         """Initialize the saved state."""
         self._saves: ev.AgentStateSaved | None = None
 
-    def load_spec(self, state: AgentState) -> None:
+    def _load_spec(self, state: AgentState) -> None:
         """Use default options: the answers are recorded."""
         self.options = HookOptions()
 
-    def restore(self, state: AgentState) -> None:
+    def _load_state(self, state: AgentState) -> None:
         """Do nothing: no state is needed."""
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the recorded spec."""
-        return dict(self.recorded_spec or super().spec())
+        return dict(self.recorded_spec or super()._spec())
 
     def dump_state(self) -> Any:
         """Return the state that was saved at this point, or else the current one."""
         return self.state.saved_state if self._saves is None else self._saves.state
 
-    def with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
+    def _with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
         """Return an entry and the saved state in recorded order, which differs in older logs."""
         is_state_first = self._saves is not None and self._saves.cause is not None
         saved = self._changed_state(entry.cause if is_state_first else None)
@@ -81,12 +87,13 @@ class RecordedAgent(Hook):
 
         Quit if the hook quit after it.
         """
+        await self._repeat_calls()
         await self._wait_for_turn()
         if any(
             isinstance(event, ev.AgentMoved) and event.place == "gone"
             for event in self._next_events(4)
         ):
-            self.quit()
+            self._leave_after_verdict()
         text_ = self._next_text()
         if text_.startswith(HOOK_FAILED_PREFIX):
             kind, _, message = text_.removeprefix(HOOK_FAILED_PREFIX).partition(": ")
@@ -98,13 +105,14 @@ class RecordedAgent(Hook):
 
     async def answer(self, heard: str) -> str:
         """Return the recorded answer."""
+        await self._repeat_calls()
         await self._wait_for_turn()
         return self._next_text()
 
-    def note_leaving(self, asked: MessageId) -> None:
+    def _note_leaving(self, asked: MessageId) -> None:
         """Log it only if the record has the event; older logs do not."""
         if isinstance(next(iter(self._next_events(1)), None), ev.AgentConfigured):
-            super().note_leaving(asked)
+            super()._note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that was made for an agent, or None if there was none."""
@@ -113,7 +121,7 @@ class RecordedAgent(Hook):
             birth = self.script.next_hook(lanes[agent.agent_id], self.name)
         else:
             lane = lanes.get(self.state.parent or AgentId(""), "")
-            is_hook = is_made(agent.birth_spec)
+            is_hook = is_to_be_self_made(agent)
             birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
@@ -123,6 +131,19 @@ class RecordedAgent(Hook):
         if isinstance(copy, RecordedAgent):
             copy.recorded_spec = birth.spec
         return copy
+
+    async def _repeat_calls(self) -> None:
+        """Make the recorded calls of its code that come before its answer."""
+        calls: dict[MessageId, asyncio.Task[None]] = {}
+        while not self.script.has_diverged and (event := next(iter(self._next_events(1)), None)):
+            if not isinstance(event, ev.TranscriptEntry) or not is_code_call(event):
+                if all(call.done() for call in calls.values()):
+                    break
+            elif event.tool_calls and event.message_id not in calls:
+                await self.script.wait_until(event)
+                calls[event.message_id] = asyncio.create_task(repeat_call(self, event, self.script))
+            await asyncio.sleep(0)
+        await asyncio.gather(*calls.values())
 
     async def _wait_for_turn(self) -> None:
         """Wait until the recorded time of the next answer; other agents act meanwhile."""
@@ -163,9 +184,24 @@ class RecordedSmartAgent(SmartAgent):
 
     script: ClassVar[ReplayProgress]
 
-    def is_full(self) -> bool:
+    def _is_full(self) -> bool:
         """Whether its context was compacted at this point."""
         return self.script.is_compacted_next(self.script.agent_key(self))
+
+
+async def repeat_call(agent: Agent, entry: ev.TranscriptEntry, script: ReplayProgress) -> None:
+    """Make a recorded call of code again. An error of it is in the log, as in the record."""
+    call = (entry.tool_calls or [])[0]
+    arguments = dict(parse(call.function.name, call.function.arguments))
+    kind, objects = arguments.pop("agent", None), None
+    if kind is not None:
+        new_agent = get_agent_class(kind, agent.runtime.library)
+        if not (issubclass(new_agent, SmartAgent) and "instructions" in arguments):
+            prompt = script.initial_prompt(entry)
+            new_agent = new_agent(agent.session, prompt, runtime=agent.runtime)
+        objects = {"agent": (kind, new_agent)}
+    with suppress(ToolError, BudgetExceeded):
+        await call_action(agent, call.function.name, arguments, objects, call.id)
 
 
 def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
@@ -176,8 +212,12 @@ def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[
         if kind == COMPACTOR or kind in kinds:
             continue
         has_requests = script.recorded.count(lane, ev.LlmRequest) > 0
-        base = RecordedSmartAgent if has_requests or kind == SmartAgent.kind else RecordedAgent
-        stand_in = type(base.__name__, (base,), {"kind": kind, "script": script})
+        base = (
+            RecordedSmartAgent
+            if has_requests or kind == registered_name(SmartAgent)
+            else RecordedAgent
+        )
+        stand_in = type(base.__name__, (base,), {"_kind": kind, "script": script})
         kinds[kind] = own.get(kind, stand_in)
     script.kinds = kinds
     return kinds

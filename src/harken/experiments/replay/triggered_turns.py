@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from itertools import takewhile
 from typing import Any
 
 from harken.agents.agent import Agent
+from harken.agents.inputs import set_unread_results, unread_results
+from harken.agents.turn.triggered_turn import may_begin_turn, triggered_turn, wait_for_turn
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.errors import HarkenError
@@ -54,7 +56,7 @@ class TriggeredTurns:
     def _deliver(self, first: ev.TranscriptEntry, *, may_wake: bool) -> None:
         agent = self._agent(first.agent_id)
         is_primary = agent.state.place == "primary"  # Its turn is started by its caller.
-        if is_primary and agent.turn_lock.is_open:
+        if is_primary and may_begin_turn(agent):
             return
         for entry in takewhile(
             self._is_triggered_input, self._script.remaining_events(self._script.agent_key(agent))
@@ -92,23 +94,22 @@ class TriggeredTurns:
 
     def remove_news(self, agent: Agent, substance: str | None) -> None:
         """Remove pending inputs of an agent that it receives in another way."""
-        agent.unread_results = [
-            entry
-            for entry in agent.unread_results
-            if substance is None or entry.substance != substance
-        ]
+        results = unread_results(agent)
+        set_unread_results(
+            agent,
+            [item for item in results if substance is None or item.substance != substance],
+        )
 
     async def _turn(self, agent: Agent, coming: ev.Event) -> None:
         _turn.set(coming.message_id)
         try:
             for _ in range(_START_DELAY_STEPS):
                 await asyncio.sleep(0)
-            await agent.turn_lock.wait_until_open()
+            await wait_for_turn(agent)
             if self._script.is_replayed(coming) or self._script.has_diverged:
                 return
-            is_hook = agent.state.place == "hook"
-            async with agent.question_lock.current() if is_hook else nullcontext():
-                with agent.turn_lock.triggered_turn(), suppress(Crash, HarkenError):
+            async with triggered_turn(agent):
+                with suppress(Crash, HarkenError):
                     await agent.response()
         finally:
             del self._turns[coming.message_id], self._acting[coming.message_id]
@@ -121,7 +122,7 @@ class TriggeredTurns:
                 agent_id=agent.agent_id, role="user", content=entry.content
             )
             news_entry.substance = MessageId(replayed_id)
-            agent.unread_results.append(news_entry)
+            set_unread_results(agent, [*unread_results(agent), news_entry])
 
     def _is_triggered_input(self, event: ev.Event) -> bool:
         """Whether an entry is the input of a trigger, or the answer of a subagent to one."""

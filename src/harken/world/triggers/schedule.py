@@ -54,7 +54,7 @@ class Schedule:
                 return armed_us + interval_us * (max(0, time_us - armed_us) // interval_us + 1)
             return self._cron(max(time_us, armed_us))
         except (ValueError, OverflowError) as error:
-            raise InvalidArguments(f"{armed.words} is not a time: {error}") from None
+            raise InvalidArguments(f"{armed.description} is not a time: {error}") from None
 
     def _cron(self, time_us: int) -> int | None:
         due_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)

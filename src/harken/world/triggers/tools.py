@@ -193,7 +193,7 @@ def _triggers_tool() -> Tool:
         if stop:
             log_armed(caller.agent, remaining, caller.call)
         armed = parse_triggers({"triggers": remaining})
-        lines = [f"{name}: {trigger.words}" for name, trigger in armed.items()]
+        lines = [f"{name}: {trigger.description}" for name, trigger in armed.items()]
         return "\n".join(lines) or "No triggers."
 
     return triggers

@@ -41,7 +41,7 @@ class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_
         return False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """A description on one line."""
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ class TimeTrigger(Trigger, kw_only=True, frozen=True, tag="time", omit_defaults=
         return self.at is not None
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         if self.at is not None:
             return f"at {self.at}"
         return f"every {self.every_s:g} s" if self.every_s else f"cron {self.cron} ({self.zone})"
@@ -81,7 +81,7 @@ class FileTrigger(Trigger, kw_only=True, frozen=True, tag="files", omit_defaults
     """The newest change (ctime, nanoseconds) when it was armed."""
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"files: {', '.join(self.paths)}"
 
 
@@ -97,7 +97,7 @@ class CommandTrigger(Trigger, kw_only=True, frozen=True, tag="command", omit_def
         return True
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"command: {' '.join(self.command.split())[:80]}"
 
 
@@ -109,7 +109,7 @@ class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_def
     port: int
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"HTTP on 127.0.0.1:{self.port}"
 
 

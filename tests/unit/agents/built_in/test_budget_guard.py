@@ -145,11 +145,11 @@ def test_what_was_spent_is_counted_as_the_log_grows_and_anew_after_a_move(tmp_pa
     one.ask("Go.")
     for _ in range(2):
         total = spent_by(one.session, one.root.agent_id)
-        below = spent_by(one.session, one.root.subagent("Ann").agent_id)
+        below = spent_by(one.session, one.root.subagents["Ann"].agent_id)
         assert (total.tokens, total.model_calls, total.cost_usd) == (250, 5, 1.0)
         assert (below.tokens, below.model_calls, below.cost_usd) == (200, 3, 0.5)
         one = resumed(one)
     from harken.agents.tree.actions import end_subtree
 
-    end_subtree(one.session, one.root.subagent("Ann").agent_id, one.root.state.birth)
+    end_subtree(one.session, one.root.subagents["Ann"].agent_id, one.root.state.birth)
     assert spent_by(one.session, one.root.agent_id).tokens == 250

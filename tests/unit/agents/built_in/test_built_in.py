@@ -36,8 +36,8 @@ def test_a_subagent_gets_a_copy_and_all_is_the_same_after_a_resume(
     parts: dict[str, Any] = {"main": [asks, *looks(2), "Done."], "Ann": [*looks(2), "Seen."]}
     one = hooked(tmp_path, name, parts)
     one.ask("Go.")
-    [own], [copy] = one.root.hooks, one.root.subagent("Ann").hooks
-    assert (copy.kind, copy.name) == (own.kind, own.name)
+    [own], [copy] = one.root.hooks, one.root.subagents["Ann"].hooks
+    assert (copy._kind, copy.name) == (own._kind, own.name)
     assert copy.agent_id != own.agent_id
     resumed(one)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from harken.agents.hooks.hook import hook_points
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import ModelRequest
 from tests.agent_kit import call, call_message, check_log
@@ -39,5 +40,5 @@ def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path
     )
     assert "Spaces are best." in cast.read_by("toes")[1][-1]
     assert [m["role"] for m in hook.transcript] == ["system"]
-    assert hook.hook_points == {"response"}
+    assert hook_points(hook) == {"response"}
     check_log(one.log)

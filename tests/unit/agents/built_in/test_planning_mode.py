@@ -51,7 +51,7 @@ def changes(what: str, id_: str = "c1") -> ScriptedAnswer:
 
 
 def is_planning(one: Stage, name: str = "main") -> bool:
-    return any(hook.kind == NAME for hook in one.agent(name).hooks)
+    return any(hook._kind == NAME for hook in one.agent(name).hooks)
 
 
 @pytest.mark.req("S4-33")
@@ -183,7 +183,7 @@ def test_below_it_is_read_only_and_nobody_there_can_end_it(tmp_path: Path) -> No
     assert DONE == []
     assert len(denials(one, NAME, "Ann")) == 2
     assert comments(one, NAME, "Ann")[0].endswith("what you would do.")
-    [copy] = one.root.subagent("Ann").hooks
+    [copy] = one.root.subagents["Ann"].hooks
     assert copy.state.spec["options"] == {"inherited": True}
     assert is_planning(one, "Ann")
 
@@ -307,7 +307,7 @@ def test_an_agent_that_is_watched_after_a_move_is_still_in_it(tmp_path: Path) ->
     task = call_message(call("task", "t", name="Ann"))
     one = hooked(tmp_path, NAME, {"main": [task, "Made.", "OK", "OK"], "Ann": [changes("x"), "-"]})
     one.ask("Make Ann.")
-    endo(one.root, one.root.subagent("Ann"), one.root.state.birth, ())
+    endo(one.root, one.root.subagents["Ann"], one.root.state.birth, ())
     run(one.agent("Ann").response("Change x."))
     assert DONE == []
 

@@ -69,7 +69,7 @@ def test_it_holds_after_a_resume_and_for_each_subagent_apart(tmp_path: Path) -> 
     }
     one = hooked(tmp_path, NAME, parts)
     one.ask("Go.")
-    assert [*one.root.subagent("Ann").subagents] == ["Eve"]
+    assert [*one.root.subagents["Ann"].subagents] == ["Eve"]
     assert "'Eve'" in denials(one, NAME, "Ann")[0]
     one = resumed(one)
     one.ask("Go on.")

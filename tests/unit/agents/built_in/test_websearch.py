@@ -13,6 +13,7 @@ import harken.agents.built_in.websearch as module
 from harken import AgentRuntime, Budget, LocalWorld, register_agent_class
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.hooks.hook import Hook
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import AgentLibrary
 from harken.core.ids import AgentId
 from harken.core.verdict import Deny, HookQuestion, Ok, Rewrite, Verdict
@@ -274,7 +275,7 @@ class Redacting(Hook):
 def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
     tmp_path: Path, site: Site
 ) -> None:
-    kinds = {Redacting.kind: Redacting}
+    kinds = {Redacting._kind: Redacting}
     play = model(main=[call_message(call("websearch", question="How hot?", pages=1)), "Done."])
     runtime = AgentRuntime(model=play, world=world(site), library=AgentLibrary(kinds=kinds))
     one = open_stage(tmp_path, play, runtime=runtime)
@@ -287,7 +288,7 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
     )
     for count in range(first, len(lines)):
         again = searching(cut_after(one.log, count).parent, site, runtime=runtime)
-        if again.root.has_open_calls:
+        if has_open_calls(again.root):
             again.ask()
         assert "degrees" not in again.result()["content"], count
         again.session.close()

@@ -10,6 +10,7 @@ from socket import AF_UNIX, socket
 import pytest
 
 from harken.agents import unload_agent
+from harken.agents.open_calls import has_open_calls
 from harken.core.messages import Message
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, script_model
@@ -98,7 +99,7 @@ def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
     [request] = one.runtime.model.requests  # type: ignore[union-attr]
     assert [message.content for message in request.messages] == ["You are main.", "Hello!"]
     one = one.resume()
-    assert not one.root.has_open_calls
+    assert not has_open_calls(one.root)
     assert "My secret is 42." in one.user_messages("main")
     check_log(one.log)
 
@@ -115,7 +116,7 @@ def test_wherever_a_log_is_cut_a_blocked_prompt_stays_unread(tmp_path: Path) -> 
         one.log.write_bytes(b"".join(lines[:end]))
         model = script_model(main=["Hello.", "Fine."])
         again = one.resume(model=model)
-        if again.root.has_open_calls:
+        if has_open_calls(again.root):
             again.ask()
         again.ask("Good?")
         assert not any("secret" in text for request in model.requests for text in texts_in(request))

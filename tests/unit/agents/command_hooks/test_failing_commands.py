@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harken.agents.open_calls import has_open_calls
 from tests.agent_kit import Stage, call, call_message, check_log, raw_call, run
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, pids
@@ -95,7 +96,7 @@ def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
     run(cancel())
     assert not any(map(is_alive, pids(tmp_path / "pid")))
     one = one.resume()
-    assert one.root.has_open_calls
+    assert has_open_calls(one.root)
 
 
 def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None:

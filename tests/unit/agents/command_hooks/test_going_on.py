@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookQuestion, Rewrite
 from tests.agent_kit import (
     LogLine,
@@ -42,7 +43,7 @@ def wherever_it_is_cut(
         (tmp_path / "told.jsonl").write_text("")
         before = one.select_lines()
         again = one.resume(model=model)
-        if again.root.has_open_calls:
+        if has_open_calls(again.root):
             again.ask()
         yield before, again
         again.session.close()

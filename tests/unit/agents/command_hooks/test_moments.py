@@ -15,6 +15,7 @@ from harken import AgentRuntime, LocalWorld, Permissions, load_session
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.hooks.notifications import UserInputPending, call_user
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, ContextLimits, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.errors import ModelError
@@ -139,7 +140,7 @@ def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
         cut_after(one.log, refused), runtime=one.runtime, options=fast_options()
     )
     later = Stage(root, session, one.runtime)
-    assert later.root.has_open_calls
+    assert has_open_calls(later.root)
     assert later.ask() == "[stopped] hook claude-hooks: enough"
     assert later.agent(NAME).state.saved_state is None
     check_log(later.log)

@@ -90,7 +90,7 @@ def test_options_that_cannot_be_are_one_line(tmp_path: Path, options: Any, said:
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_built_in_hooks_are_found_by_name(name: str) -> None:
     kind = get_hook_class(name, AgentRuntime())
-    assert kind.kind == name
+    assert kind._kind == name
     assert options_from(name, kind.Options, {}) == kind.Options()
 
 

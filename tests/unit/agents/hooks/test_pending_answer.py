@@ -19,6 +19,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import AgentLibrary
 from harken.core.events import AgentMoved
 from harken.core.verdict import Verdict
@@ -70,7 +71,7 @@ class Seldom(Judging):
         return False
 
 
-KINDS = {one.kind: one for one in (Commenting, Strict, Redacting, Seldom)}
+KINDS = {one._kind: one for one in (Commenting, Strict, Redacting, Seldom)}
 
 
 def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
@@ -80,7 +81,7 @@ def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
         runtime=AgentRuntime(model=model, world=LocalWorld([]), library=AgentLibrary(kinds=KINDS)),
     )
     for hook in hooks:
-        hook(one.session, runtime=one.runtime).install(one.root, hook.kind)
+        hook(one.session, runtime=one.runtime).install(one.root, hook._kind)
     return one
 
 
@@ -125,7 +126,7 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
     live = one.ask("Go.")
     assert live == ("[redacted]" if count < 3 else "[stopped] hooks blocked the answer 3 times")
     expected = [row["content"] for row in answers(one)]
-    assert not one.root.has_open_calls
+    assert not has_open_calls(one.root)
     one.session.close()
     for kept in cuts(one):
         later = resumed(cut_after(one.log, kept), one)
@@ -133,24 +134,24 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
         shown = bool(
             later.select_lines(agent_id="user") or later.select_lines(event_type="piece_of_text")
         )
-        assert later.root.has_open_calls is not shown, kept
-        assert not (is_whole and later.root.has_open_calls)
-        if later.root.has_open_calls:
+        assert has_open_calls(later.root) is not shown, kept
+        assert not (is_whole and has_open_calls(later.root))
+        if has_open_calls(later.root):
             assert later.ask() == live, kept
         assert [row["content"] for row in answers(later)] == expected, kept
         ids = [row["message_id"] for row in answers(later)]
-        assert judged(later, Commenting.kind) == ids, kept
-        assert judged(later, Strict.kind) == ids, kept
-        assert judged(later, Redacting.kind) == (ids[-1:] if count < 3 else []), kept
+        assert judged(later, Commenting._kind) == ids, kept
+        assert judged(later, Strict._kind) == ids, kept
+        assert judged(later, Redacting._kind) == (ids[-1:] if count < 3 else []), kept
         assert len(later.select_lines(agent_id="user")) == (count < 3), kept
         heard = [text for text in later.user_messages("main") if text.endswith(": Well.")]
         assert len(heard) == len(ids), kept
-        assert not later.root.has_open_calls, kept
+        assert not has_open_calls(later.root), kept
         before = full_state(later.session)
         later.session.close()
         last = resumed(later.log, one)
         assert full_state(last.session) == before
-        assert not last.root.has_open_calls, kept
+        assert not has_open_calls(last.root), kept
         last.session.close()
         assert check(SessionViewer(last.log).events).difference is None, kept
         check_log(last.log)
@@ -164,14 +165,14 @@ def test_a_smart_guard_is_asked_about_an_answer_that_was_cut_off(tmp_path: Path)
     one.session.close()
     for kept in cuts(one):
         later = resumed(cut_after(one.log, kept), one)
-        if later.root.has_open_calls:
+        if has_open_calls(later.root):
             assert later.ask() == "Done."
         [answer] = answers(later)
         verdicts = later.select_lines(role="assistant", agent_id=later.id_of("guard"))
         assert [row["content"] for row in verdicts] == ["OK"], kept
         asked = later.select_lines(role="user", agent_id=later.id_of("guard"))
         assert {row["cause"] for row in asked} == {answer["message_id"]}
-        assert not resumed(later.log, closed(later)).root.has_open_calls
+        assert not has_open_calls(resumed(later.log, closed(later)).root)
 
 
 def closed(one: Stage) -> Stage:
@@ -190,15 +191,15 @@ def test_without_hooks_that_watch_there_an_answer_is_given(tmp_path: Path) -> No
         (tmp_path / str(number)).mkdir()
         one = begun(tmp_path / str(number), script_model(main=["Done."]), *hooks)
         one.ask("Go.")
-        assert not resumed(cut_at_answer(one), one).root.has_open_calls
+        assert not has_open_calls(resumed(cut_at_answer(one), one).root)
 
 
 def test_a_hook_that_came_later_does_not_judge_what_was_said(tmp_path: Path) -> None:
     one = begun(tmp_path, script_model(main=["Done."]))
     one.ask("Go.")
     Strict(one.session, runtime=one.runtime).install(one.root, "late")
-    assert not one.root.has_open_calls
-    assert not resumed(one.log, closed(one)).root.has_open_calls
+    assert not has_open_calls(one.root)
+    assert not has_open_calls(resumed(one.log, closed(one)).root)
 
 
 def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
@@ -209,11 +210,11 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
 
     watch(one, response=fails)
     assert one.ask("Go.") == "[stopped] hooks blocked the answer 3 times"
-    assert not one.root.has_open_calls
+    assert not has_open_calls(one.root)
     text = "[hook failed] RuntimeError: cannot"
     at = next(n for n, row in enumerate(read_lines(one.log)) if row.get("content") == text)
     later = resumed(cut_after(closed(one).log, at + 1), one)
-    assert later.root.has_open_calls
+    assert has_open_calls(later.root)
     assert later.ask() == "Bad."  # now it does not fail
     heard = [line for line in later.user_messages("main") if "blocked" in line]
     why = "(1 of 3): the hook failed (RuntimeError: cannot)"
@@ -233,7 +234,7 @@ def test_a_guard_that_nobody_registered_lets_no_answer_through(tmp_path: Path) -
     root, session = load_session(
         log, runtime=AgentRuntime(model=ScriptModel({})), options=fast_options()
     )
-    assert root.has_open_calls
+    assert has_open_calls(root)
     session.close()
 
 
@@ -242,9 +243,9 @@ def test_an_answer_that_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     one.ask("Go.")
     assert one.ask() == "Good."
     later = resumed(one.log, closed(one))
-    assert not later.root.has_open_calls
+    assert not has_open_calls(later.root)
     assert later.ask() == "Good."
-    assert len(later.select_lines(role="user", agent_id=later.id_of(Strict.kind))) == 2
+    assert len(later.select_lines(role="user", agent_id=later.id_of(Strict._kind))) == 2
 
 
 def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:
@@ -253,10 +254,10 @@ def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     later = resumed(cut_at_answer(one), one)
-    main, ann = later.root, later.root.subagent("Ann")
-    assert main.has_open_calls
+    main, ann = later.root, later.root.subagents["Ann"]
+    assert has_open_calls(main)
     for now, before in ((ann, main), (main, ann)):
         move = AgentMoved(agent_id=now.agent_id, place="primary", cause=main.state.birth)
         move.replaces, move.replaced_as = before.agent_id, "subagent"
         later.session.append(move)
-    assert not main.has_open_calls
+    assert not has_open_calls(main)

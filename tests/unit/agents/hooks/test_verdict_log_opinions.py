@@ -24,6 +24,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
@@ -58,7 +59,7 @@ def look(text: str) -> str:
 class Censor(Hook):
     """Watches a hook: some of what that one says is not to be said, some is said otherwise."""
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         if question.point != "response" or "rude" not in question.text:
             is_secret = question.point == "response" and "secret" in question.text
             return Deny("be silent") if is_secret else Ok()
@@ -71,10 +72,10 @@ class Leaving(Hook):
     def says(self, question: HookQuestion) -> Verdict:
         raise NotImplementedError
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         if question.point not in ("action", "response"):
             return Ok()
-        self.quit()
+        await self.quit()
         return self.says(question)
 
 
@@ -98,17 +99,17 @@ class Ending(Leaving):
 
 @register_agent_class("test-beginning")
 class Beginning(Hook):
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         return Rewrite(f"Begin. {question.text}") if question.point == "response" else Ok()
 
 
 @register_agent_class("test-asked")
 class Asked(Hook):
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         return Ok()
 
 
-KINDS = {one.kind: one for one in (Censor, Denying, Changing, Ending, Beginning, Asked)}
+KINDS = {one._kind: one for one in (Censor, Denying, Changing, Ending, Beginning, Asked)}
 
 
 def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
@@ -120,7 +121,7 @@ def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
     )
     one = open_stage(folder, cast.model(), runtime=runtime)
     for hook in hooks:
-        hook(one.session, runtime=runtime).install(one.root, hook.kind)
+        hook(one.session, runtime=runtime).install(one.root, hook._kind)
     return one
 
 
@@ -150,7 +151,7 @@ def check_cuts(
         few = replace(fast_options(), in_memory=in_memory)
         root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=few)
         later = Stage(root, session, one.runtime)
-        assert root.has_open_calls, kept
+        assert has_open_calls(root), kept
         later.ask()
         assert outcome(later) == expected, kept
         before = full_state(later.session)
@@ -230,7 +231,7 @@ def test_what_a_hook_said_of_a_call_holds_also_where_it_has_left(
 
     def outcome(later: Stage) -> Any:
         assert ran == LOOKED
-        return later.result()["content"], later.agent(hook.kind).state.place
+        return later.result()["content"], later.agent(hook._kind).state.place
 
     check_cuts(one, outcome, lambda row: row.get("role") == "tool", in_memory)
 

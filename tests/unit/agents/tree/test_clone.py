@@ -98,7 +98,7 @@ def test_a_copy_is_watched_by_copies_of_the_hooks_of_whom_it_works_for(tmp_path:
     [copy] = one.root.subagents["Eve"].hooks
     assert (copy.name, copy.agent_id != guard.agent_id) == ("guard", True)
     assert [hook.name for hook in one.root.subagents["Ann"].hooks] == ["guard"]
-    assert len({hook.original_id for hook in (guard, copy, *one.root.subagents["Ann"].hooks)}) == 1
+    assert len({hook._original_id for hook in (guard, copy, *one.root.subagents["Ann"].hooks)}) == 1
 
 
 @pytest.mark.req("S4-28", "S4-49")
@@ -118,7 +118,7 @@ def test_a_copy_is_watched_by_the_guards_of_the_original_too(tmp_path: Path) -> 
     copies = [one.root.subagents["Eve"], one.root.subagents["Ben"].subagents["Joe"]]
     for copy in copies:
         assert [hook.name for hook in copy.hooks] == ["guard", "of-ann"]
-        assert copy.hooks[1].original_id == guard.agent_id
+        assert copy.hooks[1]._original_id == guard.agent_id
 
 
 def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) -> None:

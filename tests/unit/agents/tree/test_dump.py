@@ -241,7 +241,7 @@ def test_a_restore_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     ann = new.root.subagents["Ann"]
     assert [hook.name for hook in ann.hooks] == ["guard"]  # the same, from there and from here
     assert [hook.name for hook in ann.subagents["Ben"].hooks] == ["guard"]
-    assert ann.hooks[0].original_id == mine.agent_id
+    assert ann.hooks[0]._original_id == mine.agent_id
 
 
 def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
     one.ask("Send.")
 
     async def wake() -> None:
-        async with hook.question_lock.current():
+        async with hook._question_lock.current():
             await hook.response("[event clock] It is five.")
 
     run(wake())
@@ -296,7 +296,7 @@ def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) 
 def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done."))
     other = SmartAgent(one.session, "x", runtime=one.runtime).install(one.root, "other")
-    assert other.copy_for(one.root) is None
+    assert other._copy_for(one.root) is None
 
 
 class Finder:

@@ -8,6 +8,7 @@ import pytest
 
 from harken import AgentRuntime, LocalWorld, Templates
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
@@ -201,7 +202,7 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
         "subagents": False,
     }
     assert [spec["kind"] for spec in specs[1:]] == ["todo-reminder", "test-judge"]
-    assert one.root.hooks[0].hook_points == {"input"}
+    assert hook_points(one.root.hooks[0]) == {"input"}
     one.ask("Go.")
     assert [hook.name for hook in one.agent("kim").hooks] == ["todo-reminder", "test-judge"]
 

@@ -8,7 +8,9 @@ import pytest
 
 from harken import AgentRuntime, Conversation, Deny, Ok
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import get_agent
 from harken.agents.budget import Budget
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
@@ -46,14 +48,14 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
     )
     before = one.session.state.primary
     assert one.ask("Teach me.") == "[moved] pupil answers now"
-    pupil = one.root.agent_by_id(one.session.state.primary or "")
-    assert (pupil.name, pupil.has_open_calls) == ("pupil", True)
+    pupil = get_agent(one.root, one.session.state.primary or "")
+    assert (pupil.name, has_open_calls(pupil)) == ("pupil", True)
     assert [hook.agent_id for hook in pupil.hooks] == [before]
     assert run(pupil.response()) == "Why?"
     assert run(pupil.response("Gravity.")) == "[moved] main answers now"
     assert one.session.state.primary == before
-    assert one.root.subagent_ids == {"pupil": pupil.agent_id}
-    assert one.root.has_open_calls
+    assert one.root.subagents == {"pupil": pupil}
+    assert has_open_calls(one.root)
     check_log(one.log)
 
 
@@ -146,7 +148,7 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
         budget=Budget(model_calls=2),
     )
     one.ask("Go.")
-    b = one.root.agent_by_id(one.session.state.primary or "")
+    b = get_agent(one.root, one.session.state.primary or "")
     assert b.state.spec["budget"] == {"model_calls": 2}
     assert "has used 2 of 2 model calls" in run(b.response("Go on."))
 
@@ -166,7 +168,7 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
         budget=Budget(live_subagents=2),
     )
     one.ask("Go.")
-    a = one.root.agent_by_id(one.session.state.primary or "")
+    a = get_agent(one.root, one.session.state.primary or "")
     run(a.response())
     for id_ in ("t3", "h1"):
         assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]

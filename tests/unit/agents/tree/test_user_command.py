@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harken import ConfigError, Deny, ModelError
+from harken import Deny, ModelError
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
 from harken.core.ids import USER
@@ -59,7 +60,7 @@ def test_a_command_is_what_the_user_said_and_the_cause_of_what_comes_of_it(tmp_p
     [came] = one.select_lines(agent_id=USER, role="user")
     assert (came["content"], came["cause"]) == ("Created subagent: Ann", said["message_id"])
     assert list(one.root.subagents) == ["Ann"]
-    assert not one.root.has_open_calls
+    assert not has_open_calls(one.root)
     check_log(one.log)
 
 
@@ -104,11 +105,12 @@ def test_an_agent_in_the_middle_of_a_turn_is_left_alone(tmp_path: Path) -> None:
     assert one.select_lines(agent_id=USER) == []
 
 
-def test_code_has_nobody_below_it(tmp_path: Path) -> None:
+def test_an_agent_made_of_code_gets_subagents_too(tmp_path: Path) -> None:
     one = staged(tmp_path)
     hook = watch(one)
-    with pytest.raises(ConfigError, match="has neither subagents nor hooks: code decides for it"):
-        run(run_user_command(hook, "/task Ann", doing("task", name="Ann")))
+    run(run_user_command(hook, "/task Ann", doing("task", name="Ann")))
+    assert list(hook.subagents) == ["Ann"]
+    check_log(one.log)
 
 
 def test_what_fails_in_between_is_told_and_can_go_on(tmp_path: Path) -> None:
@@ -156,9 +158,9 @@ def test_the_user_lets_a_subagent_take_over_and_both_know(tmp_path: Path) -> Non
     assert said == "Ann has taken your place; you watch it as its hook."
     assert one.user_messages("main")[-1] == f"[the user did this: /endo Ann] {said}"
     ann = one.agent("Ann")
-    assert ann.has_open_calls
+    assert has_open_calls(ann)
     assert ann.state.place == "primary"
     assert [hook.name for hook in ann.hooks] == ["main"]
     again = one.resume()
-    assert again.agent("Ann").has_open_calls
+    assert has_open_calls(again.agent("Ann"))
     check_log(one.log)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import Agent, FunctionModel, SmartAgent, Tool, tool
+from harken.agents.agent import log_birth
 from harken.core.messages import ToolCall
 from harken.errors import AgentBusy, ModelError
 from harken.llm.base import ModelRequest
@@ -407,7 +408,7 @@ def test_a_tool_may_let_agents_act_who_change_the_world_in_turn(tmp_path: Path) 
         [made] = root.state.open_calls.values()
         agents = [SmartAgent(root.session, runtime=root.runtime) for _ in range(2)]
         for name, agent in zip(("Ann", "Bob"), agents, strict=True):
-            agent.log_birth(made.reference, name, "subagent")
+            log_birth(agent, made.reference, name, "subagent")
         return " ".join(await asyncio.gather(*(agent.response(topic) for agent in agents)))
 
     model = script_model(

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from harken import AgentRuntime, Budget, register_agent_class
+from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import start_from_commit
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ContextLimits
 from harken.agents.turn.compaction import CompactionResult
 from harken.core.messages import Message
@@ -53,7 +55,7 @@ def test_when_asked_to_an_agent_goes_on_with_its_instructions_and_a_summary(
     assert scene.kept() == scene.context()
     full = [text for _, text in scene.kept("root")]
     assert full == ["You are main.", "first", "one", "second", "two"]
-    assert not scene.root.has_open_calls
+    assert not has_open_calls(scene.root)
     assert scene.is_exact()
     check_log(scene.stage.log)
 
@@ -64,7 +66,7 @@ def test_what_is_pending_is_committed_before_the_summary(tmp_path: Path) -> None
     scene.ask("first")
     compacted(scene)
     scene.ask("second")
-    scene.root.checkpoint()
+    checkpoint_agent(scene.root)
     assert shape(scene.commits()) == [
         ("delta", "compaction", 3),
         ("compaction", "compaction", 2),
@@ -390,7 +392,7 @@ def test_what_a_hook_could_not_judge_yet_is_judged_though_a_user_compacts(
     else:
         with pytest.raises(ModelError, match="waits for its hooks"):
             compacted(scene)
-    assert scene.root.has_open_calls
+    assert has_open_calls(scene.root)
     assert scene.ask() == "three"
     last = "third" if point == "input" else "three"
     assert asked[2:] == [last, last]
@@ -467,7 +469,7 @@ def test_a_turn_that_was_cut_off_keeps_what_was_asked(tmp_path: Path) -> None:
         scene.ask("second")
     compacted(scene)
     assert scene.context()[1:] == [GOES_ON, ("user", "second")]
-    assert scene.root.has_open_calls
+    assert has_open_calls(scene.root)
     assert scene.ask() == "two"
 
 

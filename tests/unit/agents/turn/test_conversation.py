@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import ModelError, Tool, ToolContext, tool
+from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import AgentMoved
 from tests.agent_kit import (
@@ -25,7 +26,7 @@ from tests.agent_kit import (
 async def hand_over(caller: ToolContext, name: str, *, tell: bool = True) -> str:
     """Let a subagent take the place of the caller, which stands below it then."""
     agent = caller.agent
-    other = agent.subagent(name)
+    other = agent.subagents[name]
     if tell:
         other.harken("Go on.")
     for moved in (
@@ -71,6 +72,6 @@ def test_what_is_owed_is_still_owed_after_a_failure_and_a_resume(tmp_path: Path)
         run(Conversation(one.root).say("Let your deputy answer."))
     again = one.resume(script_model(main=[], Deputy=["Deputy speaking."]))
     talk = Conversation(again.root)
-    assert talk.primary.has_open_calls
+    assert has_open_calls(talk.primary)
     assert run(talk.say()) == "Deputy speaking."
     check_log(again.log)

@@ -243,7 +243,7 @@ def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
     else:
         one.session.live.clear()
         one = Stage(
-            one.root.from_state(one.session, one.root.state, AgentRuntime(model=better)),
+            one.root._from_state(one.session, one.root.state, AgentRuntime(model=better)),
             one.session,
             one.runtime,
         )

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from harken import Message, Tool, ToolContext, tool
+from harken.agents.inputs import has_news
 from harken.core.events import PieceOfText
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
@@ -167,7 +168,7 @@ def test_a_parent_in_a_turn_hears_it_between_two_steps(tmp_path: Path) -> None:
     async def work() -> str:
         """Work until the watcher has answered."""
         ring(held[0], "Watcher")
-        await wait_until(lambda: held[0].root.has_news)
+        await wait_until(lambda: has_news(held[0].root))
         return "worked"
 
     one = watcher(tmp_path, [call_message(call("work", "c2")), "I know."], ["It rings."], work)

@@ -25,10 +25,10 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent, log_birth
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import ActionPolicy, AgentLibrary
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
 from harken.agents.turn.conversation import Conversation
@@ -137,12 +137,12 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
     assert (done.agents, ran) == (3, before)
 
 
-async def plan(agent: ToolAgent, command: str) -> ToolResult:
+async def plan(agent: Agent, command: str) -> ToolResult:
     start_planning(agent, command)
     return ToolResult("On.")
 
 
-async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
+async def no_plan(agent: Agent, command: str) -> ToolResult:
     assert stop_planning(agent, command)
     return ToolResult("Off.")
 
@@ -252,8 +252,8 @@ def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
         "Done.",
     ]
     one = open_stage(tmp_path, script_model(main=lines))
-    Echo(one.session, "Unused.", runtime=one.runtime).log_birth(
-        one.root.state.birth, "Echo", "subagent"
+    log_birth(
+        Echo(one.session, "Unused.", runtime=one.runtime), one.root.state.birth, "Echo", "subagent"
     )
     one.ask("Go.")
     one.session.close()

@@ -190,7 +190,7 @@ def test_texts_that_a_tool_made_are_logged_and_heard_again(tmp_path: Path) -> No
         agent = caller.agent
         piece = agent.session.log_piece_of_text(agent.agent_id, text, caller.call)
         entry = {"role": "user", "content": text}
-        agent.session.log_transcript_entry(agent.subagent("Jack").agent_id, entry, piece)
+        agent.session.log_transcript_entry(agent.subagents["Jack"].agent_id, entry, piece)
         return "told"
 
     lines: list[ScriptedAnswer] = [

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken import AgentRuntime, DumbAgent, LocalWorld, SmartAgent, register_agent_class, tool
+from harken import (
+    AgentRuntime,
+    DumbAgent,
+    LocalWorld,
+    SmartAgent,
+    register_agent_class,
+    tool,
+)
+from harken.agents.agent import log_birth
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.messages import Message, TextPart, text_of
 from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_states, meta_of
@@ -201,7 +209,7 @@ def test_a_fork_knows_what_its_context_holds(tmp_path: Path, file: Path) -> None
     one = filing(tmp_path, main=[call_message(read("a.txt")), "Read."])
     one.ask("Read it.")
     fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
-    fork.log_birth(one.root.state.birth, "fork", "subagent")
+    log_birth(fork, one.root.state.birth, "fork", "subagent")
     assert known(one, "fork") == known(one) == {"a.txt": hash_of(b"one\n")}
 
 
@@ -261,7 +269,7 @@ register_agent_class("test-clerk")(Clerk)
 def test_an_agent_that_acts_in_code_knows_what_it_read(tmp_path: Path, file: Path) -> None:
     one = filing(tmp_path)
     clerk = Clerk(one.session, runtime=one.runtime)
-    clerk.log_birth(one.root.state.birth, "clerk", "subagent")
+    log_birth(clerk, one.root.state.birth, "clerk", "subagent")
     said = asyncio.run(clerk.response("Go."))
     assert said.endswith("Edited a.txt: 1 replaced at line 1")
     assert file.read_text() == "done\n"

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
+from harken.agents.agent import get_agent
 from harken.chat.commands.base import MODES, NextSession
 from harken.chat.open import open_chat
 from harken.chat.open_chat import OpenChat
@@ -291,7 +292,7 @@ def next_session_options(
     if onward is None:
         return None
     permissions = chat.runtime.world.permissions
-    agent = chat.primary.agent_by_id(onward.agent_id or chat.primary.agent_id)
+    agent = get_agent(chat.primary, onward.agent_id or chat.primary.agent_id)
     systems = [
         text_of(m.content) for m in chat.session.context(agent.agent_id)[:1] if m.role == "system"
     ]
@@ -300,7 +301,7 @@ def next_session_options(
         old=None,
         name=None,
         ctx=onward.ctx,
-        model=agent.language_model or wish.model,
+        model=agent.state.language_model or wish.model,
         system_prompt=None if onward.ctx is not None else next(iter(systems), None),
         permission=permissions.mode if permissions is not None else wish.permission,
         note=onward.note,

@@ -1,0 +1,42 @@
+"""`create_child`: a new subagent or hook, without its birth, of any class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harken.agents.agent import Agent
+from harken.agents.rights import create_subagent, usable_tools
+from harken.agents.templates.template import Template
+from harken.agents.tool_agent import ToolAgent
+
+
+def create_child(
+    parent: Agent,
+    agent: Agent | type[Agent] | None,
+    instructions: str | None,
+    tools: Sequence[str] | None,
+    *,
+    template: Template | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Agent:
+    """Return a new agent: a plain smart one, one of a class, or an agent of the program itself.
+
+    tools: the tools that it may use, or None for all those of its parent; a list of its own is
+    limited to them. spec: further members of its birth.
+    """
+    if agent is None:
+        return create_subagent(parent, instructions, tools, template, spec)
+    if isinstance(agent, Agent):
+        child = agent
+    elif issubclass(agent, ToolAgent):
+        return agent._create_for(parent, instructions, tools, template, spec)
+    else:
+        child = agent(parent.session, instructions, runtime=parent.runtime)
+    own = child._spec().get("tools")
+    limit = tools if own is None or tools is not None else [*usable_tools(parent)]
+    child._birth_spec |= spec or {}
+    if limit is not None:
+        wanted = limit if own is None else own
+        child._birth_spec["tools"] = [name for name in wanted if name in limit]
+    return child

@@ -1,0 +1,183 @@
+"""Calls that code makes: the structural actions as methods of an agent.
+
+A call of code is logged, judged by hooks, run and answered as the call of a model. Its id begins
+with `code_`. It always gets its result: a failure of a model that was asked, or a cancellation,
+closes it as a crash would, and is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, NoReturn
+
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent, check_free, is_born
+from harken.agents.agent_classes import check_registered
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
+from harken.agents.hooks.hook import TurnEnded, TurnStopped
+from harken.agents.open_calls import finish_open_calls
+from harken.agents.structure import CODE_CALL_PREFIX
+from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.action_result import ActionResult
+from harken.agents.turn.act import judged_arguments, log_result, run_action
+from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
+from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
+from harken.core import canonical
+from harken.core.events import TranscriptEntry
+from harken.core.messages import FunctionCall, ToolCall
+from harken.errors import LogError
+from harken.session.state import OpenCall
+from harken.world.result import (
+    ActionBlocked,
+    InvalidArguments,
+    ToolError,
+    ToolResult,
+    run_catching,
+)
+from harken.world.tool import parse
+
+__all__ = ["call_action", "check_new_agent", "describe_interrupted_call", "end_incomplete_agent"]
+
+Objects = Mapping[str, tuple[str, object]]
+"""Members of a call that are objects of the program: by name, the value to log and the object."""
+
+
+async def call_action(
+    agent: Agent,
+    action: str,
+    arguments: Mapping[str, Any],
+    objects: Objects | None = None,
+    call_id: str | None = None,
+) -> Any:
+    """Log a call of an action, run it, log its result, and return its value; see the module.
+
+    arguments: as a model would write them. call_id: the id of the call (None: a new one). Raises
+    what the action raises.
+    """
+    if agent.state.place == "gone":
+        raise ToolError(f"{action} was not run: {agent.name} has left")
+    async with _in_turn(agent):
+        members = {**arguments, **{name: logged for name, (logged, _) in (objects or {}).items()}}
+        text = canonical.to_json_line(members).decode()
+        call = _log_call(agent, FunctionCall(action, text), call_id or _new_call_id(agent))
+        try:
+            value = await _run_call(agent, call, objects or {})
+        except BaseException as error:
+            if call.id in agent.state.open_calls and not isinstance(error, LogError):
+                agent._close_call(call)
+            raise
+    agent.session.sync()
+    return value
+
+
+def check_new_agent(parent: Agent, agent: object, *, has_instructions: bool) -> str:
+    """Return the kind of a new agent, or of a class of agents.
+
+    Raises TypeError for what is no agent, for instructions beside an agent that has its own, and
+    for a class that is not registered; ValueError for an agent that was born, or of another
+    session.
+    """
+    kind = agent if isinstance(agent, type) else type(agent)
+    if not issubclass(kind, Agent):
+        raise TypeError(f"agent must be an Agent or a class of agents, not {agent!r}")
+    if isinstance(agent, Agent):
+        if has_instructions:
+            raise TypeError(f"{kind.__name__} was made with its own system prompt: pass one only")
+        if agent.session is not parent.session:
+            raise ValueError(f"{kind.__name__} was made for another session")
+        if is_born(agent):
+            raise ValueError(f"{agent.name} is born already: pass a new agent, or its class")
+    check_registered(kind, kind._kind, parent.runtime.library)
+    return kind._kind
+
+
+@asynccontextmanager
+async def _in_turn(agent: Agent) -> AsyncIterator[None]:
+    """Mark an agent as being in a turn.
+
+    A smart agent must be free, and its interrupted calls get their results first; as a hook, it is
+    not asked meanwhile. The code of a dumb agent may run several calls at once.
+    """
+    is_smart = isinstance(agent, ToolAgent)
+    is_hook = is_smart and agent.state.place == "hook"
+    async with agent._question_lock.current() if is_hook else nullcontext():
+        if is_smart:
+            check_free(agent)
+            await finish_open_calls(agent)
+            check_free(agent)
+        agent._turn_lock.enter()
+        try:
+            yield
+        finally:
+            agent._turn_lock.leave()
+
+
+def _new_call_id(agent: Agent) -> str:
+    """Return an id that no call in the context of the agent has; a dump may have brought some."""
+    messages = agent.session.context(agent.agent_id)
+    used_ids = {call.id for message in messages for call in message.tool_calls or ()}
+    number = agent.session.state.next_message
+    while f"{CODE_CALL_PREFIX}{number}" in used_ids:
+        number += 1
+    return f"{CODE_CALL_PREFIX}{number}"
+
+
+def _log_call(agent: Agent, function: FunctionCall, call_id: str) -> OpenCall:
+    """Log the message that makes the call. Return the open call."""
+    session = agent.session
+    if agent.runtime.checkpoints is not None:
+        agent.runtime.checkpoints.publish(session, agent.agent_id)
+    made = ToolCall(call_id, function)
+    session.append(TranscriptEntry(agent_id=agent.agent_id, role="assistant", tool_calls=[made]))
+    return agent.state.open_calls[call_id]
+
+
+async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
+    """Run a logged call and log its result. Return its value, or raise its error."""
+    errors: list[Exception] = []
+    result = await run_catching(call.name, _run_judged(agent, call, objects, errors))
+    log_result(agent, call, result)
+    entries = (agent.state.transcript or [])[-1:]
+    try:
+        deliver_comments(agent)
+        await comment_on(agent, "result", entries)
+    except TurnEnded:
+        pass  # a hook moved after the action, whose value is the same
+    except TurnStopped as error:
+        forget_comments(agent)
+        raise ActionBlocked(f"{call.name} was run, and a hook ended the turn: {error}") from None
+    checkpoint_if_due(agent, "tool_call")
+    if errors:
+        raise errors[0]
+    assert isinstance(result, ActionResult)
+    return result.value
+
+
+async def _run_judged(
+    agent: Agent, call: OpenCall, objects: Objects, errors: list[Exception]
+) -> ToolResult:
+    """Let hooks judge a call, then run it. An error is kept in `errors` and raised."""
+    try:
+        try:
+            text = await judged_arguments(agent, call)
+        except TurnEnded:
+            _raise_not_run(TAKEN_OVER, call)
+        except TurnStopped:
+            _raise_not_run(STOPPED, call)
+        arguments = dict(parse(call.name, text))
+        for name, (logged, _) in objects.items():
+            if arguments.pop(name, None) != logged:
+                raise InvalidArguments(f"a hook rewrote {name!r}, which the program made itself")
+        checked = ACTIONS[call.name].check(arguments)
+        values = {name: value for name, (_, value) in objects.items()}
+        return await run_action(agent, call, {**checked, **values})
+    except Exception as error:
+        errors.append(error)
+        raise
+
+
+def _raise_not_run(template: str, call: OpenCall) -> NoReturn:
+    """Raise the error of a call that a hook kept from running."""
+    raise ActionBlocked(template.format(call.name).removeprefix("Error: ")) from None

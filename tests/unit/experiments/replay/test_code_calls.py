@@ -1,0 +1,91 @@
+"""A session in which code called actions is played again, by its own classes or by stand-ins."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Agent, Comment, Deny, DumbAgent, Hook, Ok, SessionViewer, register_agent_class
+from harken.agents.agent_classes import registered_name
+from harken.experiments.replay.check import check
+from harken.experiments.replay.player import ReplayExtras
+from harken.world.result import ToolError
+from tests.agent_kit import Stage, open_stage, run, script_model
+from tests.unit.agents.hooking import Judging, watch
+
+PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve")}
+
+
+@register_agent_class("test-replayed-troupe")
+class Troupe(DumbAgent):
+    """Creates two agents at once, lets them talk, copies one and ends another."""
+
+    async def answer(self, input: str) -> str:
+        await asyncio.gather(self.task("Ada", "You are Ada.", prompt="Hi?"), self.task("Ben"))
+        replies = await self.discuss(input, speakers=["Ada", "Ben"])
+        await self.clone("Ada", as_name="Eve")
+        await self.terminate("Ben")
+        return " ".join(reply.answer for reply in replies)
+
+
+@register_agent_class("test-replayed-asking")
+class Asking(Hook):
+    """Asks an agent of its own before its verdict, once, and leaves."""
+
+    points = frozenset({"response"})
+
+    async def judge(self, question: Any) -> Comment:
+        _, answer = await self.task("Eve", "Advise.", prompt="May it?")
+        await self.quit()
+        return Comment(str(answer))
+
+
+def scene(folder: Path) -> Stage:
+    return open_stage(folder, script_model(main=["Done."] * 9, **PARTS))
+
+
+def replayed(log: Path) -> None:
+    """Check that a session is the same again, with its classes and without them."""
+    for kinds in ({}, {registered_name(kind): kind for kind in (Troupe, Asking)}):
+        done = check(SessionViewer(log).events, ReplayExtras(kinds=kinds))
+        assert done.difference is None, (done.difference, done.miss_text, done.notes)
+
+
+def test_calls_of_a_dumb_agent(tmp_path: Path) -> None:
+    one = scene(tmp_path)
+    agent = run(one.root.task("troupe", agent=Troupe))
+    run(agent.response("Well?"))
+    one.session.close()
+    replayed(one.log)
+
+
+def test_calls_of_the_program_for_a_smart_agent(tmp_path: Path) -> None:
+    one = scene(tmp_path)
+
+    async def program(root: Agent) -> None:
+        await root.task("Ada", "You are Ada.")
+        await root.task("Ben", prompt="Hi?")
+        await root.discuss("Well?", speakers=["Ada", "Ben"])
+        with pytest.raises(ToolError):
+            await root.terminate("Zoe")
+        await root.response("Who is there?")
+        await root.terminate("Ada")
+        await root.endo("Ben")
+
+    run(program(one.root))
+    one.session.close()
+    replayed(one.log)
+
+
+def test_calls_that_hooks_judge_and_calls_of_hooks(tmp_path: Path) -> None:
+    one = scene(tmp_path)
+    watch(one, action=lambda q: Deny("no") if "Ben" in q.text else Ok())
+    Asking(one.session, runtime=one.runtime).install(one.root)
+    run(one.root.task("Ada"))
+    with pytest.raises(ToolError):
+        run(one.root.task("Ben"))
+    one.ask("Go.")
+    assert [hook.name for hook in one.root.hooks if not isinstance(hook, Judging)] == []
+    one.session.close()
+    replayed(one.log)
