@@ -60,7 +60,7 @@ def extend_view(parent: BranchView, ctx: CommitId, messages: list[Content]) -> B
         own=messages,
         default=parent.default + messages,
         full=parent.full + messages,
-        later={stop: messages + messages for stop, messages in parent.later.items()} | {ctx: []},
+        later={stop: earlier + messages for stop, earlier in parent.later.items()} | {ctx: []},
         owns=parent.owns | {ctx: messages},
     )
 
