@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tests.provider.server import Answer, ReceivedRequest, Provider
+from tests.provider.server import Answer, Provider, ReceivedRequest
 from tests.provider.wire import anthropic_event
 
 MODEL = "bench-1"

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import Row
-from tests.proxy_kit import provider
-from tests.proxy_load import PATH, Load, load
+from tests.proxy_kit import run_provider
+from tests.proxy_load import PATH, LoadResult, run_load
 
 REQUESTS, CONNECTIONS = 1000, 32
 
@@ -36,11 +36,11 @@ def proxy(home: Path, url: str) -> Iterator[str]:
             assert not summary["unrecorded"], summary
 
 
-def measure(requests: int, connections: int) -> tuple[Load, float]:
+def measure(requests: int, connections: int) -> tuple[LoadResult, float]:
     """Return what a load has seen, and how long the recorder needed after it."""
-    with tempfile.TemporaryDirectory() as name, provider() as url:
+    with tempfile.TemporaryDirectory() as name, run_provider() as url:
         with proxy(Path(name), url) as address:
-            found = asyncio.run(load(url, address, requests, connections))
+            found = asyncio.run(run_load(url, address, requests, connections))
             begun = time.perf_counter()
         return found, time.perf_counter() - begun
 
@@ -51,8 +51,8 @@ def rows() -> list[Row]:
     note = f"{REQUESTS} streamed requests to {PATH} each way, {CONNECTIONS} connections"
     same = "the same" if len(found.bodies) == 1 else "NOT the same"
     return [
-        Row("proxy: first byte later, median: ms", f"{found.added(50):.2f}", "< 3", note),
-        Row("proxy: first byte later, p99: ms", f"{found.added(99):.2f}", "< 10"),
+        Row("proxy: first byte later, median: ms", f"{found.added_ms(50):.2f}", "< 3", note),
+        Row("proxy: first byte later, p99: ms", f"{found.added_ms(99):.2f}", "< 10"),
         Row("proxy: bodies", same, "the same"),
         Row("proxy: all recorded after the last answer: s", f"{left_s:.1f}"),
     ]

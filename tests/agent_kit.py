@@ -1,4 +1,4 @@
-"""What tests of agents share: models that play parts, a stage, and what every log must be like."""
+"""Helpers for tests of agents: scripted models, sessions with a root agent, checks of logs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from harken.session.log.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify
 from harken.testing import RecordingDisk, ticking
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
-Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[ModelRequest], Any]
-"""What an agent's model answers: a text, a message, chunks, or what a function makes of it."""
-Row: TypeAlias = dict[str, Any]
+ScriptedAnswer: TypeAlias = (
+    str | Message | Exception | Sequence[Chunk] | Callable[[ModelRequest], Any]
+)
+"""An answer of a model: a text, a message, an error, chunks, or a function of the request."""
+LogLine: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, at most a minute: what hangs is a failure."""
+    """Run a coroutine to its end. Raises TimeoutError after a minute."""
 
     async def limited() -> T:
         async with asyncio.timeout(60):
@@ -47,50 +49,50 @@ def raw_call(tool: str, arguments: str, _id: str = "c1") -> ToolCall:
     return ToolCall(_id, FunctionCall(tool, arguments))
 
 
-def calls(*some: ToolCall, text: str | None = None) -> Message:
+def call_message(*tool_calls: ToolCall, text: str | None = None) -> Message:
     """Return an assistant message that makes these calls."""
-    return Message("assistant", text, list(some))
+    return Message("assistant", text, list(tool_calls))
 
 
-def told(request: ModelRequest) -> list[str]:
-    """Return the texts of all messages that a request holds."""
+def request_texts(request: ModelRequest) -> list[str]:
+    """Return the texts of all messages in a request."""
     return [text_of(message.content) for message in request.messages]
 
 
 @dataclass
-class Play:
-    """A model that gives each agent its lines in order, and remembers what it was asked.
+class ScriptModel:
+    """A model that gives each agent its scripted answers in order, and records the requests.
 
-    Which line is due follows from the request alone (how often the agent answered in it), so
-    that a resumed agent goes on where it was. Every request must be one that a provider takes.
+    The index of the answer follows from the request alone (the number of answers in it), so
+    that a resumed agent continues where it stopped. Each request must be valid for a provider.
     """
 
-    parts: Mapping[str, Sequence[Line]]
+    answers: Mapping[str, Sequence[ScriptedAnswer]]
     name: str = "play"
-    asked: list[ModelRequest] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         check_context(request.messages)
-        self.asked.append(replace(request, messages=list(request.messages)))
+        self.requests.append(replace(request, messages=list(request.messages)))
         async for chunk in FunctionModel(self._answer, self.name).stream(request):
             yield chunk
 
     def _answer(self, request: ModelRequest) -> Any:
-        at = sum(message.role == "assistant" for message in request.messages)
-        part = self.parts[request.agent]
-        line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
+        index = sum(message.role == "assistant" for message in request.messages)
+        part = self.answers[request.agent]
+        line = part[index] if index < len(part) else f"[{request.agent} has no line {index}]"
         if isinstance(line, Exception):
             raise line
         return line(request) if callable(line) else line
 
-    def asked_of(self, agent: str) -> list[ModelRequest]:
+    def requests_of(self, agent: str) -> list[ModelRequest]:
         """Return the requests of one agent."""
-        return [request for request in self.asked if request.agent == agent]
+        return [request for request in self.requests if request.agent == agent]
 
 
-def play(**parts: Sequence[Line]) -> Play:
-    """Return a model with these parts; the root's name is `main`."""
-    return Play(parts)
+def script_model(**parts: Sequence[ScriptedAnswer]) -> ScriptModel:
+    """Return a model with these answers by agent. The root is `main`."""
+    return ScriptModel(parts)
 
 
 @dataclass
@@ -106,10 +108,10 @@ class Stage:
         return self.session.path
 
     def ask(self, text: str | None = None) -> str:
-        """Let the root answer."""
+        """Send a text to the root and return its answer."""
         return run(self.root.response(text))
 
-    def again(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
+    def resume(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
         """Close the session and resume it from its log."""
         self.session.close()
         runtime = self.runtime
@@ -117,40 +119,42 @@ class Stage:
             runtime = replace(runtime, model=model)
         if tools is not None:
             runtime = replace(runtime, world=LocalWorld(tools))
-        root, session = load(self.log, runtime=runtime, options=quick())
+        root, session = load(self.log, runtime=runtime, options=fast_options())
         return Stage(root, session, runtime)
 
-    def give(self, **parts: Sequence[Line]) -> None:
-        """Give agents other lines from now on."""
-        assert isinstance(self.runtime.model, Play)
-        self.runtime.model.parts = {**self.runtime.model.parts, **parts}
+    def set_answers(self, **parts: Sequence[ScriptedAnswer]) -> None:
+        """Replace the scripted answers of agents."""
+        assert isinstance(self.runtime.model, ScriptModel)
+        self.runtime.model.answers = {**self.runtime.model.answers, **parts}
 
     def agent(self, name: str) -> Agent:
-        """Return the agent with this name, wherever it stands, also one that is gone."""
+        """Return the agent with this name anywhere in the tree, also a removed one."""
         return get_agent(self.root, self.id_of(name))
 
     def id_of(self, name: str) -> str:
         return next(id_ for id_, state in self.session.agents.items() if state.name == name)
 
-    def rows(self, **members: Any) -> list[Row]:
-        return rows(self.log, **members)
+    def select_lines(self, **members: Any) -> list[LogLine]:
+        return select_lines(self.log, **members)
 
-    def result(self, call_id: str = "c1", agent: str = "main") -> Row:
-        """Return the one result of a call."""
-        [row] = self.rows(role="tool", tool_call_id=call_id, agent_id=self.id_of(agent))
+    def result(self, call_id: str = "c1", agent: str = "main") -> LogLine:
+        """Return the only result of a call."""
+        [row] = self.select_lines(role="tool", tool_call_id=call_id, agent_id=self.id_of(agent))
         return row
 
-    def heard(self, agent: str) -> list[str]:
-        """Return all that an agent heard as user messages."""
-        return [row["content"] for row in self.rows(role="user", agent_id=self.id_of(agent))]
+    def user_messages(self, agent: str) -> list[str]:
+        """Return the user messages of an agent."""
+        return [
+            row["content"] for row in self.select_lines(role="user", agent_id=self.id_of(agent))
+        ]
 
 
-def quick(durability: Durability = "none", disk: Disk | None = None) -> SessionOptions:
-    """Return options with a ticking clock, which sync nothing unless they are asked to."""
+def fast_options(durability: Durability = "none", disk: Disk | None = None) -> SessionOptions:
+    """Return options with a ticking clock and, by default, without syncs."""
     return SessionOptions(durability=durability, clock=ticking(), disk=disk or RecordingDisk())
 
 
-def stage(
+def open_stage(
     folder: Path,
     model: Model,
     *,
@@ -159,39 +163,39 @@ def stage(
     options: SessionOptions | None = None,
     **more: Any,
 ) -> Stage:
-    """Begin a session in `folder` whose root is `main`; `more` goes to `load_session`."""
+    """Begin a session in `folder` whose root is `main`. `more` is passed to `load_session`."""
     runtime = more.pop("runtime", None) or AgentRuntime(model=model, world=LocalWorld(tools))
     root, session = load(
         folder / "s.jsonl",
         runtime=runtime,
         system_prompt=system_prompt,
         name="main",
-        options=options or quick(),
+        options=options or fast_options(),
         **more,
     )
     return Stage(root, session, runtime)
 
 
-def rows(log: Path, **members: Any) -> list[Row]:
+def select_lines(log: Path, **members: Any) -> list[LogLine]:
     """Return the lines of a log that have all these members."""
     return [
         line
-        for line in lines(log)
+        for line in read_lines(log)
         if all(line.get(name) == value for name, value in members.items())
     ]
 
 
-def everything(session: Session) -> dict[str, Any]:
-    """Return the whole state, evicted transcripts read again."""
+def full_state(session: Session) -> dict[str, Any]:
+    """Return the full state of a session, with the transcripts of unloaded agents."""
     for agent_id in session.agents:
         session.agent(agent_id)
     return session.state.describe()
 
 
 def check_context(messages: Sequence[ChatMessage]) -> None:
-    """Check that a provider would take these messages.
+    """Check that the messages are valid for a provider.
 
-    The calls of a message are answered just after it, each once, before anything else is said.
+    The results of the calls of a message directly follow it, one for each call.
     """
     waiting: set[str | None] = set()
     for message in messages:
@@ -200,7 +204,7 @@ def check_context(messages: Sequence[ChatMessage]) -> None:
             waiting.remove(message.tool_call_id)
         else:
             assert not waiting, f"{message.role} comes before the results of {waiting}"
-            ids = [one.id for one in message.tool_calls or ()]
+            ids = [call_.id for call_ in message.tool_calls or ()]
             assert len(set(ids)) == len(ids)
             assert all(ids)
             waiting = set(ids)
@@ -208,16 +212,16 @@ def check_context(messages: Sequence[ChatMessage]) -> None:
 
 
 def check_log(log: Path, *, finished: bool = True) -> None:
-    """Check what holds for every log: it verifies, and its links are as the format has them."""
+    """Check the invariants of a log: it verifies, and its links match the format."""
     assert verify(log) == []
-    born: set[str] = {"user"}
+    created_ids: set[str] = {"user"}
     open_calls: set[tuple[str, str]] = set()
-    for row in lines(log):
+    for row in read_lines(log):
         assert not ("substance" in row and "cause" in row)
         if row["event_type"] == "agent_created":
-            born.add(row["agent_id"])
+            created_ids.add(row["agent_id"])
         elif "agent_id" in row:
-            assert row["agent_id"] in born, f"{row} stands before its agent's birth"
+            assert row["agent_id"] in created_ids, f"{row} stands before its agent's birth"
         for made in row.get("tool_calls", ()):
             assert (row["agent_id"], made["id"]) not in open_calls
             open_calls.add((row["agent_id"], made["id"]))

@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings, hooks and fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# No deadline: on a busy machine a slow example is no wrong one.
+# Examples have no deadline, because they can be slow on a busy machine.
 settings.register_profile("quick", deadline=None)
 settings.register_profile("full", deadline=None, max_examples=1000)  # make test-full
 settings.load_profile("quick")
 
-# A shell starts `pytest &` and `nohup pytest` with SIGINT ignored, and every program that a test
-# starts would inherit that and never end by Ctrl-C. A handler is reset to the default by exec.
+# A shell starts `pytest &` and `nohup pytest` with SIGINT ignored. Each program that a test
+# starts would inherit that and never end by Ctrl-C. exec resets a handler to the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 MAX_TEMPDIR_LENGTH = 40
-"""Letters. Sockets have room for about 100, and a terminal of 80 columns wraps longer lines."""
+"""In characters. Socket paths have about 100, and a terminal of 80 columns wraps longer lines."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,13 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 collect_ignore = ["fixtures"]
-"""Files for tests, scripts among them: there are no tests in it."""
+"""Data and scripts for tests. The folder contains no tests."""
 TABLE = "table"
-"""The property of a test under which it records rows for a table that is shown at the end."""
+"""The name of the test property with the rows of a table that is printed at the end."""
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Show the rows that tests recorded, also those that passed: the first is their sum's name."""
+    """Print the tables of rows that passed and failed tests recorded."""
     tables: dict[str, dict[str, dict[str, int]]] = {}
     for report in [r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)]:
         for name, value in report.user_properties:
@@ -60,7 +60,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def _add(rows: dict[str, dict[str, int]], row: str, counts: dict[str, int]) -> None:
-    """Add numbers to a row: several tests may have a part of it."""
+    """Add numbers to a row. Several tests may count in one row."""
     total = rows.setdefault(row, {})
     for name, number in counts.items():
         total[name] = total.get(name, 0) + number

@@ -1,4 +1,4 @@
-"""A server on this machine that answers as it is told, and remembers what it was asked."""
+"""An HTTP server on loopback that gives a fixed response and records the requests."""
 
 from __future__ import annotations
 
@@ -14,52 +14,55 @@ from typing import Any
 
 @dataclass
 class Loopback:
-    """What the server answers to every request."""
+    """The response to each request, and the recorded requests."""
 
     body: bytes = b"{}"
     status: int = 200
-    kind: str = "application/json"
+    content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0
     url: str = ""
-    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
-    """Path, headers with small names, and the JSON that was sent."""
+    requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    """Path, headers with lowercase names, and the JSON body."""
 
 
-def models(*names: object) -> bytes:
-    """Return a list of models as an OpenAI-compatible server gives it."""
+def models_body(*names: object) -> bytes:
+    """Return a list of models in the format of OpenAI-compatible servers."""
     return json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode()
 
 
-def sse(*events: dict[str, Any]) -> bytes:
-    """Return the stream of a chat completion."""
+def sse_body(*events: dict[str, Any]) -> bytes:
+    """Return the body of a streamed chat completion."""
     lines = [f"data: {json.dumps(event)}\n\n" for event in events]
     return "".join([*lines, "data: [DONE]\n\n"]).encode()
 
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that goes away is what some tests want."""
+        """Print nothing: clients disconnect on purpose in some tests."""
 
 
 @contextmanager
-def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
+def serve_loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
     """Serve until the end of the block."""
-    told = answer or Loopback()
+    server_state = answer or Loopback()
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
-            sent = json.loads(self.rfile.read(length)) if length else None
+            body = json.loads(self.rfile.read(length)) if length else None
             headers = {name.lower(): value for name, value in self.headers.items()}
-            told.asked.append((self.path, headers, sent))
-            time.sleep(told.delay_s)
-            self.send_response(told.status)
-            for name, value in {"content-type": told.kind, **told.headers}.items():
+            server_state.requests.append((self.path, headers, body))
+            time.sleep(server_state.delay_s)
+            self.send_response(server_state.status)
+            for name, value in {
+                "content-type": server_state.content_type,
+                **server_state.headers,
+            }.items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(told.body)))
+            self.send_header("content-length", str(len(server_state.body)))
             self.end_headers()
-            self.wfile.write(told.body)
+            self.wfile.write(server_state.body)
 
         def do_GET(self) -> None:
             self.answer()
@@ -71,11 +74,11 @@ def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
             del format, args
 
     server = _Server(("127.0.0.1", 0), Handler)
-    told.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server_state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield told
+        yield server_state
     finally:
         server.shutdown()
         server.server_close()

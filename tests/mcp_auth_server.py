@@ -1,4 +1,4 @@
-"""A server for tests that wants a login, and who logs people in: two places, made with the SDK."""
+"""An MCP server that requires a login, and its authorization server, both made with the SDK."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.mcp_http import serving
+from tests.mcp_http import ServedApp
 
 TOKEN_S = 3600
 
 
 @dataclass
-class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Who logs people in: everybody, unless it is told otherwise."""
+class AuthorizationServer(
+    OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]
+):
+    """An authorization server that grants each login unless `is_refusing` is set."""
 
     base: str = ""
-    refuses: bool = False
+    is_refusing: bool = False
     token_s: int = TOKEN_S
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
-    refreshing: dict[str, RefreshToken] = field(default_factory=dict)
-    access: dict[str, AccessToken] = field(default_factory=dict)
+    refresh_tokens: dict[str, RefreshToken] = field(default_factory=dict)
+    access_tokens: dict[str, AccessToken] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
-    """All that it ever gave and nobody else may see."""
-    renewals: int = 0
+    """All issued codes, tokens and client secrets."""
+    refresh_count: int = 0
     revoked: list[str] = field(default_factory=list)
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -64,7 +66,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        if self.refuses:
+        if self.is_refusing:
             raise AuthorizeError(error="access_denied", error_description="not \x1b[31mtoday")
         code = f"code-{secrets.token_hex(16)}"
         self.secrets.append(code)
@@ -89,57 +91,59 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         del self.codes[authorization_code.code]
-        return self.given(authorization_code.client_id, authorization_code.scopes)
+        return self.issue_tokens(authorization_code.client_id, authorization_code.scopes)
 
-    def given(self, client_id: str, scopes: list[str]) -> OAuthToken:
-        token, more = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
-        self.secrets += [token, more]
-        self.access[token] = AccessToken(
+    def issue_tokens(self, client_id: str, scopes: list[str]) -> OAuthToken:
+        token, refresh_token = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
+        self.secrets += [token, refresh_token]
+        self.access_tokens[token] = AccessToken(
             token=token, client_id=client_id, scopes=scopes, resource=None
         )
-        self.refreshing[more] = RefreshToken(token=more, client_id=client_id, scopes=scopes)
+        self.refresh_tokens[refresh_token] = RefreshToken(
+            token=refresh_token, client_id=client_id, scopes=scopes
+        )
         return OAuthToken(
             access_token=token,
             expires_in=self.token_s,
-            refresh_token=more,
+            refresh_token=refresh_token,
             scope=" ".join(scopes),
         )
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        return self.refreshing.get(refresh_token)
+        return self.refresh_tokens.get(refresh_token)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        del self.refreshing[refresh_token.token]  # it can be used once
-        self.renewals += 1
-        return self.given(refresh_token.client_id, scopes)
+        del self.refresh_tokens[refresh_token.token]  # it can be used once
+        self.refresh_count += 1
+        return self.issue_tokens(refresh_token.client_id, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        return self.access.get(token)
+        return self.access_tokens.get(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.revoked.append(token.token)
-        self.access.clear()
-        self.refreshing.clear()
+        self.access_tokens.clear()
+        self.refresh_tokens.clear()
 
     def routes(self) -> list[Route]:
-        """Return what it answers otherwise than the SDK does."""
+        """Return routes that take precedence over those of the SDK."""
         return []
 
-    def forget(self) -> None:
-        """Let no access token be good any more."""
-        self.access.clear()
+    def expire_access_tokens(self) -> None:
+        """Invalidate all access tokens."""
+        self.access_tokens.clear()
 
 
 @dataclass
-class Guarded:
-    """Where they are."""
+class ProtectedServer:
+    """The address of the MCP server, and its authorization server."""
 
     url: str
-    office: Office
+    auth_server: AuthorizationServer
 
 
 def greet(name: str) -> str:
@@ -148,19 +152,21 @@ def greet(name: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    """Return an unused port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
         return port
 
 
 @contextmanager
-def guarded(office: Office | None = None, *, registers: bool = True) -> Iterator[Guarded]:
-    """Serve both until the end of the block."""
-    office = office or Office()
-    there, here = free_port(), free_port()
-    office.base = f"http://127.0.0.1:{there}"
-    url = f"http://127.0.0.1:{here}/mcp"
+def serve_protected(
+    office: AuthorizationServer | None = None, *, registers: bool = True
+) -> Iterator[ProtectedServer]:
+    """Serve both servers until the end of the block."""
+    office = office or AuthorizationServer()
+    auth_port, server_port = free_port(), free_port()
+    office.base = f"http://127.0.0.1:{auth_port}"
+    url = f"http://127.0.0.1:{server_port}/mcp"
     routes = office.routes() + create_auth_routes(
         office,
         AnyHttpUrl(office.base),
@@ -179,8 +185,11 @@ def guarded(office: Office | None = None, *, registers: bool = True) -> Iterator
         "guarded", log_level="CRITICAL", token_verifier=ProviderTokenVerifier(office), auth=settings
     )
     server.add_tool(greet)
-    with serving(Starlette(routes=routes), there), serving(server.streamable_http_app(), here):
-        yield Guarded(url, office)
+    with (
+        ServedApp(Starlette(routes=routes), auth_port),
+        ServedApp(server.streamable_http_app(), server_port),
+    ):
+        yield ProtectedServer(url, office)
 
 
 def visit(address: str) -> Any:

@@ -1,7 +1,7 @@
-"""A client for the conformance suite: `python mcp_conformance_client.py URL` uses all there is.
+"""A client for the conformance suite: `python mcp_conformance_client.py URL` calls all tools.
 
-It is a world of Harken's with one server; its user takes what is proposed, logs in where the server
-wants that, and writes down who gives its tokens where a program gets them.
+It is a world with one server. Its user approves all requests, logs in where the server
+requires it, and configures the issuer of tokens for programs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,20 @@ from harken.world.tool import ToolContext
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.mcp_auth_server import visit
 
-VALUES = {"number": 5, "integer": 5, "boolean": True, "string": "x", "array": [], "object": {}}
-DOCUMENT = "https://conformance-test.local/client-metadata.json"
-"""What the suite knows a client by that has a document about itself."""
+EXAMPLE_VALUES = {
+    "number": 5,
+    "integer": 5,
+    "boolean": True,
+    "string": "x",
+    "array": [],
+    "object": {},
+}
+CLIENT_DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
+"""The client id of a client with a metadata document."""
 
 
-class Agreeing:
-    """A user who takes what is proposed."""
+class ApprovingUser:
+    """A user who approves all requests."""
 
     async def ask(self, asked: UserQuestion) -> str:
         return ""
@@ -48,27 +55,29 @@ class Agreeing:
         return ApprovalDecision(allowed=True)
 
 
-def arguments_for(schema: Any) -> dict[str, Any]:
+def example_arguments(schema: Any) -> dict[str, Any]:
     properties = schema.get("properties", {})
-    return {name: VALUES[one.get("type", "string")] for name, one in properties.items()}
+    return {
+        name: EXAMPLE_VALUES[member.get("type", "string")] for name, member in properties.items()
+    }
 
 
-def server_at(url: str) -> McpServerConfig:
-    """Return the server, with who we are there where the suite says so."""
-    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+def server_config(url: str) -> McpServerConfig:
+    """Return the configuration of the server, with the credentials that the suite gives."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     oauth = OAuthTable(
         grant="client_credentials" if "client-credentials" in scenario else "authorization_code",
-        client_id=DOCUMENT if "cimd" in scenario else given.get("client_id", ""),
-        client_secret=given.get("client_secret", ""),
-        private_key=given.get("private_key_pem", ""),
-        signing_algorithm=given.get("signing_algorithm", "RS256"),
+        client_id=CLIENT_DOCUMENT_URL if "cimd" in scenario else context.get("client_id", ""),
+        client_secret=context.get("client_secret", ""),
+        private_key=context.get("private_key_pem", ""),
+        signing_algorithm=context.get("signing_algorithm", "RS256"),
     )
     return McpServerConfig(name="s", url=url, oauth=oauth)
 
 
 async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
-    """Log in as a person does who agrees with everything; whether there was a login."""
+    """Log in as an agreeing user. Return whether the login succeeded."""
     try:
         async with Callback() as callback:
             await log_in(server, logins, callback, visit, wait_s=10)
@@ -78,12 +87,12 @@ async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
     return True
 
 
-async def use(url: str, folder: Path) -> int:
-    """Use all that a server has; log in where it wants that, at most three times."""
-    server, logins = server_at(url), Logins(folder / "logins.json")
+async def use_server(url: str, folder: Path) -> int:
+    """Call all tools of a server. Log in if it requires that, at most three times."""
+    server, logins = server_config(url), Logins(folder / "logins.json")
     failed = 1
     for _ in range(3):
-        failed, wants, reason = await used(server, logins, folder)
+        failed, wants, reason = await use_once(server, logins, folder)
         if issuer := re.search(r"(\S+) gives its tokens", reason):
             server = replace(server, oauth=structs.replace(server.oauth, issuer=issuer[1]))
         elif not wants or not await log_in_at(server, logins):
@@ -91,19 +100,19 @@ async def use(url: str, folder: Path) -> int:
     return failed
 
 
-async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
-    """Use all that a server has; return whether something failed, for want of a login, and why."""
+async def use_once(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
+    """Call all tools of a server. Return the number of failures, whether it needs a login, and why."""
     around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
     world = LocalWorld(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
-    caller = ToolContext(agent, "msg_001", Agreeing())
+    caller = ToolContext(agent, "msg_001", ApprovingUser())
     await world.wait_ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
     wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
-        arguments = canonical.to_json_line(arguments_for(tool.parameters)).decode()
+        arguments = canonical.to_json_line(example_arguments(tool.parameters)).decode()
         result = await world.call_tool(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error
@@ -114,4 +123,4 @@ async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[i
 
 if __name__ == "__main__":
     with TemporaryDirectory() as name:
-        sys.exit(asyncio.run(use(sys.argv[-1], Path(name))))
+        sys.exit(asyncio.run(use_server(sys.argv[-1], Path(name))))

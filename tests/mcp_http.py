@@ -1,4 +1,4 @@
-"""Applications served on loopback, in a thread, with their start and their end."""
+"""ASGI applications that are served on loopback in a thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import uvicorn
 
 
-class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as base`
-    """Serve an ASGI application until the end of the block; gives its address."""
+class ServedApp:
+    """An ASGI application that is served until the end of the block. The target is its address."""
 
-    running: ClassVar[dict[str, serving]] = {}
+    running: ClassVar[dict[str, ServedApp]] = {}
 
     def __init__(self, app: Any, port: int = 0) -> None:
         self._socket = socket.create_server(("127.0.0.1", port))
@@ -30,12 +30,12 @@ class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as b
         )
 
     @classmethod
-    def end(cls, base: str) -> None:
-        """End what is served at an address, before its block does."""
+    def stop_at(cls, base: str) -> None:
+        """Stop the server at an address before the end of its block."""
         cls.running[base].stop()
 
     def stop(self) -> None:
-        """End it, and what it has under way."""
+        """Stop the server, and cancel its running requests."""
         self._server.should_exit = True
         self._server.force_exit = True
         self._thread.join(10)
@@ -57,7 +57,7 @@ class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as b
         self.stop()
 
 
-def telling(answers: dict[str, tuple[int, Any]]) -> Any:
+def make_json_app(answers: dict[str, tuple[int, Any]]) -> Any:
     """Return an application that answers each path with a status and JSON; others with 401."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -74,12 +74,12 @@ def telling(answers: dict[str, tuple[int, Any]]) -> Any:
     return app
 
 
-def dripping(path: str) -> Any:
-    """Return an application whose answer at a path comes byte by byte, without an end."""
+def make_endless_app(path: str) -> Any:
+    """Return an application whose response at a path is an endless stream of single bytes."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or scope["path"] != path:
-            await telling({})(scope, receive, send)
+            await make_json_app({})(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 200})
         while True:

@@ -1,4 +1,4 @@
-"""A server for tests, made with the official SDK: in this process, as a program, or over HTTP."""
+"""An MCP server made with the official SDK: in this process, as a program, or over HTTP."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def greet() -> list[dict[str, Any]]:
     ]
 
 
-def make() -> MCPServer:
+def make_server() -> MCPServer:
     """Return a new server."""
     server = MCPServer("library", version="7")
     server.add_tool(add, annotations=ToolAnnotations(read_only_hint=True))
@@ -113,4 +113,4 @@ def make() -> MCPServer:
 
 
 if __name__ == "__main__":
-    make().run()
+    make_server().run()

@@ -1,7 +1,7 @@
-"""A server for tests, as a program: it speaks the protocol by hand, and misbehaves as it is told.
+"""A toy MCP server without an SDK. Its modes and tools misbehave on request.
 
-It imports nothing but the standard library, so it starts in no time. Its tools are named for what
-they do; what it is told to cancel goes into the file that TOY_LOG names.
+It imports only the standard library, so it starts quickly. Canceled requests are logged in
+the file that TOY_LOG names.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 VERSION = "2025-11-25"
 OBJECT = {"type": "object", "properties": {}}
-grown: list[dict[str, Any]] = []
-asked: dict[str, Any] = {}
+added_tools: list[dict[str, Any]] = []
+pending_calls: dict[str, Any] = {}
 TOOLS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any] | None]] = {}
 
 
@@ -32,7 +32,7 @@ def notify(method: str, **params: Any) -> None:
     send({"method": method, "params": params})
 
 
-def raw(data: bytes) -> None:
+def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
@@ -46,95 +46,95 @@ def text(words: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}], **more}
 
 
-def does(function: Any) -> Any:
-    """Enter a tool; it gets the id of the request, the arguments and the token for progress."""
+def register_tool(function: Any) -> Any:
+    """Register a tool. It receives the request id, the arguments and the progress token."""
     TOOLS[function.__name__] = function
     return function
 
 
-@does
-def echo(id: Any, given: dict[str, Any], token: Any) -> Any:
-    return text(str(given.get("text", "")))
+@register_tool
+def echo(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    return text(str(arguments.get("text", "")))
 
 
-@does
-def env(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def env(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text(json.dumps({**os.environ, "cwd": str(Path.cwd())}))
 
 
-@does
-def die(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def die(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     sys.stderr.write("\x1b[31mout of tea\x1b[0m\n")
     sys.stderr.flush()
     os._exit(3)
 
 
-@does
-def leave(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def leave(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-@does
-def hang(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def hang(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     note("hangs")
 
 
-@does
-def big(id: Any, given: dict[str, Any], token: Any) -> Any:
-    return text("x" * int(given["characters"]))
+@register_tool
+def big(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    return text("x" * int(arguments["characters"]))
 
 
-@does
-def garbage(id: Any, given: dict[str, Any], token: Any) -> Any:
-    raw(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
+@register_tool
+def garbage(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    write_bytes(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
     return text("after garbage")
 
 
-@does
-def nonsense(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def nonsense(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return {"content": "no list", "isError": 7}
 
 
-@does
-def wrong(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def wrong(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     send({"id": 99999, "result": text("for nobody")})
     send({"id": "abc", "result": text("for nobody")})
 
 
-@does
-def flood(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def flood(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     params = {"level": "info", "data": "x" * 100}
     message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     line = json.dumps(message).encode() + b"\n"
-    for _ in range(int(given["times"]) // 1000):
-        raw(line * 1000)
+    for _ in range(int(arguments["times"]) // 1000):
+        write_bytes(line * 1000)
     return text("after the flood")
 
 
-@does
-def stderr(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def stderr(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     for _ in range(3000):
         sys.stderr.write("complaint " * 100 + "\n")
     return text("after complaining")
 
 
-@does
-def fail(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def fail(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("no such \x1b[1mfile\x1b[0m", isError=True)
 
 
-@does
-def regex(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def regex(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"s": "a" * 60 + "!"})
 
 
-@does
-def two(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def two(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"n": "two"})
 
 
-@does
-def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def picture(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     data = "iVBORw0KGgo="
     words = {"type": "text", "text": "Look:"}
     png = {"type": "image", "data": data, "mimeType": "image/png"}
@@ -143,18 +143,18 @@ def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
     return {"content": [words, png, tiff, sound]}
 
 
-@does
-def slow(id: Any, given: dict[str, Any], token: Any) -> Any:
-    for at in range(int(given["steps"])):
-        time.sleep(float(given["pause_s"]))
-        step = {"progressToken": token, "progress": at + 1, "total": 9}
-        notify("notifications/progress", **step, message=f"step\n{at + 1}")
+@register_tool
+def slow(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    for number in range(int(arguments["steps"])):
+        time.sleep(float(arguments["pause_s"]))
+        step = {"progressToken": token, "progress": number + 1, "total": 9}
+        notify("notifications/progress", **step, message=f"step\n{number + 1}")
     return text("slowly")
 
 
-@does
-def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["question"] = id
+@register_tool
+def ask(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    pending_calls["question"] = id
     name = {"type": "string", "minLength": 2}
     age = {"type": "integer", "minimum": 0, "maximum": 150}
     schema = {"type": "object", "required": ["name"], "properties": {"name": name, "age": age}}
@@ -162,70 +162,72 @@ def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
     send({"id": "question", "method": "elicitation/create", "params": form})
 
 
-@does
-def sample(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["sample"] = id
-    said = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
-    wanted = {"messages": said, "maxTokens": 10}
-    send({"id": "sample", "method": "sampling/createMessage", "params": wanted})
+@register_tool
+def sample(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    pending_calls["sample"] = id
+    messages = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
+    params = {"messages": messages, "maxTokens": 10}
+    send({"id": "sample", "method": "sampling/createMessage", "params": params})
 
 
-@does
-def roots(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["roots"] = id
+@register_tool
+def roots(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    pending_calls["roots"] = id
     send({"id": "roots", "method": "roots/list"})
 
 
-@does
-def grow(id: Any, given: dict[str, Any], token: Any) -> Any:
-    grown.append({"name": str(given["name"]), "inputSchema": OBJECT})
+@register_tool
+def grow(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    added_tools.append({"name": str(arguments["name"]), "inputSchema": OBJECT})
     notify("notifications/tools/list_changed")
     return text("grown")
 
 
-@does
-def change(id: Any, given: dict[str, Any], token: Any) -> Any:
-    grown[:] = [{**one, "description": str(given["description"])} for one in grown]
+@register_tool
+def change(id: Any, arguments: dict[str, Any], token: Any) -> Any:
+    added_tools[:] = [
+        {**tool, "description": str(arguments["description"])} for tool in added_tools
+    ]
     notify("notifications/tools/list_changed")
     return text("changed")
 
 
-@does
-def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def orphan(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     """Die, and leave somebody behind who holds the output open."""
     pid = subprocess.Popen(["sleep", "300"], start_new_session=True).pid
     note(f"orphan {pid}")
     os._exit(4)
 
 
-@does
-def touch(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def touch(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        Path(given["path"]).write_text("x")
+        Path(arguments["path"]).write_text("x")
     except OSError as error:
         return text(f"no: {error.strerror}")
     return text("written")
 
 
-@does
-def read(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def read(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        return text(Path(given["path"]).read_text())
+        return text(Path(arguments["path"]).read_text())
     except OSError as error:
         return text(f"no: {error.strerror}")
 
 
-@does
-def reach(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def reach(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     try:
-        socket.create_connection(("127.0.0.1", int(given["port"])), 5).close()
+        socket.create_connection(("127.0.0.1", int(arguments["port"])), 5).close()
     except OSError as error:
         return text(f"no: {error.strerror}")
     return text("reached")
 
 
-@does
-def child(id: Any, given: dict[str, Any], token: Any) -> Any:
+@register_tool
+def child(id: Any, arguments: dict[str, Any], token: Any) -> Any:
     return text(str(subprocess.Popen(["sleep", "300"]).pid))
 
 
@@ -238,9 +240,9 @@ def answer(message: dict[str, Any]) -> None:
     method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
     if method == "notifications/cancelled":
         note(f"cancelled {params.get('requestId')}")
-    elif method is None and id in asked:
+    elif method is None and id in pending_calls:
         outcome = json.dumps(message.get("result", message.get("error")))
-        send({"id": asked.pop(id), "result": text(outcome)})
+        send({"id": pending_calls.pop(id), "result": text(outcome)})
     elif id is None:
         return
     elif method == "initialize":
@@ -258,7 +260,7 @@ def answer(message: dict[str, Any]) -> None:
         if MODE == "eager":
             notify("notifications/tools/list_changed")
     elif method == "tools/list":
-        send({"id": id, "result": {"tools": listed()}})
+        send({"id": id, "result": {"tools": list_tools()}})
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
         result = run(id, params["name"], params.get("arguments") or {}, token)
@@ -268,8 +270,8 @@ def answer(message: dict[str, Any]) -> None:
         send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
 
 
-def listed() -> list[dict[str, Any]]:
-    known: list[dict[str, Any]] = [
+def list_tools() -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = [
         {"name": name, "description": f"Do {name}.", "inputSchema": OBJECT}
         for name in TOOLS
         if name not in ("two", "regex")
@@ -277,7 +279,7 @@ def listed() -> list[dict[str, Any]]:
     match MODE:
         case "lying":
             return [
-                *known,
+                *tools,
                 {"name": "echo", "inputSchema": OBJECT},
                 {"name": "a b/ü", "inputSchema": OBJECT},
                 {"name": "y" * 90, "inputSchema": OBJECT},
@@ -324,11 +326,11 @@ def listed() -> list[dict[str, Any]]:
         case "many":
             return [{"name": f"t{n}", "inputSchema": OBJECT} for n in range(5000)]
         case _:
-            return known + grown
+            return tools + added_tools
 
 
 def main() -> None:
-    """Serve as the first argument says."""
+    """Serve in the mode of the first argument."""
     if MODE == "mute":
         time.sleep(300)
     if MODE == "broken":

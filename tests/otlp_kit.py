@@ -1,4 +1,4 @@
-"""Spans as a program emits them, written by hand, and an ear that collects what is told."""
+"""Handwritten spans as a program emits them, and a collector of captured calls."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ from harken.capture.otlp.span import ReceivedSpan, SpanEvent
 from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 SECOND_NS = 10**9
-BEGINNING_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
+START_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
 
 
 @dataclass
-class Collecting:
-    """An ear: what it was told, in order."""
+class CallCollector:
+    """A recorder that collects captured requests and responses in order."""
 
-    told: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
+    events: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
 
     def begin(self, call: CapturedRequest) -> None:
-        self.told.append(call)
+        self.events.append(call)
 
     def end(self, reply: CapturedResponse) -> None:
-        self.told.append(reply)
+        self.events.append(reply)
 
     @property
     def calls(self) -> list[CapturedRequest]:
-        return [one for one in self.told if isinstance(one, CapturedRequest)]
+        return [event for event in self.events if isinstance(event, CapturedRequest)]
 
     @property
     def replies(self) -> list[CapturedResponse]:
-        return [one for one in self.told if isinstance(one, CapturedResponse)]
+        return [event for event in self.events if isinstance(event, CapturedResponse)]
 
     @property
-    def asked(self) -> list[Any]:
+    def request_bodies(self) -> list[Any]:
         return [json.loads(call.body) for call in self.calls]
 
     @property
-    def answered(self) -> list[Any]:
+    def response_bodies(self) -> list[Any]:
         return [json.loads(reply.body) for reply in self.replies]
 
 
-def text(role: str, content: str) -> dict[str, Any]:
-    """Return a message of the conventions."""
+def text_message(role: str, content: str) -> dict[str, Any]:
+    """Return a message of the GenAI conventions."""
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
-def chat(
-    asked: Sequence[Any] = (text("user", "hi"),),
-    answers: Sequence[Any] = (text("assistant", "Hello."),),
+def chat_attributes(
+    inputs: Sequence[Any] = (text_message("user", "hi"),),
+    answers: Sequence[Any] = (text_message("assistant", "Hello."),),
 ) -> dict[str, Any]:
     """Return the attributes of a model call."""
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
-        "gen_ai.input.messages": json.dumps(asked),
+        "gen_ai.input.messages": json.dumps(inputs),
         "gen_ai.output.messages": json.dumps(answers),
     }
 
 
-def span(
+def new_span(
     number: int,
     attributes: Mapping[str, Any],
     *,
@@ -71,8 +71,8 @@ def span(
     events: Sequence[SpanEvent] = (),
     failed: str | None = None,
 ) -> ReceivedSpan:
-    """Return a span of one second, which begins as many seconds after noon as its number says."""
-    start_ns = BEGINNING_NS + int((number if at_s is None else at_s) * SECOND_NS)
+    """Return a span of one second that begins `number` seconds after noon."""
+    start_ns = START_NS + int((number if at_s is None else at_s) * SECOND_NS)
     of = f"{trace:032x}"
     return ReceivedSpan(
         id=(of, f"{number:016x}"),

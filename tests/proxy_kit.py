@@ -1,4 +1,4 @@
-"""A provider, the proxy's server before it, and what a client sees of either."""
+"""A provider, the proxy server in front of it, and a client for both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 PROVIDER = Path(__file__).with_name("proxy_provider.py")
 TOKEN = "a-token-of-the-proxy-for-tests-only"
 KEY = "sk-ant-api03-" + "Plant3d" * 13
-"""A credential that must be nowhere in what is kept."""
+"""A credential that no stored file may contain."""
 PATHS = {
     "anthropic": "/v1/messages?beta=true",
     "openai-chat": "/v1/chat/completions",
@@ -37,8 +37,8 @@ PATHS = {
 
 
 @contextmanager
-def provider() -> Iterator[str]:
-    """Run the provider; its address."""
+def run_provider() -> Iterator[str]:
+    """Run the provider and yield its address."""
     command = [sys.executable, str(PROVIDER)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -53,21 +53,21 @@ def provider() -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a client sees of an answer."""
+class ClientResponse:
+    """A response as a client receives it."""
 
     status: int
     reason: str
     headers: list[tuple[str, str]]
-    """But for those of the connection, and the time."""
+    """All headers except those of the connection and the date."""
     body: bytes
-    cut: bool = False
-    """Whether the connection ended before the answer did."""
+    is_truncated: bool = False
+    """Whether the connection ended before the body did."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a client asks."""
+    """The address of a server, with requests to it."""
 
     url: str
 
@@ -75,10 +75,10 @@ class Address:
         return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
 
     def raw(self) -> socket.socket:
-        """Return a connection on which anything may be said."""
+        """Return a raw TCP connection."""
         return socket.create_connection(("127.0.0.1", urlsplit(self.url).port or 0), 20)
 
-    def ask(
+    def request(
         self,
         path: str,
         body: Any = b"{}",
@@ -86,38 +86,48 @@ class Address:
         method: str = "POST",
         headers: dict[str, str] | None = None,
         **wish: Any,
-    ) -> Seen:
-        """Ask for something."""
+    ) -> ClientResponse:
+        """Send a request and return the response."""
         connection = self.connect()
-        sent = {"X-Fake": json.dumps(wish), "Authorization": f"Bearer {KEY}", **(headers or {})}
+        sent_headers = {
+            "X-Fake": json.dumps(wish),
+            "Authorization": f"Bearer {KEY}",
+            **(headers or {}),
+        }
         try:
-            connection.request(method, urlsplit(self.url).path + path, body, sent)
-            return seen(connection.getresponse())
+            connection.request(method, urlsplit(self.url).path + path, body, sent_headers)
+            return read_response(connection.getresponse())
         except (http.client.RemoteDisconnected, ConnectionResetError):
-            return Seen(0, "", [], b"", cut=True)
+            return ClientResponse(0, "", [], b"", is_truncated=True)
         finally:
             connection.close()
 
 
-def seen(answer: http.client.HTTPResponse) -> Seen:
-    own = {"connection", "transfer-encoding", "date", "keep-alive"}
-    headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in own]
+def read_response(answer: http.client.HTTPResponse) -> ClientResponse:
+    connection_headers = {"connection", "transfer-encoding", "date", "keep-alive"}
+    headers = [
+        (name, value)
+        for name, value in answer.getheaders()
+        if name.lower() not in connection_headers
+    ]
     try:
-        return Seen(answer.status, answer.reason, headers, answer.read())
+        return ClientResponse(answer.status, answer.reason, headers, answer.read())
     except http.client.IncompleteRead as error:
-        return Seen(answer.status, answer.reason, headers, error.partial, cut=True)
+        return ClientResponse(
+            answer.status, answer.reason, headers, error.partial, is_truncated=True
+        )
     except ConnectionResetError:
-        return Seen(answer.status, answer.reason, headers, b"", cut=True)
+        return ClientResponse(answer.status, answer.reason, headers, b"", is_truncated=True)
 
 
 @dataclass
-class Collected:
+class CollectingRecorder:
     """A recorder that collects."""
 
     calls: list[CapturedRequest] = field(default_factory=list)
     replies: list[CapturedResponse] = field(default_factory=list)
     failure: Exception | None = None
-    held: set[str] = field(default_factory=set)
+    held_ids: set[str] = field(default_factory=set)
 
     def begin(self, call: CapturedRequest) -> None:
         self.failure = self.refusal(call)
@@ -129,79 +139,81 @@ class Collected:
         self.replies.append(reply)
 
     def is_holding(self, call_id: str) -> bool:
-        return call_id in self.held
+        return call_id in self.held_ids
 
     def close(self) -> None:
-        self.held.clear()
+        self.held_ids.clear()
 
     def refusal(self, call: CapturedRequest) -> Exception | None:
-        """Return why a call cannot be recorded."""
+        """Return the error of recording a call, or None."""
         return None
 
 
 def protocol_of(path: str) -> str:
-    """Return which of `PATHS` it is."""
-    return next((n for n, one in PATHS.items() if path.endswith(one.partition("?")[0])), "")
+    """Return the protocol of a path in `PATHS`."""
+    return next(
+        (n for n, known_path in PATHS.items() if path.endswith(known_path.partition("?")[0])), ""
+    )
 
 
 @dataclass
-class Place:
-    """The proxy's server in this process, before a provider."""
+class ProxyStage:
+    """The proxy server in this process, in front of a provider."""
 
     direct: Address
     proxied: Address
     spool: ProxySpool
     server: ProxyServer
-    told: list[str]
+    notices: list[str]
 
-    def log(self) -> list[dict[str, Any]]:
-        """Return what the provider was asked."""
-        found: list[dict[str, Any]] = self.of_provider()["log"]
-        return found
+    def provider_log(self) -> list[dict[str, Any]]:
+        """Return the requests that the provider received."""
+        content: list[dict[str, Any]] = self.provider_state()["log"]
+        return content
 
-    def of_provider(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.direct.ask("/log", method="GET").body)
-        return found
+    def provider_state(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.direct.request("/log", method="GET").body)
+        return content
 
-    def recorded(self, *, is_over: bool = False) -> Collected:
-        """Return what is in the spool, once no request is under way, or the server is over."""
+    def read_recording(self, *, is_over: bool = False) -> CollectingRecorder:
+        """Return the recorded calls of the spool after all requests have ended."""
         wait_for(lambda: is_over or self.server.open == 0)
         self.spool.close()
-        into = Collected()
+        into = CollectingRecorder()
         self.recording = SpoolRecorder(
             into,
             lambda headers, *_: ClientHints(client=headers.get("user-agent", "")),
-            self.told.append,
+            self.notices.append,
         )
         self.recording.catch_up(self.spool.folder.parent)
         return into
 
 
 @contextmanager
-def place(
+def open_proxy_stage(
     folder: Path, url: str, *, token: str = TOKEN, limits: SpoolLimits | None = None, **spool: Any
-) -> Iterator[Place]:
-    """Run the proxy's server before a provider."""
-    told: list[str] = []
-    kept = ProxySpool(
+) -> Iterator[ProxyStage]:
+    """Run the proxy server in front of a provider."""
+    notices: list[str] = []
+    spool_ = ProxySpool(
         folder / "runs" / secrets.token_hex(4),
-        told.append,
+        notices.append,
         lambda: None,
         limits or SpoolLimits(),
         **spool,
     )
-    kept.start()
+    spool_.start()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         upstreams = Upstreams({"fake": upstream("fake", url)}, token)
-        notes = ProxyTap(kept, protocol_of, "run", system_clock)
+        notes = ProxyTap(spool_, protocol_of, "run", system_clock)
         address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
         with serve_proxy(listener, upstreams, notes) as server:
-            yield Place(Address(url), Address(address), kept, server, told)
-    kept.close()
+            yield ProxyStage(Address(url), Address(address), spool_, server, notices)
+    spool_.close()
 
 
 def wait_for(is_so: Callable[[], object], timeout_s: float = 30) -> None:
-    """Wait until something is so. Raises AssertionError where it is not in time."""
+    """Wait until a condition is true. Raises AssertionError at the timeout."""
     end = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < end, "it did not happen in time"

@@ -1,4 +1,4 @@
-"""What tests of recordings share: a client of a provider, whose calls are recorded."""
+"""Helpers for tests of recordings: a provider client whose calls are recorded."""
 
 from __future__ import annotations
 
@@ -22,57 +22,57 @@ Body = dict[str, Any]
 START_US = 1_800_000_000_000_000
 
 
-def recorder(
+def open_recorder(
     folder: Path, told: list[str] | None = None, *, store: Store | None = None, **more: Any
 ) -> Recorder:
-    """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
+    """Return a recorder that appends its notices to a list. Without a list, a notice is an error."""
     options = RecorderOptions(durability="none", **more)
-    tell = (told if told is not None else Loud()).append
+    tell = (told if told is not None else RejectedNotices()).append
     return Recorder(folder, store, tell=tell, options=options)
 
 
-class Loud(list[str]):
-    """Nothing should be told."""
+class RejectedNotices(list[str]):
+    """A list that raises AssertionError for each notice."""
 
     def append(self, line: str) -> None:
         raise AssertionError(line)
 
 
 @dataclass
-class Client:
-    """Sends bodies, and remembers them."""
+class RecordedClient:
+    """A client that sends request bodies and stores them."""
 
     recorder: Recorder
     hints: ClientHints = field(default_factory=ClientHints)
-    sent: dict[str, Body] = field(default_factory=dict)
-    """Call -> its body."""
+    sent_bodies: dict[str, Body] = field(default_factory=dict)
+    """Call id -> request body."""
     protocol: str = "anthropic-messages"
     path: str = "/v1/messages"
     at_us: int = START_US
 
     def begin(self, body: Body, **more: Any) -> str:
         """Send a request; return the id of its call."""
-        id_ = f"call-{len(self.sent):05d}-{id(self)}"
-        self.sent[id_] = json.loads(json.dumps(body))
-        self.recorder.begin(self.call(id_, **more))
+        id_ = f"call-{len(self.sent_bodies):05d}-{id(self)}"
+        self.sent_bodies[id_] = json.loads(json.dumps(body))
+        self.recorder.begin(self.captured_request(id_, **more))
         return id_
 
-    def call(self, id_: str, hints: ClientHints | None = None) -> CapturedRequest:
+    def captured_request(self, id_: str, hints: ClientHints | None = None) -> CapturedRequest:
         self.at_us += 1_000_000
         return CapturedRequest(
             id=id_,
             protocol=self.protocol,
             path=self.path,
-            body=json.dumps(self.sent[id_]).encode(),
+            body=json.dumps(self.sent_bodies[id_]).encode(),
             time=format_rfc3339(self.at_us),
             hints=hints or self.hints,
         )
 
     def end(self, id_: str, content: Any = None, *, whole: Body | None = None, **more: Any) -> None:
-        """Answer a call: with blocks, or a text, or a whole body; nothing: it was cut at once."""
+        """End a call with blocks, a text, or a full body. Without content the call was cut."""
         self.at_us += 1_000_000
         if whole is None and content is not None:
-            whole = answer(content)
+            whole = response_body(content)
         body = b"" if whole is None else json.dumps(whole).encode()
         status = 0 if whole is None else 200
         how = {
@@ -90,8 +90,8 @@ class Client:
         return id_
 
 
-def answer(content: Any) -> Body:
-    """Return an answer of Anthropic's."""
+def response_body(content: Any) -> Body:
+    """Return a response body of Anthropic."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     is_call = any(block["type"] == "tool_use" for block in blocks)
     return {
@@ -105,50 +105,52 @@ def answer(content: Any) -> Body:
     }
 
 
-def body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
-    """Return a request of Anthropic's: texts are the user's and the assistant's in turn."""
-    said = [
-        one if isinstance(one, dict) else {"role": ("user", "assistant")[at % 2], "content": one}
-        for at, one in enumerate(messages)
+def request_body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
+    """Return a request body of Anthropic. Texts alternate between user and assistant."""
+    contents = [
+        message
+        if isinstance(message, dict)
+        else {"role": ("user", "assistant")[index % 2], "content": message}
+        for index, message in enumerate(messages)
     ]
-    return {"model": "claude", "max_tokens": 10, "system": system, "messages": said, **more}
+    return {"model": "claude", "max_tokens": 10, "system": system, "messages": contents, **more}
 
 
-def logs(folder: Path) -> list[Path]:
+def log_paths(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def logged(folder: Path) -> list[ev.Event]:
-    """Return the events of the one session in a folder."""
-    (path,) = logs(folder)
+def read_events(folder: Path) -> list[ev.Event]:
+    """Return the events of the only session in a folder."""
+    (path,) = log_paths(folder)
     return list(iter_events(path))
 
 
-def of_kind(folder: Path, kind: type[Any]) -> list[Any]:
-    return [event for event in logged(folder) if isinstance(event, kind)]
+def read_events_of_type(folder: Path, kind: type[Any]) -> list[Any]:
+    return [event for event in read_events(folder) if isinstance(event, kind)]
 
 
-def names(folder: Path) -> list[str | None]:
-    """Return the names of the agents of the one session, in the order of their births."""
-    return [event.name for event in of_kind(folder, ev.AgentCreated)]
+def agent_names(folder: Path) -> list[str | None]:
+    """Return the names of the agents of the only session, in the order of their creation."""
+    return [event.name for event in read_events_of_type(folder, ev.AgentCreated)]
 
 
-def rebuilt(folder: Path) -> dict[str, Body]:
-    """Return the bodies of all calls of a folder, from its logs alone."""
-    found: dict[str, Body] = {}
-    for path in logs(folder):
+def rebuild_bodies(folder: Path) -> dict[str, Body]:
+    """Return the bodies of all calls of a folder, rebuilt from its logs."""
+    bodies: dict[str, Body] = {}
+    for path in log_paths(folder):
         log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             call = (request.wire or {})["call"]
-            assert call not in found
-            found[call] = log.body(id_)
-    return found
+            assert call not in bodies
+            bodies[call] = log.body(id_)
+    return bodies
 
 
-def check(folder: Path, clients: Sequence[Client]) -> None:
-    """Check that every request of these clients is in the log, as it was sent."""
-    sent = {id_: one for client in clients for id_, one in client.sent.items()}
-    found = rebuilt(folder)
-    assert sorted(found) == sorted(sent)
-    for id_, one in sent.items():
-        assert canonical.to_canonical_bytes(found[id_]) == canonical.to_canonical_bytes(one), id_
+def check_rebuilt_bodies(folder: Path, clients: Sequence[RecordedClient]) -> None:
+    """Check that the logs rebuild each request of these clients exactly."""
+    sent_bodies = {id_: body for client in clients for id_, body in client.sent_bodies.items()}
+    bodies = rebuild_bodies(folder)
+    assert sorted(bodies) == sorted(sent_bodies)
+    for id_, body in sent_bodies.items():
+        assert canonical.to_canonical_bytes(bodies[id_]) == canonical.to_canonical_bytes(body), id_

@@ -1,6 +1,6 @@
-"""Clients of the real SDKs, what a provider on this machine answers them, and uses of each.
+"""Clients of the real SDKs, responses of a provider on loopback, and uses of each client.
 
-A use is a function of a client; what it returns is all that a program could see.
+A use is a function of a client. It returns all that a program receives.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tests.provider.server import Answer, ReceivedRequest, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 
 HI: Any = [{"role": "user", "content": "hi"}]
-ASK: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": HI}
-WHOLE: dict[str, dict[str, Any]] = {
+REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": HI}
+RESPONSES: dict[str, dict[str, Any]] = {
     "/v1/messages": {
         "id": "msg_1",
         "type": "message",
@@ -64,13 +64,13 @@ WHOLE: dict[str, dict[str, Any]] = {
 
 
 def _responses_events() -> list[bytes]:
-    whole = WHOLE["/v1/responses"]
-    item = whole["output"][0]
+    complete = RESPONSES["/v1/responses"]
+    item = complete["output"][0]
     head = {"item_id": "m1", "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "", "annotations": []}
-    begun = {**whole, "status": "in_progress", "output": []}
+    started = {**complete, "status": "in_progress", "output": []}
     events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": begun},
+        {"type": "response.created", "response": started},
         {
             "type": "response.output_item.added",
             "output_index": 0,
@@ -82,7 +82,7 @@ def _responses_events() -> list[bytes]:
         {"type": "response.output_text.done", **head, "text": "Hello.", "logprobs": []},
         {"type": "response.content_part.done", **head, "part": {**part, "text": "Hello."}},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": whole},
+        {"type": "response.completed", "response": complete},
     ]
     numbered = ({**event, "sequence_number": n} for n, event in enumerate(events))
     return [f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in numbered]
@@ -95,12 +95,12 @@ STREAMS: dict[str, list[Any]] = {
 }
 
 
-def answering(asked: ReceivedRequest) -> Answer:
-    """Answer as any provider would."""
-    path = asked.path.partition("?")[0]
-    if asked.body.get("stream"):
+def respond(request: ReceivedRequest) -> Answer:
+    """Return the response of a provider."""
+    path = request.path.partition("?")[0]
+    if request.body.get("stream"):
         return Answer(STREAMS[path])
-    return as_json(WHOLE[path])
+    return as_json(RESPONSES[path])
 
 
 def sync_anthropic(url: str, **more: Any) -> anthropic.Anthropic:
@@ -125,25 +125,25 @@ def dump(value: Any) -> Any:
 
 
 def a_messages(client: Any) -> Any:
-    return dump(client.messages.create(**ASK))
+    return dump(client.messages.create(**REQUEST))
 
 
 def a_messages_events(client: Any) -> Any:
-    return [*map(dump, client.messages.create(**ASK, stream=True))]
+    return [*map(dump, client.messages.create(**REQUEST, stream=True))]
 
 
 def a_messages_stream(client: Any) -> Any:
-    with client.messages.stream(**ASK) as stream:
+    with client.messages.stream(**REQUEST) as stream:
         return [*stream.text_stream], dump(stream.get_final_message())
 
 
 def a_raw(client: Any) -> Any:
-    raw = client.messages.with_raw_response.create(**ASK)
+    raw = client.messages.with_raw_response.create(**REQUEST)
     return raw.status_code, raw.read(), dump(raw.parse())
 
 
 def a_streamed_raw(client: Any) -> Any:
-    with client.messages.with_streaming_response.create(**ASK) as response:
+    with client.messages.with_streaming_response.create(**REQUEST) as response:
         return [*response.iter_bytes()]
 
 
@@ -198,20 +198,20 @@ OPENAI_USES = [
 
 
 async def b_messages(client: Any) -> Any:
-    return dump(await client.messages.create(**ASK))
+    return dump(await client.messages.create(**REQUEST))
 
 
 async def b_messages_events(client: Any) -> Any:
-    return [dump(event) async for event in await client.messages.create(**ASK, stream=True)]
+    return [dump(event) async for event in await client.messages.create(**REQUEST, stream=True)]
 
 
 async def b_messages_stream(client: Any) -> Any:
-    async with client.messages.stream(**ASK) as stream:
-        return [one async for one in stream.text_stream], dump(await stream.get_final_message())
+    async with client.messages.stream(**REQUEST) as stream:
+        return [text async for text in stream.text_stream], dump(await stream.get_final_message())
 
 
 async def b_streamed_raw(client: Any) -> Any:
-    async with client.messages.with_streaming_response.create(**ASK) as response:
+    async with client.messages.with_streaming_response.create(**REQUEST) as response:
         return [chunk async for chunk in response.iter_bytes()]
 
 
@@ -243,7 +243,7 @@ SYNC = [
     *((sync_anthropic, use) for use in ANTHROPIC_USES),
     *((sync_openai, use) for use in OPENAI_USES),
 ]
-"""How a client is made, and a use of it."""
+"""Pairs of a client factory and a use."""
 ASYNC = [
     (async_anthropic, b_messages),
     (async_anthropic, b_messages_events),

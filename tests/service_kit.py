@@ -1,4 +1,4 @@
-"""A service for tests: real, on loopback or at a Unix socket, over as many stores as are wanted."""
+"""A real service on loopback or at a Unix socket, with any number of stores."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Services:
             await self._apps[number]({**scope, "path": f"/{path}"}, receive, send)
 
     def serve(self, store: Store, **how: Any) -> str:
-        """Serve a store; return the address."""
+        """Serve a store and return its address."""
         number = str(next(self._numbers))
         token = None if self.socket is not None else TOKEN
         self._apps[number] = make_app(store, AccessCheck(token), **how)
         return f"{self.url}/{number}"
 
     def client(self, url: str, token: str = TOKEN) -> RemoteStore:
-        """Return a store that asks the service at this address."""
+        """Return a remote store for the service at this address."""
         if self.socket is not None:
             return RemoteStore(url, socket=self.socket)
         return RemoteStore(url, token=token)
 
 
 @contextmanager
-def services_at_a_port() -> Iterator[Services]:
-    """Serve at a port of this machine."""
+def services_on_port() -> Iterator[Services]:
+    """Serve on a loopback port."""
     services = Services()
     with listen_at("127.0.0.1", 0) as listener:
         services.url = address_of(listener)
@@ -60,7 +60,7 @@ def services_at_a_port() -> Iterator[Services]:
 
 
 @contextmanager
-def services_at_a_socket(path: Path) -> Iterator[Services]:
+def services_on_socket(path: Path) -> Iterator[Services]:
     """Serve at a Unix socket."""
     services = Services()
     services.url, services.socket = "http://localhost", path
@@ -69,8 +69,8 @@ def services_at_a_socket(path: Path) -> Iterator[Services]:
 
 
 @contextmanager
-def service(store: Store | None = None, **how: Any) -> Iterator[str]:
-    """Serve one store; its address."""
+def serve_store(store: Store | None = None, **how: Any) -> Iterator[str]:
+    """Serve one store and yield its address."""
     limits = how.get("limits", ServiceLimits())
     app = make_app(store or MemoryStore(), AccessCheck(TOKEN), **how)
     with listen_at("127.0.0.1", 0) as listener, serve_in_thread(app, [listener], limits=limits):

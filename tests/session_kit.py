@@ -1,4 +1,4 @@
-"""What tests of sessions share: small builders; clock and disks are those of harken.testing."""
+"""Helpers for tests of sessions. Clock and disks are those of `harken.testing`."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from harken.session.state import SessionState
 from harken.testing import ticking
 
 
-def options(
+def session_options(
     *,
     durability: Durability = "none",
     disk: Disk | None = None,
     resolver: Resolver | None = None,
 ) -> SessionOptions:
-    """Return options with a fixed clock; syncs only where a test is about them."""
+    """Return options with a ticking clock and, by default, without syncs."""
     return SessionOptions(durability=durability, clock=ticking(), disk=disk, resolver=resolver)
 
 
 def new_session(folder: Path, **how: Any) -> Session:
     """Begin a session in `folder`, without agents."""
-    return Session(folder / "s.jsonl", options=options(**how))
+    return Session(folder / "s.jsonl", options=session_options(**how))
 
 
-def again(session: Session) -> Session:
+def reload_session(session: Session) -> Session:
     """Close a session and load it from its log."""
     session.close()
-    return Session.load(session.path, options=options(resolver=session.options.resolver))
+    return Session.load(session.path, options=session_options(resolver=session.options.resolver))
 
 
-def born(
+def create_agent(
     session: Session,
     *,
     cause: ev.Cause = None,
     relation: ev.Relation | None = None,
     **more: Any,
 ) -> AgentId:
-    """Log the birth of a new agent; return its id."""
+    """Log the creation of an agent and return its id."""
     agent = session.allocate_agent_id()
     session.log_agent_created(agent, cause, relation=relation, **more)
     return agent
 
 
-def hear(session: Session, agent: str, text: str = "hello", **more: Any) -> MessageId:
-    """Log what a user or another agent said to the agent."""
+def log_user_message(session: Session, agent: str, text: str = "hello", **more: Any) -> MessageId:
+    """Log a user message of an agent."""
     return session.log_transcript_entry(agent, {"role": "user", "content": text}, **more)
 
 
-def say(session: Session, agent: str, text: str = "hi", **more: Any) -> MessageId:
-    """Log an utterance of the agent."""
+def log_answer(session: Session, agent: str, text: str = "hi", **more: Any) -> MessageId:
+    """Log an answer of the agent."""
     return session.log_transcript_entry(agent, {"role": "assistant", "content": text}, **more)
 
 
@@ -69,13 +69,13 @@ def call_dict(id_: str, tool: str = "look", arguments: str = "{}") -> dict[str, 
     return {"id": id_, "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
-def act(session: Session, agent: str, *ids: str, **more: Any) -> MessageId:
+def log_tool_calls(session: Session, agent: str, *ids: str, **more: Any) -> MessageId:
     """Log an assistant message that calls tools, with these call ids."""
     calls = [call_dict(id_, **more) for id_ in ids]
     return session.log_transcript_entry(agent, {"role": "assistant", "tool_calls": calls})
 
 
-def result(
+def log_tool_result(
     session: Session, agent: str, call_id: str, text: str = "done", **more: Any
 ) -> MessageId:
     """Log the result of a call."""
@@ -83,96 +83,96 @@ def result(
     return session.log_transcript_entry(agent, message, **more)
 
 
-def hash_of(messages: Sequence[ChatMessage], so_far: str = "") -> str:
-    """Return the rolling hash of a context, or of one with this hash and these after it."""
+def hash_context(messages: Sequence[ChatMessage], so_far: str = "") -> str:
+    """Return the rolling hash of a context that continues one with the hash `so_far`."""
     for message in messages:
         so_far = extend_context_hash(so_far, message)
     return so_far
 
 
-def ask(session: Session, agent: AgentId, **more: Any) -> MessageId:
-    """Log a model call with the agent's context as it is."""
+def log_request(session: Session, agent: AgentId, **more: Any) -> MessageId:
+    """Log a model call with the current context of the agent."""
     context, state = session.context(agent), session.agent(agent)
     covered, so_far = state.context_hash_state
     request = ev.LlmRequest(
         agent_id=agent,
         context=state.segments(),
         count=len(context),
-        context_hash=hash_of(context[covered:], so_far),
+        context_hash=hash_context(context[covered:], so_far),
         model="scripted:x",
         **more,
     )
     return session.append(request)
 
 
-def answered(session: Session, agent: AgentId, request: MessageId, **more: Any) -> MessageId:
-    """Log how a model call ended."""
+def log_response(session: Session, agent: AgentId, request: MessageId, **more: Any) -> MessageId:
+    """Log the end of a model call."""
     return session.append(ev.LlmResponse(agent_id=agent, request=request, **more))
 
 
-def turn(session: Session, agent: AgentId, number: int) -> MessageId:
-    """Log a turn as an agent does: heard, asked, called a tool, settled, answered, settled."""
-    hear(session, agent, f"turn {number}")
-    request = ask(session, agent)
-    calling = act(session, agent, f"call_{number}")
-    answered(session, agent, request, entry=calling)
+def log_turn(session: Session, agent: AgentId, number: int) -> MessageId:
+    """Log a turn with a user message, a tool call and an answer, as an agent does."""
+    log_user_message(session, agent, f"turn {number}")
+    request = log_request(session, agent)
+    calling = log_tool_calls(session, agent, f"call_{number}")
+    log_response(session, agent, request, entry=calling)
     session.sync()
-    result(session, agent, f"call_{number}")
-    request = ask(session, agent)
-    said = say(session, agent, f"answer {number}")
-    answered(session, agent, request, entry=said)
+    log_tool_result(session, agent, f"call_{number}")
+    request = log_request(session, agent)
+    answer_id = log_answer(session, agent, f"answer {number}")
+    log_response(session, agent, request, entry=answer_id)
     session.sync()
-    return said
+    return answer_id
 
 
-def edit(session: Session, agent: AgentId, *segments: ev.Segment, **more: Any) -> MessageId:
-    """Log that the agent reads these segments from now on."""
+def log_edit(session: Session, agent: AgentId, *segments: ev.Segment, **more: Any) -> MessageId:
+    """Log an edit of the context of an agent to these segments."""
     return session.append(ev.TranscriptEdited(agent_id=agent, segments=list(segments), **more))
 
 
-def kept(start: int, stop: int) -> ev.Segment:
+def range_segment(start: int, stop: int) -> ev.Segment:
     """Return a range of the context before an edit."""
     return ev.Segment(start=start, stop=stop)
 
 
-def listed(*ids: MessageId) -> ev.Segment:
+def entry_segment(*ids: MessageId) -> ev.Segment:
     """Return a segment of entries."""
     return ev.Segment(entries=list(ids))
 
 
-def plain(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Return messages without what the log adds, to compare them."""
+def without_log_fields(messages: Sequence[ChatMessage]) -> list[Message]:
+    """Return messages without the members that the log adds."""
     return [
         Message(m.role, m.content, m.tool_calls, m.tool_call_id, m.name, m.is_error)
         for m in messages
     ]
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a log, as any JSON reader sees them."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log as JSON objects."""
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def folded(path: Path, resolver: Resolver | None = None) -> SessionState:
-    """Return what a log amounts to, read afresh."""
+def fold_log(path: Path, resolver: Resolver | None = None) -> SessionState:
+    """Return the state that a log folds to."""
     state = SessionState()
     for event in iter_events(path):
         fold(state, event, resolver)
     return state
 
 
-def ids(path: Path, reading: LogReadReport | None = None) -> list[str]:
-    """Return the message ids of a log, read and verified."""
+def read_message_ids(path: Path, reading: LogReadReport | None = None) -> list[str]:
+    """Return the message ids of a log."""
     return [event.message_id for event in iter_events(path, reading)]
 
 
-def texts(session: Session, agent: str) -> list[Any]:
+def context_texts(session: Session, agent: str) -> list[Any]:
     """Return the contents of an agent's context."""
     return [message.content for message in current_messages(session.agent(agent))]
 
 
-def refused(session: Session, event: ev.Event, *, because: str) -> None:
-    """Assert that an event is refused, that nothing is left of it, and that others pass."""
+def assert_refused(session: Session, event: ev.Event, *, because: str) -> None:
+    """Assert that an event is refused without effects, and that the session continues."""
     bytes_before, state_before = session.path.read_bytes(), session.state.describe()
     reason = ""
     try:
@@ -182,20 +182,20 @@ def refused(session: Session, event: ev.Event, *, because: str) -> None:
     assert re.search(because, reason), f"refused because {reason!r}"
     assert session.path.read_bytes() == bytes_before
     assert session.state.describe() == state_before
-    hear(session, next(iter(session.agents)), "and so on")
+    log_user_message(session, next(iter(session.agents)), "and so on")
 
 
-def members(session: Session, id_: str) -> Mapping[str, Any]:
-    """Return the line of an event, as any JSON reader sees it."""
-    return next(line for line in lines(session.path) if line["message_id"] == id_)
+def find_line(session: Session, id_: str) -> Mapping[str, Any]:
+    """Return the line of an event as a JSON object."""
+    return next(line for line in read_lines(session.path) if line["message_id"] == id_)
 
 
-def log_lines(folder: Path, texts: int = 5) -> list[bytes]:
-    """Return the lines of a session that is written in a new folder."""
+def write_log_lines(folder: Path, texts: int = 5) -> list[bytes]:
+    """Write a session into a new folder and return its lines."""
     folder.mkdir()
     session = new_session(folder)
-    agent = born(session)
+    agent = create_agent(session)
     for n in range(texts):
-        hear(session, agent, f"text {n}")
+        log_user_message(session, agent, f"text {n}")
     session.close()
     return session.path.read_bytes().splitlines(keepends=True)

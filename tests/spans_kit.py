@@ -1,4 +1,4 @@
-"""A backend for spans on this machine that decodes them by protobuf alone, and answers as told."""
+"""An OTLP backend on loopback that decodes spans with protobuf and gives fixed responses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What is answered to one request."""
+class BackendResponse:
+    """The response to one request."""
 
     status: int = 200
     body: bytes = b""
@@ -25,43 +25,43 @@ class Answer:
 
 @dataclass
 class Backend:
-    """What came, and what is answered, the last answer for ever."""
+    """The received requests, and the responses. The last response is repeated."""
 
-    answers: list[Answer] = field(default_factory=lambda: [Answer()])
+    responses: list[BackendResponse] = field(default_factory=lambda: [BackendResponse()])
     url: str = ""
-    asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    """Path, headers with small names, and the body unpacked."""
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    """Path, headers with lowercase names, and the decompressed body."""
 
     @property
     def spans(self) -> list[Any]:
-        """All spans that came in protobuf, in order."""
-        found: list[Any] = []
-        for _, _, body in self.asked:
+        """All spans received in protobuf, in order."""
+        spans: list[Any] = []
+        for _, _, body in self.requests:
             request = service.ExportTraceServiceRequest.FromString(body)
             for resource in request.resource_spans:
                 for scope in resource.scope_spans:
-                    found += scope.spans
-        return found
+                    spans += scope.spans
+        return spans
 
     @property
-    def jsons(self) -> list[Any]:
-        return [json.loads(body) for _, _, body in self.asked]
+    def json_bodies(self) -> list[Any]:
+        return [json.loads(body) for _, _, body in self.requests]
 
 
-def said(span: Any) -> dict[str, Any]:
+def span_attributes(span: Any) -> dict[str, Any]:
     """Return the attributes of a decoded span."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for pair in span.attributes:
         kind = pair.value.WhichOneof("value")
         value = getattr(pair.value, kind)
         if kind == "array_value":
-            value = [one.string_value for one in value.values]
-        found[pair.key] = value
-    return found
+            value = [item.string_value for item in value.values]
+        attributes[pair.key] = value
+    return attributes
 
 
-def partial(rejected: int, message: str) -> bytes:
-    """Return the answer of who took some spans only."""
+def partial_success(rejected: int, message: str) -> bytes:
+    """Return the response of a backend that rejected some spans."""
     answer = service.ExportTraceServiceResponse()
     answer.partial_success.rejected_spans = rejected
     answer.partial_success.error_message = message
@@ -69,9 +69,9 @@ def partial(rejected: int, message: str) -> bytes:
 
 
 @contextmanager
-def backend(*answers: Answer) -> Iterator[Backend]:
+def serve_backend(*answers: BackendResponse) -> Iterator[Backend]:
     """Serve until the end of the block."""
-    told = Backend(list(answers) or [Answer()])
+    state = Backend(list(answers) or [BackendResponse()])
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -81,8 +81,8 @@ def backend(*answers: Answer) -> Iterator[Backend]:
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            told.asked.append((self.path, headers, body))
-            answer = told.answers.pop(0) if len(told.answers) > 1 else told.answers[0]
+            state.requests.append((self.path, headers, body))
+            answer = state.responses.pop(0) if len(state.responses) > 1 else state.responses[0]
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
@@ -91,14 +91,14 @@ def backend(*answers: Answer) -> Iterator[Backend]:
             self.wfile.write(answer.body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        told.url = f"http://127.0.0.1:{server.server_address[1]}"
+        state.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
-            yield told
+            yield state
         finally:
             server.shutdown()
             thread.join()

@@ -1,7 +1,7 @@
-"""Toy clients: executables that find a session where their client would, and send what is in it.
+"""Toy clients: executables that find a session like their client does, and send its messages.
 
-They are called and configured as the real ones, know as much of a session as Harken does, and ask
-the provider that they are told of. So what places and verifies sessions is tested with real
+They are called and configured as the real clients, read sessions with Harken, and send requests
+to the configured provider. They test placing and verifying sessions with real
 processes and files on any machine; the real clients are in `tests/clients`.
 """
 
@@ -21,7 +21,7 @@ from tests.unit.formats.native_kit import read_context, read_steps
 
 Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]
 ROOT = Path(__file__).parents[1]
-PLACES = {
+SESSION_PATHS = {
     "claude": "{CLAUDE_CONFIG_DIR:.claude}/projects/*/{session}.jsonl",
     "codex": "{CODEX_HOME:.codex}/sessions/*/*/*/rollout-*-{session}.jsonl",
     "gemini": ".gemini/tmp/*/chats/session-*-{session:.8}.jsonl",
@@ -32,7 +32,7 @@ FIELDS = {"codex": "input", "gemini": "contents"}
 
 
 def install(folder: Path, runtime: str, manner: Manner = "faithful") -> Path:
-    """Put a toy client into a folder; return the folder, which is a PATH."""
+    """Write a toy client into a folder. Return the folder for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / runtime
     roots = [str(ROOT / "src"), str(ROOT)]
@@ -48,7 +48,7 @@ def install(folder: Path, runtime: str, manner: Manner = "faithful") -> Path:
 
 
 def main(runtime: str, manner: str) -> None:
-    """Do what a client does."""
+    """Run the client."""
     home, words = Path(os.environ["HOME"]), sys.argv[1:]
     (home / "called.json").write_text(
         json.dumps({"words": words, "folder": str(Path.cwd()), "environ": dict(os.environ)})
@@ -63,30 +63,30 @@ def main(runtime: str, manner: str) -> None:
         sys.exit("I do not hear you.")
     if manner == "slow":
         time.sleep(600)
-    data = session_file(runtime, home, words).read_bytes()
-    ask(runtime, home, conversation(runtime, data, manner), words)
+    data = find_session_file(runtime, home, words).read_bytes()
+    ask(runtime, home, build_conversation(runtime, data, manner), words)
     print("done")
 
 
-def session_file(runtime: str, home: Path, words: list[str]) -> Path:
-    """Return the file that a client is called with."""
-    named = (
+def find_session_file(runtime: str, home: Path, words: list[str]) -> Path:
+    """Return the session file that the command line names."""
+    name = (
         words[words.index("--resume" if "--resume" in words else "resume") + 1]
         if ("--resume" in words or "resume" in words)
         else words[words.index("--session") + 1]
     )
     if runtime == "pi":
-        return Path(named)
+        return Path(name)
     pattern = re.sub(
-        r"\{([A-Z_]+):([^}]*)\}", lambda m: os.environ.get(m[1], m[2]), PLACES[runtime]
+        r"\{([A-Z_]+):([^}]*)\}", lambda m: os.environ.get(m[1], m[2]), SESSION_PATHS[runtime]
     )
-    pattern = pattern.format(session=named).removeprefix(f"{home}/")
-    (found,) = home.glob(pattern)
-    return found
+    pattern = pattern.format(session=name).removeprefix(f"{home}/")
+    (match,) = home.glob(pattern)
+    return match
 
 
-def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
-    """Return what a client makes of a session."""
+def build_conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
+    """Return the messages that a client sends for a session."""
     native = find_runtime_format(runtime)
     assert native is not None
     assert native.build_resume_request is not None
@@ -100,23 +100,23 @@ def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]
 
 
 def ask(runtime: str, home: Path, messages: list[dict[str, Any]], words: list[str]) -> None:
-    """Put the prompt to the model, as the client is configured."""
+    """Send the prompt to the model at the configured address."""
     prompt = words[-1].removeprefix("--prompt=")
     body = {"role": "user", "content": prompt}
     if runtime == "gemini":
         body = {"role": "user", "parts": [{"text": prompt}]}  # type: ignore[dict-item]
     path = PATHS.get(runtime, "chat/completions")
-    url = f"{provider(runtime, home)}/v1/{path}"
+    url = f"{provider_url(runtime, home)}/v1/{path}"
     if runtime == "gemini":
-        url = f"{provider(runtime, home)}/v1beta/models/m:generateContent"
-    sent = {"tools": [{"name": "look"}], FIELDS.get(runtime, "messages"): [*messages, body]}
-    request = urllib.request.Request(url, json.dumps(sent).encode())
+        url = f"{provider_url(runtime, home)}/v1beta/models/m:generateContent"
+    request_body = {"tools": [{"name": "look"}], FIELDS.get(runtime, "messages"): [*messages, body]}
+    request = urllib.request.Request(url, json.dumps(request_body).encode())
     with urllib.request.urlopen(request, timeout=30) as response:
         assert b"ok" in response.read()
 
 
-def provider(runtime: str, home: Path) -> str:
-    """Return the address that the environment, or the configuration, names."""
+def provider_url(runtime: str, home: Path) -> str:
+    """Return the provider address of the environment or the configuration."""
     for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         if name in os.environ:
             return os.environ[name]
@@ -125,6 +125,6 @@ def provider(runtime: str, home: Path) -> str:
         "opencode": ".config/opencode/opencode.json",
         "pi": ".pi/agent/models.json",
     }
-    found = re.search(r"http://127\.0\.0\.1:\d+", (home / files[runtime]).read_text())
-    assert found is not None
-    return found[0]
+    match = re.search(r"http://127\.0\.0\.1:\d+", (home / files[runtime]).read_text())
+    assert match is not None
+    return match[0]

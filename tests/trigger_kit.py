@@ -1,4 +1,4 @@
-"""What tests of triggers share: a clock that moves when it is told to, and a world that listens."""
+"""Helpers for tests of triggers: a clock that a test advances, and a world with triggers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
 @dataclass
 class FakeTime:
-    """A clock whose sleepers wake when it is moved."""
+    """A clock whose sleepers wake when a test advances it."""
 
     now_us: int = NOON_US
-    sleeping: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
+    sleepers: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
     number: count[int] = field(default_factory=count)
 
     def clock(self) -> int:
@@ -41,24 +41,24 @@ class FakeTime:
     async def sleep(self, seconds: float) -> None:
         waking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         due = self.now_us + round(seconds * 1e6)
-        heapq.heappush(self.sleeping, (due, next(self.number), waking))
+        heapq.heappush(self.sleepers, (due, next(self.number), waking))
         await waking
 
-    async def move(self, seconds: float) -> None:
-        """Let so much time pass, and everybody do what is due then."""
+    async def advance(self, seconds: float) -> None:
+        """Advance the clock, and run all tasks that are due."""
         until = self.now_us + round(seconds * 1e6)
-        await settled()
-        while self.sleeping and self.sleeping[0][0] <= until:
-            due, _, waking = heapq.heappop(self.sleeping)
+        await run_pending_tasks()
+        while self.sleepers and self.sleepers[0][0] <= until:
+            due, _, waking = heapq.heappop(self.sleepers)
             self.now_us = max(self.now_us, due)
             if not waking.done():
                 waking.set_result(None)
-            await settled()
+            await run_pending_tasks()
         self.now_us = until
-        await settled()
+        await run_pending_tasks()
 
     @property
-    def alarm(self) -> TriggerClock:
+    def trigger_clock(self) -> TriggerClock:
         return TriggerClock(self.clock, self.sleep)
 
     @property
@@ -66,28 +66,28 @@ class FakeTime:
         return SessionOptions(durability="none", clock=self.clock, disk=RecordingDisk())
 
 
-async def settled(rounds: int = 50) -> None:
-    """Let all tasks go on as far as they can without waiting."""
+async def run_pending_tasks(rounds: int = 50) -> None:
+    """Run all tasks until they wait."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
 
-async def until(is_so: Callable[[], object], within_s: float = 30.0) -> None:
-    """Return when something is so; fail where that takes too long."""
+async def wait_until(is_so: Callable[[], object], within_s: float = 30.0) -> None:
+    """Wait until a condition is true. Raises TimeoutError at the timeout."""
     async with asyncio.timeout(within_s):
         while not is_so():
             await asyncio.sleep(0.01)
 
 
-def sources(folder: Path, time: FakeTime | None = None) -> Sources:
-    """Return the sources of a folder."""
+def open_sources(folder: Path, time: FakeTime | None = None) -> Sources:
+    """Return the trigger sources of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    alarm = TriggerClock() if time is None else time.alarm
+    alarm = TriggerClock() if time is None else time.trigger_clock
     outputs = folder.parent / "outputs"
     return Sources(root=Root(folder), shell=Shell(folder, outputs), alarm=alarm)
 
 
-def woken_stage(
+def open_trigger_stage(
     folder: Path,
     model: Model,
     *,
@@ -96,10 +96,13 @@ def woken_stage(
     budget: Budget | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Stage:
-    """Begin (or resume) a session in `folder` whose agents can be woken; its root is `main`."""
-    own = sources(folder / "work", time)
-    world = LocalWorld([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
-    world.sources = own
+    """Begin or resume a session in `folder` whose agents have triggers. The root is `main`."""
+    trigger_sources = open_sources(folder / "work", time)
+    world = LocalWorld(
+        [*file_tools(trigger_sources.root), *trigger_tools(trigger_sources), *tools],
+        folder=trigger_sources.root.folder,
+    )
+    world.sources = trigger_sources
     runtime = AgentRuntime(model=model, world=world, observers=Observers(on_notice=on_notice))
     options = (
         SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
@@ -117,8 +120,8 @@ def woken_stage(
 
 
 @asynccontextmanager
-async def talking(one: Stage) -> AsyncIterator[Conversation]:
-    """Listen for the session of a stage."""
-    talk = Conversation(one.root)
+async def listen_to(stage: Stage) -> AsyncIterator[Conversation]:
+    """Yield a conversation that listens for triggers."""
+    talk = Conversation(stage.root)
     async with talk.listen():
         yield talk

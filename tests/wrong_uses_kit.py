@@ -1,4 +1,4 @@
-"""What the tests of wrong uses share: a session with a root agent, and mistakes to make with it."""
+"""Helpers for tests of wrong uses: a session with a root agent, and mistakes with it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PACKAGES = [
 EXPORTS = {name: getattr(package, name) for package in PACKAGES for name in package.__all__}
 H: Any = SimpleNamespace(**vars(harken.errors) | EXPORTS)
 """All public names without their types: type checkers refuse most of these mistakes, programs do not."""
-SILENT = H.SessionOptions(durability="none")
-Row: TypeAlias = tuple[Callable[["Stage"], object], type[Exception], str]
+NO_SYNC = H.SessionOptions(durability="none")
+WrongUse: TypeAlias = tuple[Callable[["Stage"], object], type[Exception], str]
 
 
 def weather(city: str) -> str:
@@ -60,7 +60,7 @@ async def later_forecasts(city: str) -> AsyncIterator[str]:
 
 @dataclass
 class Stage:
-    """A session with a root agent, and the parts that mistakes are made with."""
+    """A session with a root agent, and objects for wrong uses."""
 
     folder: Path
 
@@ -69,7 +69,7 @@ class Stage:
         return H.ScriptedModel([{"answer": "Hi"}])
 
     def load(self, **more: Any) -> tuple[Any, Any]:
-        more = {"model": self.model, "options": SILENT, "name": "main", **more}
+        more = {"model": self.model, "options": NO_SYNC, "name": "main", **more}
         root, session = H.load_session(self.folder / "stage.jsonl", **more)
         return root, session
 
@@ -77,12 +77,12 @@ class Stage:
     def root(self) -> Any:
         return self.load()[0]
 
-    def closed(self) -> Any:
+    def closed_root(self) -> Any:
         root, session = self.load()
         session.close()
         return root
 
-    def unborn(self, kind: Any = H.SmartAgent) -> Any:
+    def unregistered_agent(self, kind: Any = H.SmartAgent) -> Any:
         root, session = self.load()
         return kind(session, "You are Ann.", runtime=root.runtime)
 
@@ -101,7 +101,7 @@ def ok(self: Any, question: Any) -> Any:
     return H.Ok()
 
 
-def hook(name: str, **members: Any) -> Any:
+def hook_class(name: str, **members: Any) -> Any:
     """Return a registered class of hooks."""
     return H.register_agent_class(name)(type(name.title(), (H.Hook,), members))
 
@@ -110,7 +110,7 @@ def ask(agent: Any, value: Any) -> object:
     return asyncio.run(agent.response(value))
 
 
-def unawaited(agent: Any) -> None:
+def harken_unawaited(agent: Any) -> None:
     answer = agent.response("Hi")
     try:
         agent.harken(answer)
@@ -118,14 +118,14 @@ def unawaited(agent: Any) -> None:
         answer.close()
 
 
-def plain_agent(stage: Stage) -> object:
+def ask_base_agent(stage: Stage) -> object:
     root, session = stage.load()
     plain = H.Agent(session, runtime=root.runtime)
     log_birth(plain, root.state.birth, name="plain", relation="subagent")
     return ask(plain, "Hi")
 
 
-def twice_born(stage: Stage) -> None:
+def log_birth_twice(stage: Stage) -> None:
     log_birth(stage.root, name="main")
 
 
@@ -135,10 +135,10 @@ def start_late(stage: Stage) -> None:
     H.start_from_commit(root, "ctx-0123")
 
 
-def check(stage: Stage, row: Row) -> None:
-    """Make a mistake; its error must be of this type, and its text must fit."""
+def check_error(stage: Stage, row: WrongUse) -> None:
+    """Check the type and the text of the error of a wrong use."""
     use, error, text = row
     with pytest.raises(error) as caught:
         use(stage)
-    shown = " ".join(str(caught.value).split())
-    assert re.search(text, shown), shown
+    message = " ".join(str(caught.value).split())
+    assert re.search(text, message), message

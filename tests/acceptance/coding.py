@@ -15,7 +15,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 PROMPT = "The tests of this project fail. Mend it, have it reviewed, and tell me what was wrong."
 BUGGY = '''"""Money, in cents."""
@@ -62,7 +62,7 @@ def make_project(folder: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedStep:
     """A call with its result."""
 
     name: str
@@ -71,27 +71,27 @@ class Done:
     failed: bool
 
 
-def done(messages: Sequence[ChatMessage]) -> list[Done]:
+def completed_steps(messages: Sequence[ChatMessage]) -> list[CompletedStep]:
     """Return the calls of a context with their results, in order."""
-    made: dict[str, ToolCall] = {}
-    found: list[Done] = []
+    calls_by_id: dict[str, ToolCall] = {}
+    steps: list[CompletedStep] = []
     for message in messages:
-        made |= {one.id: one for one in message.tool_calls or ()}
-        if message.role == "tool" and message.tool_call_id in made:
-            one = made[message.tool_call_id].function
-            arguments = canonical.from_json(one.arguments.encode())
+        calls_by_id |= {call.id: call for call in message.tool_calls or ()}
+        if message.role == "tool" and message.tool_call_id in calls_by_id:
+            function = calls_by_id[message.tool_call_id].function
+            arguments = canonical.from_json(function.arguments.encode())
             failed = message.is_error or "interrupted" in text_of(message.content)
-            found.append(Done(one.name, arguments, text_of(message.content), failed))
-    return found
+            steps.append(CompletedStep(function.name, arguments, text_of(message.content), failed))
+    return steps
 
 
 def plan(request: ModelRequest) -> Message | str:
     """Say what an agent of the task says or does next, from its context alone."""
-    steps = done(request.messages)
-    at = sum(message.role == "assistant" for message in request.messages)
+    steps = completed_steps(request.messages)
+    index = sum(message.role == "assistant" for message in request.messages)
 
     def do(tool: str, **arguments: Any) -> Message:
-        return calls(call(tool, f"c{at}", **arguments))
+        return call_message(call(tool, f"c{index}", **arguments))
 
     return _review(steps, do) if request.agent == "reviewer" else _code(steps, do)
 
@@ -99,18 +99,22 @@ def plan(request: ModelRequest) -> Message | str:
 Do = Callable[..., Message]
 
 
-def _review(steps: list[Done], do: Do) -> Message | str:
-    seen = [step.text for step in steps if step.name == "read" and not step.failed]
+def _review(steps: list[CompletedStep], do: Do) -> Message | str:
+    texts = [step.text for step in steps if step.name == "read" and not step.failed]
     return (
-        "GOOD: no cent is lost." if seen and "n < rest" in seen[-1] else do("read", path="bill.py")
+        "GOOD: no cent is lost."
+        if texts and "n < rest" in texts[-1]
+        else do("read", path="bill.py")
     )
 
 
-def _code(steps: list[Done], do: Do) -> Message | str:
+def _code(steps: list[CompletedStep], do: Do) -> Message | str:
     reads = [step for step in steps if step.name == "read" and not step.failed]
     if len({step.arguments["path"] for step in reads}) < 2:
         paths = ("bill.py", "test_bill.py")
-        return calls(*(call("read", f"r{len(steps)}{n}", path=p) for n, p in enumerate(paths)))
+        return call_message(
+            *(call("read", f"r{len(steps)}{n}", path=p) for n, p in enumerate(paths))
+        )
     tests = [step.text for step in steps if step.name == "bash" and not step.failed]
     if not tests:
         return do("bash", command=RUN_TESTS)
@@ -123,13 +127,13 @@ def _code(steps: list[Done], do: Do) -> Message | str:
     return _have_reviewed(steps, do)
 
 
-def _mended(steps: list[Done]) -> bool:
+def _mended(steps: list[CompletedStep]) -> bool:
     if any(step.name == "edit" and not step.failed for step in steps):
         return True
     return any(step.name == "read" and "n < rest" in step.text for step in steps)
 
 
-def _have_reviewed(steps: list[Done], do: Do) -> Message | str:
+def _have_reviewed(steps: list[CompletedStep], do: Do) -> Message | str:
     talks = [step for step in steps if step.name in ("task", "discuss")]
     if any("GOOD" in step.text for step in talks):
         return ANSWER

@@ -34,24 +34,24 @@ def model(arguments: list[str]) -> Model:
     return kind(f"{protocol}/coder", "coder", endpoint=endpoint)
 
 
-def main(folder: Path, events: int, *rest: str) -> None:
-    left = events
+def main(folder: Path, events: int, *options: str) -> None:
+    remaining = events
 
     def count(_: Event) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        nonlocal remaining
+        remaining -= 1
+        if remaining == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     world = local_world(
         folder / "project", outputs=folder / "outputs", permissions=Permissions("all")
     )
-    runtime = AgentRuntime(model=model([*rest]), world=world)
+    runtime = AgentRuntime(model=model([*options]), world=world)
     root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")
     with session:
         session.add_listener(count)
-        heard = any(message["role"] == "user" for message in root.transcript)
-        print(asyncio.run(root.response(None if heard else PROMPT)))
+        has_user_message = any(message["role"] == "user" for message in root.transcript)
+        print(asyncio.run(root.response(None if has_user_message else PROMPT)))
 
 
 if __name__ == "__main__":

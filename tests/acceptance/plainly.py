@@ -66,7 +66,7 @@ def _json(text: Any) -> Any:
 
 
 def _lines(data: bytes) -> list[Record]:
-    return [one for one in map(_json, data.splitlines()) if isinstance(one, dict)]
+    return [record for record in map(_json, data.splitlines()) if isinstance(record, dict)]
 
 
 def _blocks(content: Any) -> list[Record]:
@@ -77,27 +77,31 @@ def _blocks(content: Any) -> list[Record]:
 
 
 def _texts(content: Any) -> str:
-    found = (block["text"] for block in _blocks(content) if isinstance(block.get("text"), str))
-    return "\n\n".join(found)
+    texts = (block["text"] for block in _blocks(content) if isinstance(block.get("text"), str))
+    return "\n\n".join(texts)
 
 
 def claude(data: bytes) -> list[Item]:
     """Claude Code: from the last record up; all of a response, and the results of its calls."""
     records: dict[str, Record] = {}
     above: str | None = None
-    for at, record in enumerate(_lines(data)):
-        uuid = record.get("uuid") or (f"line {at}" if "message" in record else None)
+    for index, record in enumerate(_lines(data)):
+        uuid = record.get("uuid") or (f"line {index}" if "message" in record else None)
         if uuid is not None and uuid not in records:
             records[uuid] = {"parentUuid": above, **record}
             above = uuid
-    said = {uuid: one for uuid, one in records.items() if _is_said(one)}
-    main = {u: one for u, one in said.items() if one.get("isSidechain") is not True} or said
+    messages = {uuid: record_ for uuid, record_ in records.items() if _is_said(record_)}
+    main = {
+        u: record_ for u, record_ in messages.items() if record_.get("isSidechain") is not True
+    } or messages
     at_: str | None = [*main][-1] if main else None
     path: dict[str, None] = {}
     while at_ is not None and at_ not in path:
         path[at_] = None
         at_ = records.get(at_, {}).get("parentUuid")
-    return [*_claude_items([one for uuid, one in said.items() if uuid in path], said)]
+    return [
+        *_claude_items([message for uuid, message in messages.items() if uuid in path], messages)
+    ]
 
 
 def _is_said(record: Record) -> bool:
@@ -108,40 +112,46 @@ def _is_said(record: Record) -> bool:
     return record.get("type") in ("user", "assistant") and isinstance(record.get("message"), dict)
 
 
-def _claude_items(path: list[Record], said: dict[str, Record]) -> Iterator[Item]:
+def _claude_items(path: list[Record], messages: dict[str, Record]) -> Iterator[Item]:
     responses: dict[str, list[Record]] = {}
     results: dict[str, Record] = {}
-    for one in said.values():
-        if one["type"] == "assistant":
-            responses.setdefault(_response(one), []).append(one)
-        for block in _blocks((one.get("message") or {}).get("content")):
+    for message in messages.values():
+        if message["type"] == "assistant":
+            responses.setdefault(_response(message), []).append(message)
+        for block in _blocks((message.get("message") or {}).get("content")):
             if block.get("type") == "tool_result":
                 results.setdefault(block["tool_use_id"], block)
-    done: set[str] = set()
-    kept: list[str] = []
-    for one in path:
-        if one.get("subtype") == "compact_boundary":
-            preserved = (one.get("compactMetadata") or {}).get("preservedMessages") or {}
-            kept = preserved.get("uuids", [])
-        elif one["type"] == "assistant":
-            if _response(one) not in done:
-                done.add(_response(one))
-                yield from _answer(responses[_response(one)], results, done)
+    done_ids: set[str] = set()
+    preserved_ids: list[str] = []
+    for message in path:
+        if message.get("subtype") == "compact_boundary":
+            preserved = (message.get("compactMetadata") or {}).get("preservedMessages") or {}
+            preserved_ids = preserved.get("uuids", [])
+        elif message["type"] == "assistant":
+            if _response(message) not in done_ids:
+                done_ids.add(_response(message))
+                yield from _answer(responses[_response(message)], results, done_ids)
         else:
-            yield from _heard(one, done)
-        if one.get("isCompactSummary") is True:
-            for uuid in kept:
-                if uuid in said:
-                    again = said[uuid]
-                    is_answer = again["type"] == "assistant"
-                    yield from _answer([again], {}, done) if is_answer else _heard(again, done)
+            yield from _heard(message, done_ids)
+        if message.get("isCompactSummary") is True:
+            for uuid in preserved_ids:
+                if uuid in messages:
+                    repeated = messages[uuid]
+                    is_answer = repeated["type"] == "assistant"
+                    yield from (
+                        _answer([repeated], {}, done_ids)
+                        if is_answer
+                        else _heard(repeated, done_ids)
+                    )
 
 
 def _response(record: Record) -> str:
     return str(record["message"].get("id") or record.get("uuid"))
 
 
-def _answer(records: list[Record], results: dict[str, Record], done: set[str]) -> Iterator[Item]:
+def _answer(
+    records: list[Record], results: dict[str, Record], done_ids: set[str]
+) -> Iterator[Item]:
     calls = []
     for record in records:
         for block in _blocks(record["message"].get("content")):
@@ -152,11 +162,11 @@ def _answer(records: list[Record], results: dict[str, Record], done: set[str]) -
                 yield "call", block["id"], block["name"], block["input"]
     for id_ in sorted(calls, key=[*results].index) if set(calls) <= results.keys() else calls:
         if id_ in results:
-            done.add(id_)
+            done_ids.add(id_)
             yield "result", id_, _texts(results[id_].get("content"))
 
 
-def _heard(record: Record, done: set[str]) -> Iterator[Item]:
+def _heard(record: Record, done_ids: set[str]) -> Iterator[Item]:
     if record["type"] == "attachment":
         content = record["attachment"]["prompt"]
     elif record["type"] == "system":
@@ -165,7 +175,7 @@ def _heard(record: Record, done: set[str]) -> Iterator[Item]:
         content = record["message"].get("content")
     for block in _blocks(content):
         if block["type"] == "tool_result":
-            if block["tool_use_id"] not in done:
+            if block["tool_use_id"] not in done_ids:
                 yield "result", block["tool_use_id"], _texts(block.get("content"))
         elif block["type"] == "text":
             yield "user", block["text"]
@@ -175,8 +185,8 @@ def _heard(record: Record, done: set[str]) -> Iterator[Item]:
 
 def codex(data: bytes) -> list[Item]:
     """Codex: the items since the last compaction, which says again what it keeps."""
-    found: list[Item] = []
-    told: list[Item] = []
+    items: list[Item] = []
+    prompts: list[Item] = []
     is_begun = False
     for record in _lines(data):
         payload = record.get("payload", record)
@@ -184,12 +194,12 @@ def codex(data: bytes) -> list[Item]:
         if kind == "session_meta" and not is_begun:
             is_begun = True
             base = (payload.get("base_instructions") or {}).get("text")
-            told = [("system", base)] if base else []
+            prompts = [("system", base)] if base else []
         elif kind == "compacted":
-            found = [item for one in payload["replacement_history"] for item in _codex(one)]
+            items = [item for entry in payload["replacement_history"] for item in _codex(entry)]
         elif kind == "response_item" or ("payload" not in record and kind in _CODEX):
-            found += _codex(payload)
-    return [*told, *found] if found else []
+            items += _codex(payload)
+    return [*prompts, *items] if items else []
 
 
 _CODEX = ("message", "reasoning", "function_call", "function_call_output")
@@ -201,8 +211,8 @@ def _codex(item: Record) -> Iterator[Item]:
             role = {"developer": "system"}.get(item["role"], item["role"])
             yield from ((role, block["text"]) for block in _blocks(item["content"]))
         case "function_call":
-            given = item.get("arguments") or item.get("input") or "{}"
-            yield "call", item["call_id"], item["name"], _json(given)
+            raw_arguments = item.get("arguments") or item.get("input") or "{}"
+            yield "call", item["call_id"], item["name"], _json(raw_arguments)
         case "custom_tool_call":
             yield "call", item["call_id"], item["name"], _json(item["input"])
         case "tool_search_call":
@@ -221,29 +231,29 @@ def _codex(item: Record) -> Iterator[Item]:
 
 def copilot(data: bytes) -> list[Item]:
     """Copilot CLI: its events in their order."""
-    found: list[Item] = []
-    told = None
+    items: list[Item] = []
+    last_prompt = None
     for record in _lines(data):
         event = record.get("data") or {}
         match record.get("type"):
-            case "system.message" if event["content"] != told:
-                told = event["content"]
-                found.append(("system", told))
+            case "system.message" if event["content"] != last_prompt:
+                last_prompt = event["content"]
+                items.append(("system", last_prompt))
             case "user.message":
-                found.append(("user", event.get("transformedContent") or event["content"]))
+                items.append(("user", event.get("transformedContent") or event["content"]))
             case "system.notification":
-                found.append(("user", event["content"]))
+                items.append(("user", event["content"]))
             case "assistant.message":
-                found += [("assistant", event["content"])] if event.get("content") else []
+                items += [("assistant", event["content"])] if event.get("content") else []
                 for call in event.get("toolRequests") or ():
-                    given = _json(call.get("arguments"))
-                    found.append(("call", call["toolCallId"], call["name"], given))
+                    raw_arguments = _json(call.get("arguments"))
+                    items.append(("call", call["toolCallId"], call["name"], raw_arguments))
             case "tool.execution_complete":
                 result, error = event.get("result") or {}, event.get("error") or {}
                 text = result.get("content") or result.get("text_result_for_llm")
                 text = text or error.get("message") or ""
-                found.append(("result", event["toolCallId"], text))
-    return found
+                items.append(("result", event["toolCallId"], text))
+    return items
 
 
 def gemini(data: bytes) -> list[Item]:
@@ -251,48 +261,51 @@ def gemini(data: bytes) -> list[Item]:
     try:
         messages = json.loads(data)["messages"]
     except ValueError:
-        messages = [*{one["id"]: one for one in _lines(data) if "id" in one}.values()]
-    found: list[Item] = []
+        messages = [*{line["id"]: line for line in _lines(data) if "id" in line}.values()]
+    items: list[Item] = []
     for message in messages:
         role = {"user": "user", "gemini": "assistant"}.get(message["type"])
         if role is None:
             continue
         content = message["content"]
         texts = [content] if isinstance(content, str) else [part["text"] for part in content]
-        found += [(role, text) for text in texts if text]
+        items += [(role, text) for text in texts if text]
         calls = message.get("toolCalls") or []
-        for at, call in enumerate(calls):
-            call.setdefault("id", f"{message['id']}/{at}")  # old ones pair by position
-        found += [("call", call["id"], call["name"], call["args"]) for call in calls]
+        for index, call in enumerate(calls):
+            call.setdefault("id", f"{message['id']}/{index}")  # old ones pair by position
+        items += [("call", call["id"], call["name"], call["args"]) for call in calls]
         for call in calls:
             for part in call.get("result") or ():
                 output = part["functionResponse"]["response"]
-                found.append(("result", call["id"], output.get("output") or output.get("error")))
-    return found
+                items.append(("result", call["id"], output.get("output") or output.get("error")))
+    return items
 
 
 def pi(data: bytes) -> list[Item]:
     """Pi: from the last entry up to the last compaction, which says what it keeps before it."""
     header, *entries = _lines(data)
     is_tree = header.get("version", 1) > 1
-    named = {(one.get("id") if is_tree else at): one for at, one in enumerate(entries, start=1)}
-    path = [*named]
+    by_id = {
+        (entry_.get("id") if is_tree else number): entry_
+        for number, entry_ in enumerate(entries, start=1)
+    }
+    path = [*by_id]
     if is_tree:
-        at, path = [*named][-1], []
-        while at in named:
-            path.insert(0, at)
-            at = named[at].get("parentId")
-    found: list[Item] = []
-    for place, at in enumerate(path):
-        entry = named[at]
+        id_, path = [*by_id][-1], []
+        while id_ in by_id:
+            path.insert(0, id_)
+            id_ = by_id[id_].get("parentId")
+    items: list[Item] = []
+    for place, id_ in enumerate(path):
+        entry = by_id[id_]
         if entry["type"] == "compaction":
             first = entry.get("firstKeptEntryId") or entry.get("firstKeptEntryIndex")
-            kept = path[path.index(first) : place] if first in path else []
-            found = [("user", _PI_SUMMARY.format(entry["summary"]))]
-            found += [item for one in kept for item in _pi(named[one])]
+            kept_ids = path[path.index(first) : place] if first in path else []
+            items = [("user", _PI_SUMMARY.format(entry["summary"]))]
+            items += [item for id_ in kept_ids for item in _pi(by_id[id_])]
         else:
-            found += _pi(entry)
-    return found
+            items += _pi(entry)
+    return items
 
 
 _PI_SUMMARY = (
@@ -310,8 +323,8 @@ def _pi(entry: Record) -> Iterator[Item]:
         return
     if message["role"] == "bashExecution":
         path = message.get("truncated") and message.get("fullOutputPath")
-        more = f"\n\n[Output truncated. Full output: {path}]" if path else ""
-        yield "user", f"Ran `{message['command']}`\n```\n{message['output']}\n```{more}"
+        notice = f"\n\n[Output truncated. Full output: {path}]" if path else ""
+        yield "user", f"Ran `{message['command']}`\n```\n{message['output']}\n```{notice}"
         return
     for block in _blocks(message["content"]):
         if block["type"] == "text":

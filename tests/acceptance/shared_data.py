@@ -33,9 +33,9 @@ def transcripts(format: str) -> list[Path]:
 
 def recordings(prefix: str) -> list[Recorded]:
     """Return what was recorded of one client: its files begin with `prefix`."""
-    found = []
+    paths = []
     for path in sorted((DATA / "sent").glob(f"{prefix}*.json")):
         data = json.loads(path.read_bytes())
         source = DATA / "transcripts" / data["source"]
-        found.append(Recorded(path.stem, source, data["request_messages"]))
-    return found
+        paths.append(Recorded(path.stem, source, data["request_messages"]))
+    return paths

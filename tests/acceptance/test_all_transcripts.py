@@ -30,7 +30,7 @@ pytestmark = needed
 
 
 @dataclass
-class Counted:
+class ImportCount:
     """What became of the files of one format."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_nothing_is_lost_of_what_other_runtimes_wrote(
+def test_import_keeps_all_lines_of_other_runtimes(
     folder: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -47,27 +47,29 @@ def test_nothing_is_lost_of_what_other_runtimes_wrote(
     home = tmp_path / "home"
     reports = imported(TRANSCRIPTS / folder, home, capsys)
     assert len(reports) == sum(path.is_file() for path in (TRANSCRIPTS / folder).rglob("*"))
-    found: dict[str, Counted] = {}
+    counts: dict[str, ImportCount] = {}
     store = SqliteStore(home / "store.db")
     for report in reports:
-        counted = found.setdefault(report["format"] or NOBODY, Counted())
+        count = counts.setdefault(report["format"] or NOBODY, ImportCount())
         data = Path(report["source"]).read_bytes()
-        counted.counts += Counter(files=1, bytes=len(data))
+        count.counts += Counter(files=1, bytes=len(data))
         if report["raw"] is not None:
             assert cat(report["raw"], home, tmp_path) == data, report["source"]
-            counted.counts["cat_exact"] += 1
+            count.counts["cat_exact"] += 1
         if report["format"] is not None:
-            counted.counts += lines_of(report, data)
+            count.counts += lines_of(report, data)
             for tip in report["tips"]:
-                if tip["ctx"] not in counted.commits:
+                if tip["ctx"] not in count.commits:
                     chain = store.chain(CommitId(tip["ctx"]))
-                    counted.commits.update(one.id for one in chain)
+                    count.commits.update(commit.id for commit in chain)
             rebuilt = rebuilt_of(report, store)
             assert rebuilt == READERS[report["format"]](data), report["source"]
-            counted.counts["rebuilt_equal"] += 1
+            count.counts["rebuilt_equal"] += 1
     store.close()
-    for format, one in found.items():
-        numbers = {name: one.counts[name] for name in COLUMNS} | {"commits": len(one.commits)}
+    for format, format_count in counts.items():
+        numbers = {name: format_count.counts[name] for name in COLUMNS} | {
+            "commits": len(format_count.commits)
+        }
         table(TITLE, format, **numbers)
 
 
@@ -98,21 +100,23 @@ def cat(raw: str, home: Path, folder: Path) -> bytes:
 
 def lines_of(report: Report, data: bytes) -> Counter[str]:
     """Return how many lines became what; what was told of them is all of them."""
-    (native,) = [one for one in list_runtime_formats() if one.name == report["format"]]
+    (native,) = [format_ for format_ in list_runtime_formats() if format_.name == report["format"]]
     reading = ReadReport()
     assert (
         list(native.steps(SessionFile(report["source"], lambda: [data]), reading))
         or not report["tips"]
     )
-    kept = sum(reading.uninterpreted.values())
-    assert reading.used_lines + kept + len(reading.bad) == reading.lines
+    kept_count = sum(reading.uninterpreted.values())
+    assert reading.used_lines + kept_count + len(reading.bad) == reading.lines
     assert reading.lines == report["lines"] == data.count(b"\n") + (data[-1:] not in (b"\n", b""))
     assert (dict(reading.uninterpreted), len(reading.bad)) == (
         report.get("kept", {}),
         report["bad_lines"],
     )
     assert [line.reason for line in reading.bad] == [bad["reason"] for bad in report.get("bad", [])]
-    return Counter(lines=reading.lines, used=reading.used_lines, kept=kept, bad=len(reading.bad))
+    return Counter(
+        lines=reading.lines, used=reading.used_lines, kept=kept_count, bad=len(reading.bad)
+    )
 
 
 def rebuilt_of(report: Report, store: SqliteStore) -> list[Any]:

@@ -82,9 +82,9 @@ class Machine:
         """Return what was committed last."""
         store = SqliteStore(self.home / "store.db")
         assert fsck(store) == []
-        [found] = store.newest_commits(1)
+        [newest] = store.newest_commits(1)
         store.close()
-        return found
+        return newest
 
 
 def first_request(machine: Machine) -> list[ChatMessage]:
@@ -93,42 +93,42 @@ def first_request(machine: Machine) -> list[ChatMessage]:
     all_ = list(iter_events(log))
     request = next(event for event in all_ if isinstance(event, LlmRequest))
     store = SqliteStore(machine.home / "store.db")
-    seen = context(all_, request.message_id, resolver=make_resolver(store))
+    messages = context(all_, request.message_id, resolver=make_resolver(store))
     store.close()
-    assert seen.verified, "that is not what was sent"
-    return [row.message for row in seen.messages]
+    assert messages.verified, "that is not what was sent"
+    return [row.message for row in messages.messages]
 
 
 @pytest.mark.req("S2-22", "S2-23", "S2-28", "D-03")
-def test_a_review_goes_on_elsewhere_where_the_machine_died(tmp_path: Path) -> None:
+def test_review_continues_on_another_machine_after_a_crash(tmp_path: Path) -> None:
     mine = Machine(tmp_path / "mine")
     assert mine.ask("-p", "review parser.py") == "It fails on an empty line."
     mine.dies_while("--continue", "-p", "are you sure?")
     ctx = mine.last()
 
-    other = Machine(tmp_path / "other")
-    other.home.mkdir()
+    other_machine = Machine(tmp_path / "other")
+    other_machine.home.mkdir()
     for file in mine.home.glob("store.db*"):  # what SQLite has not put into its file yet, too
-        shutil.copy(file, other.home)
+        shutil.copy(file, other_machine.home)
     shutil.rmtree(tmp_path / "mine")
-    answer = other.ask("--from-commit", ctx[:16], "-p", "what did you find?")
+    answer = other_machine.ask("--from-commit", ctx[:16], "-p", "what did you find?")
     assert answer == "An empty line breaks it; I was about to try that."
 
-    system, *said = first_request(other)
+    system, *contents = first_request(other_machine)
     assert system.role == "system"
-    assert [(message.role, without_place(text_of(message.content))) for message in said] == [
+    assert [(message.role, without_place(text_of(message.content))) for message in contents] == [
         ("user", "review parser.py"),
         ("assistant", "I read it first."),
         ("tool", "exit code 0\ndef parse(line):\n    return line.split()[0]"),
         ("assistant", "It fails on an empty line."),
         ("user", "are you sure?"),
         ("assistant", "I try it."),
-        ("tool", text_of(said[6].content)),
+        ("tool", text_of(contents[6].content)),
         ("user", "what did you find?"),
     ]
-    assert "interrupted before bash gave a result" in text_of(said[6].content)
-    store = SqliteStore(other.home / "store.db")
-    assert ctx in [one.id for one in store.chain(other.last())]
+    assert "interrupted before bash gave a result" in text_of(contents[6].content)
+    store = SqliteStore(other_machine.home / "store.db")
+    assert ctx in [commit.id for commit in store.chain(other_machine.last())]
     store.close()
 
 

@@ -28,7 +28,16 @@ from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
 from harken.world.search.tools import search_tools
 from harken.world.todo import todo
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    script_model,
+)
 
 HOOKS: dict[str, dict[str, Any]] = {
     "planning-mode": {},
@@ -41,76 +50,80 @@ HOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def todos(status: str, id_: str) -> Line:
+def todos(status: str, id_: str) -> ScriptedAnswer:
     items = [{"text": "rename f", "status": status}, {"text": "test it", "status": "open"}]
-    return calls(call("todo", id_, items=items))
+    return call_message(call("todo", id_, items=items))
 
 
-def edit(path: str, old: str, new: str, id_: str) -> Line:
-    return calls(call("edit", id_, path=path, old_string=old, new_string=new))
+def edit(path: str, old: str, new: str, id_: str) -> ScriptedAnswer:
+    return call_message(call("edit", id_, path=path, old_string=old, new_string=new))
 
 
 PLAN = "PLAN: rename f to g in a.py, then test."
-MAIN: list[Line] = [
+MAIN: list[ScriptedAnswer] = [
     edit("a.py", "f", "g", "e0"),  # it would rather begin at once: denied
-    calls(call("read", "r1", path="a.py"), call("grep", "g1", pattern="f")),
-    calls(call("task", "k1", name="reviewer", instructions="Review.", prompt="Is it safe?")),
+    call_message(call("read", "r1", path="a.py"), call("grep", "g1", pattern="f")),
+    call_message(call("task", "k1", name="reviewer", instructions="Review.", prompt="Is it safe?")),
     PLAN,
     todos("doing", "t1"),
     edit("a.py", "f()", "g()", "e1"),
-    calls(call("read", "r2", path="b.py")),
-    calls(call("ls", "l1")),
+    call_message(call("read", "r2", path="b.py")),
+    call_message(call("ls", "l1")),
     edit("b.py", "f", "g", "e2"),  # b.py was changed by somebody meanwhile: denied
-    calls(call("read", "r3", path="b.py")),
+    call_message(call("read", "r3", path="b.py")),
     edit("b.py", "f", "g", "e3"),
     "Done.",
 ]
-REVIEWER: list[Line] = [edit("a.py", "f", "h", "x1"), "It is safe."]
+REVIEWER: list[ScriptedAnswer] = [edit("a.py", "f", "h", "x1"), "It is safe."]
 
 
-def begun(tmp_path: Path) -> Stage:
+def open_hooked_stage(tmp_path: Path) -> Stage:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.py").write_text("f()\n")
     (folder / "b.py").write_text("import a\na.f()\n")
     root = Root(folder)
 
-    def meanwhile(request: object) -> Line:
+    def meanwhile(request: object) -> ScriptedAnswer:
         (folder / "b.py").write_text("import a\na.f()  # by somebody else\n")
-        return calls(call("ls", "l1"))
+        return call_message(call("ls", "l1"))
 
-    lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
-    model = play(main=lines, reviewer=REVIEWER)
+    lines = [meanwhile if index == 7 else line for index, line in enumerate(MAIN)]
+    model = script_model(main=lines, reviewer=REVIEWER)
     tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
     runtime = AgentRuntime(model=model, world=LocalWorld(tools, folder=folder))
-    one = stage(tmp_path, model, runtime=runtime)
+    stage = open_stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
-        hook = get_hook_class(kind, runtime)(one.session, runtime=runtime, options=options)
-        hook.install(one.root)
-    return one
+        hook = get_hook_class(kind, runtime)(stage.session, runtime=runtime, options=options)
+        hook.install(stage.root)
+    return stage
 
 
 @pytest.mark.req("S4-27", "S4-29", "S4-33", "S4-34", "S4-36", "S4-42", "S4-43")
 @pytest.mark.parametrize("resumed", [False, True])
 def test_hooks_plan_remind_guard_and_count_in_one_run(tmp_path: Path, *, resumed: bool) -> None:
-    one = begun(tmp_path)
-    assert one.ask("Rename f.") == PLAN
+    stage = open_hooked_stage(tmp_path)
+    assert stage.ask("Rename f.") == PLAN
     assert (tmp_path / "files/a.py").read_text() == "f()\n"
     if resumed:
-        live = everything(one.session)
-        one = one.again()
-        assert everything(one.session) == live
-    assert one.ask("Yes, go ahead.") == "Done."
+        live = full_state(stage.session)
+        stage = stage.resume()
+        assert full_state(stage.session) == live
+    assert stage.ask("Yes, go ahead.") == "Done."
     assert (tmp_path / "files/a.py").read_text() == "g()\n"
     assert "g()  # by somebody else" in (tmp_path / "files/b.py").read_text()
-    assert failed(one) == {"e0": "planning-mode", "x1": "planning-mode", "e2": "read-before-write"}
-    heard = [text for text in one.heard("main") if text.startswith("[hook")]
-    assert [text.partition("]")[0].removeprefix("[hook ") for text in heard] == SAID
-    check_log(one.log)
-    viewer = SessionViewer(one.log)
-    said = [(row.hook_name, row.kind) for row in viewer.verdicts() if row.kind != "ok"]
-    assert ("read-before-write", "denial") in said
-    assert len([row for row in said if row == ("planning-mode", "denial")]) == 2
+    assert failed(stage) == {
+        "e0": "planning-mode",
+        "x1": "planning-mode",
+        "e2": "read-before-write",
+    }
+    comments = [text for text in stage.user_messages("main") if text.startswith("[hook")]
+    assert [text.partition("]")[0].removeprefix("[hook ") for text in comments] == SAID
+    check_log(stage.log)
+    viewer = SessionViewer(stage.log)
+    verdicts = [(row.hook_name, row.kind) for row in viewer.verdicts() if row.kind != "ok"]
+    assert ("read-before-write", "denial") in verdicts
+    assert len([row for row in verdicts if row == ("planning-mode", "denial")]) == 2
 
 
 SAID = [
@@ -120,9 +133,9 @@ SAID = [
 """Whom the main agent heard, in order."""
 
 
-def failed(one: Stage) -> dict[str, str]:
+def failed(stage: Stage) -> dict[str, str]:
     """Return which calls were denied, and by whom."""
-    rows = [row for row in one.rows(role="tool") if "is_error" in row]
+    rows = [row for row in stage.select_lines(role="tool") if "is_error" in row]
     return {row["tool_call_id"]: row["content"].split("'")[1] for row in rows}
 
 
@@ -135,9 +148,9 @@ class Mood(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         world, watched = self.runtime.world, self.watched
         assert watched is not None
-        known = ", ".join(world.file_states.find_known_hashes(watched))
+        hashes = ", ".join(world.file_states.find_known_hashes(watched))
         mood = world.variables.get("mood")
-        return Comment(f"{mood}; knows {known}; mcp {world.mcp}") if mood else Ok()
+        return Comment(f"{mood}; knows {hashes}; mcp {world.mcp}") if mood else Ok()
 
 
 @tool
@@ -148,21 +161,25 @@ async def cheer(mood: str, caller: ToolContext) -> str:
 
 
 @pytest.mark.req("S4-41")
-def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Path) -> None:
+def test_hooks_read_the_file_states_of_the_world(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.txt").write_text("a\n")
-    model = play(
-        main=[calls(call("read", "r", path="a.txt")), calls(call("cheer", mood="merry")), "Done."]
+    model = script_model(
+        main=[
+            call_message(call("read", "r", path="a.txt")),
+            call_message(call("cheer", mood="merry")),
+            "Done.",
+        ]
     )
     world = LocalWorld([*file_tools(Root(folder)), cheer], folder=folder)
     before = dict(vars(world))
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
-    Mood(one.session, runtime=one.runtime).install(one.root, "mood")
-    one.ask("Go.")
-    assert one.heard("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
-    changed = {name for name, value in vars(world).items() if before[name] is not value}
-    assert changed == set()
-    given = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
-    state = vars(world).keys() - given
+    stage = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    Mood(stage.session, runtime=stage.runtime).install(stage.root, "mood")
+    stage.ask("Go.")
+    assert stage.user_messages("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
+    changed_names = {name for name, value in vars(world).items() if before[name] is not value}
+    assert changed_names == set()
+    expected = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
+    state = vars(world).keys() - expected
     assert state == {"known", "variables", "environment", "mcp", "_changing"}

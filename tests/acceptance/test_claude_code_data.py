@@ -34,9 +34,9 @@ def store() -> MemoryStore:
 @pytest.fixture(scope="module")
 def imported(store: MemoryStore) -> dict[Path, ImportResult]:
     files = list(iter_files(DATA / "transcripts" / "claude-code"))
-    done = list(Importer(store, Catalogue(None)).run(files))
-    assert len(done) == len(files) == len(FILES)
-    return {Path(one.report.source): one for one in done}
+    results = list(Importer(store, Catalogue(None)).run(files))
+    assert len(results) == len(files) == len(FILES)
+    return {Path(result.report.source): result for result in results}
 
 
 def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
@@ -45,12 +45,12 @@ def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
     others = []
     for path in FILES:
         try:
-            found = read_transcript(path.read_bytes())
+            result = read_transcript(path.read_bytes())
         except FormatError:
             others.append(path)
             continue
-        lines += found.reading.lines
-        bad += len(found.reading.bad)
+        lines += result.reading.lines
+        bad += len(result.reading.bad)
     print(f"claude-code: {len(FILES)} files, {lines} lines, {bad} bad, {len(others)} others")
     assert bad == 0
     assert all(path.suffix == ".json" or not path.stat().st_size for path in others)
@@ -59,23 +59,23 @@ def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
 def test_the_bytes_of_every_file_are_kept(
     store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
-    for path, one in imported.items():
-        if one.report.raw is not None:
-            assert store.raw(ArtifactRef(one.report.raw)) == path.read_bytes()
-            assert ArtifactRef(one.report.raw) in store.retention()
+    for path, result in imported.items():
+        if result.report.raw is not None:
+            assert store.raw(ArtifactRef(result.report.raw)) == path.read_bytes()
+            assert ArtifactRef(result.report.raw) in store.retention()
 
 
-def test_what_the_commits_hold_is_what_the_file_says(
+def test_commits_contain_the_messages_of_the_file(
     store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
     """The conversation at each tip, from the commits alone, is the one that is read of the file."""
     assert FORMAT.reads is not None
     compared = 0
-    for path, one in imported.items():
-        if one.report.tips:
-            main = CommitId(one.report.tips[0].ctx)
-            found = read_entries(store, select_commits(store, main))
-            assert _plain(found) == _plain(FORMAT.reads(path.read_bytes())), path
+    for path, result in imported.items():
+        if result.report.tips:
+            main = CommitId(result.report.tips[0].ctx)
+            entries = read_entries(store, select_commits(store, main))
+            assert _plain(entries) == _plain(FORMAT.reads(path.read_bytes())), path
             compared += 1
     assert compared > 100
 
@@ -89,17 +89,20 @@ def test_subagents_begin_where_they_were_spawned(
     store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
     spawned = [
-        one for path, one in imported.items() if path.parent.name == "subagents" and one.report.tips
+        result
+        for path, result in imported.items()
+        if path.parent.name == "subagents" and result.report.tips
     ]
     parents = [
-        select_commits(store, CommitId(one.report.tips[0].ctx))[0].commit.parent for one in spawned
+        select_commits(store, CommitId(result.report.tips[0].ctx))[0].commit.parent
+        for result in spawned
     ]
     assert len(parents) > 5
     assert sum(parent is not None for parent in parents) >= len(parents) - 2
 
 
 @pytest.mark.parametrize("recorded", recordings("cc"), ids=lambda recorded: recorded.name)
-def test_what_is_sent_is_what_the_real_client_sent(recorded: Recorded) -> None:
+def test_resume_request_equals_the_request_of_the_client(recorded: Recorded) -> None:
     assert FORMAT.reads is not None
-    ours = build_resume_request(FORMAT.reads(recorded.source.read_bytes()))
-    assert compare_requests("claude", ours, recorded.messages).differences == []
+    request = build_resume_request(FORMAT.reads(recorded.source.read_bytes()))
+    assert compare_requests("claude", request, recorded.messages).differences == []

@@ -25,7 +25,7 @@ from tests.agent_kit import check_log
 from tests.provider.checks import check_anthropic, check_openai, shared
 from tests.provider.server import Answer, Provider, ReceivedRequest
 from tests.provider.wire import WIRES, Wire
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
 ROOT = Path(__file__).parents[2]
 READ = {"anthropic": anthropic.parse_request_messages, "openai": openai_chat.parse_request_messages}
@@ -33,11 +33,14 @@ READ = {"anthropic": anthropic.parse_request_messages, "openai": openai_chat.par
 
 def strict(protocol: str) -> list[Callable[[dict[str, Any]], None]]:
     """Return what refuses a body of this protocol: the own checks, and the shared ones."""
-    own = {"anthropic": check_anthropic, "openai": check_openai}[protocol]
-    there = shared("strict")
-    if there is None:
-        return [own]
-    return [own, {"anthropic": there.check_anthropic, "openai": there.check_chat}[protocol]]
+    check_protocol = {"anthropic": check_anthropic, "openai": check_openai}[protocol]
+    strict_module = shared("strict")
+    if strict_module is None:
+        return [check_protocol]
+    return [
+        check_protocol,
+        {"anthropic": strict_module.check_anthropic, "openai": strict_module.check_chat}[protocol],
+    ]
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 def code(folder: Path, dies_after: int = 0, *provider: str) -> str:
     """Run the coder; return what it answered, nothing where it was killed."""
     worker = [sys.executable, "-m", "tests.acceptance.coding_worker"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*worker, folder, str(dies_after), *provider],
         capture_output=True,
         text=True,
@@ -57,8 +60,8 @@ def code(folder: Path, dies_after: int = 0, *provider: str) -> str:
         check=False,
         cwd=ROOT,
     )
-    assert done.returncode == (-signal.SIGKILL if dies_after else 0), done.stderr
-    return done.stdout.strip()
+    assert process.returncode == (-signal.SIGKILL if dies_after else 0), process.stderr
+    return process.stdout.strip()
 
 
 def check_end(folder: Path) -> None:
@@ -66,8 +69,10 @@ def check_end(folder: Path) -> None:
     log = folder / "s.jsonl"
     assert (folder / "project" / "bill.py").read_text() == MENDED
     check_log(log)
-    said = [line for line in lines(log) if line.get("role") == "user" and "cause" not in line]
-    assert [line["content"] for line in said].count(PROMPT) == 1
+    messages = [
+        line for line in read_lines(log) if line.get("role") == "user" and "cause" not in line
+    ]
+    assert [line["content"] for line in messages].count(PROMPT) == 1
     assert "reviewer" in SessionViewer(log).list_agents().values()
 
 
@@ -83,62 +88,62 @@ def moments(folder: Path, *provider: str) -> Iterator[int]:
 @pytest.mark.req("S4-02", "S4-40", "S0-32")
 def test_a_coder_killed_anywhere_finishes_its_task(folder: Path, tmp_path: Path) -> None:
     for dies_after in moments(folder):
-        other = tmp_path / f"{dies_after}"
-        make_project(other / "project")
-        assert code(other, dies_after) == ""
-        assert code(other) == ANSWER
-        check_end(other)
+        run_folder = tmp_path / f"{dies_after}"
+        make_project(run_folder / "project")
+        assert code(run_folder, dies_after) == ""
+        assert code(run_folder) == ANSWER
+        check_end(run_folder)
 
 
-def check_wire(folder: Path, protocol: str, asked: list[ReceivedRequest]) -> None:
+def check_wire(folder: Path, protocol: str, received: list[ReceivedRequest]) -> None:
     """Check that what was sent is what the log says that the models saw."""
     viewer = SessionViewer(folder / "s.jsonl")
-    read = READ[protocol]
-    requests = [line["message_id"] for line in lines(viewer.path) if "context_hash" in line]
-    sent = [spoken(read(one.body)) for one in asked]
+    parse = READ[protocol]
+    requests = [line["message_id"] for line in read_lines(viewer.path) if "context_hash" in line]
+    contexts = [comparable_messages(parse(request.body)) for request in received]
     for request in requests:
         context = viewer.context(request)
         assert context.verified
-        assert spoken([row.message for row in context.messages]) in sent
+        assert comparable_messages([row.message for row in context.messages]) in contexts
 
 
-def spoken(messages: Sequence[ChatMessage]) -> list[tuple[str, ...]]:
+def comparable_messages(messages: Sequence[ChatMessage]) -> list[tuple[str, ...]]:
     """Return what messages say and call, without ids: neighbours of one role are joined."""
     rows: list[tuple[str, ...]] = []
     for message in messages:
         text = text_of(message.content).strip()
         if text:
             rows.append((message.role, text))
-        made = [call.function for call in message.tool_calls or ()]
-        rows += [("call", call.name, "".join(call.arguments.split())) for call in made]
+        functions = [call.function for call in message.tool_calls or ()]
+        rows += [("call", call.name, "".join(call.arguments.split())) for call in functions]
     return rows
 
 
 @pytest.mark.req("S4-02", "S4-40", "S0-22", "S0-32")
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_the_same_over_http_with_the_sdk_of_the_vendor(
+def test_a_coder_killed_anywhere_finishes_over_http(
     folder: Path, tmp_path: Path, wire: Wire
 ) -> None:
     protocol = wire.name
-    read, checks = READ[protocol], strict(protocol)
+    parse, checks = READ[protocol], strict(protocol)
 
-    def answer(asked: ReceivedRequest) -> Answer:
+    def answer(request: ReceivedRequest) -> Answer:
         try:
             for check in checks:
-                check(asked.body)
+                check(request.body)
         except Exception as problem:  # noqa: BLE001 - whatever is wrong is refused
             return wire.error(400, f"refused: {problem}")
-        messages = read(asked.body)
+        messages = parse(request.body)
         agent = "reviewer" if messages[0].role == "system" else "main"
         return wire.answer(plan(ModelRequest(agent=agent, messages=messages)))
 
     with Provider(answer) as provider:
         base = provider.url + ("/v1" if protocol == "openai" else "")
         for dies_after in [*moments(folder, protocol, base)][2::3]:
-            other = tmp_path / f"{dies_after}"
-            make_project(other / "project")
+            run_folder = tmp_path / f"{dies_after}"
+            make_project(run_folder / "project")
             before = len(provider.asked)
-            assert code(other, dies_after, protocol, base) == ""
-            assert code(other, 0, protocol, base) == ANSWER
-            check_end(other)
-            check_wire(other, protocol, provider.asked[before:])
+            assert code(run_folder, dies_after, protocol, base) == ""
+            assert code(run_folder, 0, protocol, base) == ANSWER
+            check_end(run_folder)
+            check_wire(run_folder, protocol, provider.asked[before:])

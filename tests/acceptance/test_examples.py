@@ -14,7 +14,17 @@ from harken import Deny, Hook, HookQuestion, Ok, Rewrite, SessionViewer, registe
 from harken.agents.agent import get_agent
 from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 
 Event: TypeAlias = tuple[str, str, str, str | None]
 """What it is, whose, what it says, and what it points to (by position in the list)."""
@@ -24,50 +34,52 @@ ASIDE = "Jack just introduced himself. What should I say?"
 ADVICE = "Be friendly but not over-eager. A simple greeting with a smile."
 
 
-def listing(one: Stage, *agents: str) -> list[Event]:
+def listing(stage: Stage, *agents: str) -> list[Event]:
     """Return the entries, pieces and births of some agents, with links as positions."""
-    chosen = {one.id_of(agent): agent for agent in agents}
+    names = {stage.id_of(agent): agent for agent in agents}
     kinds = ("agent_created", "transcript_entry", "piece_of_text")
-    rows = [r for r in one.rows() if r["event_type"] in kinds and r["agent_id"] in chosen]
-    places = {row["message_id"]: str(at) for at, row in enumerate(rows)}
-    found: list[Event] = []
+    rows = [r for r in stage.select_lines() if r["event_type"] in kinds and r["agent_id"] in names]
+    places = {row["message_id"]: str(number) for number, row in enumerate(rows)}
+    events: list[Event] = []
     for row in rows:
-        what = row.get("role", row["event_type"].partition("_")[0])
+        kind = row.get("role", row["event_type"].partition("_")[0])
         says = row.get("content") or row.get("name", "")
-        made = row.get("tool_calls")
-        if made:
-            says = f"{made[0]['id']} {made[0]['function']['name']}"
+        tool_calls = row.get("tool_calls")
+        if tool_calls:
+            says = f"{tool_calls[0]['id']} {tool_calls[0]['function']['name']}"
         link = None
         for name in ("substance", "cause"):
             if name in row:
                 to = row[name] if isinstance(row[name], list) else [row[name]]
-                link = f"{name} {' '.join(places.get(one, 'elsewhere') for one in to)}"
-        if what == "tool":
+                link = f"{name} {' '.join(places.get(id_, 'elsewhere') for id_ in to)}"
+        if kind == "tool":
             says = f"{row['tool_call_id']}: {says}"
-        found.append((what, chosen[row["agent_id"]], says, link))
-    return found
+        events.append((kind, names[row["agent_id"]], says, link))
+    return events
 
 
 def cafe(folder: Path, **parts: Any) -> Stage:
     script: dict[str, Any] = {
         "main": [
-            calls(call("task", "c1", name="Jack", system_prompt="You work in HR...")),
-            calls(call("task", "c2", name="Jill", system_prompt="You are an aspiring author...")),
-            calls(call("discuss", "c3", prompt=CAFE, speakers=["Jack", "Jill"])),
+            call_message(call("task", "c1", name="Jack", system_prompt="You work in HR...")),
+            call_message(
+                call("task", "c2", name="Jill", system_prompt="You are an aspiring author...")
+            ),
+            call_message(call("discuss", "c3", prompt=CAFE, speakers=["Jack", "Jill"])),
             "They have met.",
         ],
         "Jack": [HI],
         "Jill": [HELLO],
     }
-    one = stage(folder, play(**{**script, **parts}), system_prompt=None)
-    assert one.ask("Create Jack and Jill for a cafe discussion") == "They have met."
-    return one
+    stage = open_stage(folder, script_model(**{**script, **parts}), system_prompt=None)
+    assert stage.ask("Create Jack and Jill for a cafe discussion") == "They have met."
+    return stage
 
 
 @pytest.mark.req("S0-51", "S0-16", "S0-17")
 def test_example_1_jack_and_jill(tmp_path: Path) -> None:
-    one = cafe(tmp_path)
-    assert listing(one, "main", "Jack", "Jill") == [
+    stage = cafe(tmp_path)
+    assert listing(stage, "main", "Jack", "Jill") == [
         ("agent", "main", "main", None),
         ("user", "main", "Create Jack and Jill for a cafe discussion", None),
         ("assistant", "main", "c1 task", None),
@@ -89,23 +101,24 @@ def test_example_1_jack_and_jill(tmp_path: Path) -> None:
         ("tool", "main", f"c3: [Jack]: {HI}\n\n[Jill]: {HELLO}", "cause 14 16"),
         ("assistant", "main", "They have met.", None),
     ]
-    check_log(one.log)
-    dialog = SessionViewer(one.log).extract_dialog(["Jack", "Jill"])
+    check_log(stage.log)
+    dialog = SessionViewer(stage.log).extract_dialog(["Jack", "Jill"])
     assert [item["content"] for item in dialog] == [CAFE, HI, HELLO]
 
 
 @pytest.mark.req("S0-51", "S0-31")
 def test_example_1_resumes_and_goes_on(tmp_path: Path) -> None:
-    one = cafe(tmp_path, Jack=[HI, "What do you write?"], Jill=[HELLO, "A story."])
-    live = everything(one.session)
-    later = one.again(
-        play(
-            main=["-"] * 4 + [calls(call("discuss", "c4", prompt="Go on.")), "They went on."],
+    stage = cafe(tmp_path, Jack=[HI, "What do you write?"], Jill=[HELLO, "A story."])
+    live = full_state(stage.session)
+    later = stage.resume(
+        script_model(
+            main=["-"] * 4
+            + [call_message(call("discuss", "c4", prompt="Go on.")), "They went on."],
             Jack=["-", "What do you write?"],
             Jill=["-", "A story."],
         )
     )
-    assert everything(later.session) == live
+    assert full_state(later.session) == live
     assert later.ask("More.") == "They went on."
     assert later.result("c4")["content"] == "[Jack]: What do you write?\n\n[Jill]: A story."
     check_log(later.log)
@@ -113,8 +126,10 @@ def test_example_1_resumes_and_goes_on(tmp_path: Path) -> None:
 
 def with_inner(folder: Path) -> Stage:
     jill = [
-        calls(call("task", "c4", name="Inner", system_prompt="You are Jill's inner voice...")),
-        calls(call("discuss", "c5", speakers=["Inner"], prompt=ASIDE)),
+        call_message(
+            call("task", "c4", name="Inner", system_prompt="You are Jill's inner voice...")
+        ),
+        call_message(call("discuss", "c5", speakers=["Inner"], prompt=ASIDE)),
         HELLO,
     ]
     return cafe(folder, Jill=jill, Inner=[ADVICE])
@@ -122,8 +137,8 @@ def with_inner(folder: Path) -> Stage:
 
 @pytest.mark.req("S0-52")
 def test_example_2_an_inner_voice(tmp_path: Path) -> None:
-    one = with_inner(tmp_path)
-    assert listing(one, "Jill", "Inner")[2:] == [
+    stage = with_inner(tmp_path)
+    assert listing(stage, "Jill", "Inner")[2:] == [
         ("user", "Jill", CAFE, "substance elsewhere"),
         ("user", "Jill", f"[Jack]: {HI}", "substance elsewhere"),
         ("assistant", "Jill", "c4 task", None),
@@ -137,26 +152,29 @@ def test_example_2_an_inner_voice(tmp_path: Path) -> None:
         ("tool", "Jill", f"c5: {ADVICE}", "substance 11"),
         ("assistant", "Jill", HELLO, None),
     ]
-    check_log(one.log)
+    check_log(stage.log)
 
 
 @pytest.mark.req("S0-52")
-def test_example_2_nobody_but_jill_hears_her_inner_voice(tmp_path: Path) -> None:
-    one = with_inner(tmp_path)
-    [advice] = one.rows(content=ADVICE, role="assistant")
-    [heard] = SessionViewer(one.log).trace_content_references(advice["message_id"])
-    assert heard["agent_id"] == one.id_of("Jill")
-    for row in [*one.rows(agent_id=one.id_of("Jack")), *one.rows(agent_id=one.id_of("main"))]:
+def test_example_2_only_jill_receives_her_inner_voice(tmp_path: Path) -> None:
+    stage = with_inner(tmp_path)
+    [advice] = stage.select_lines(content=ADVICE, role="assistant")
+    [reference] = SessionViewer(stage.log).trace_content_references(advice["message_id"])
+    assert reference["agent_id"] == stage.id_of("Jill")
+    for row in [
+        *stage.select_lines(agent_id=stage.id_of("Jack")),
+        *stage.select_lines(agent_id=stage.id_of("main")),
+    ]:
         assert ADVICE not in str(row.get("content"))
         assert ASIDE not in str(row.get("content"))
-    for request in one.runtime.model.asked:  # type: ignore[union-attr]
-        assert (ADVICE in " ".join(told(request))) <= (request.agent == "Jill")
+    for request in stage.runtime.model.requests:  # type: ignore[union-attr]
+        assert (ADVICE in " ".join(request_texts(request))) <= (request.agent == "Jill")
 
 
 @pytest.mark.req("S0-52")
-def test_example_2_the_view_of_jill_and_inner_shows_heard_thought_said(tmp_path: Path) -> None:
-    one = with_inner(tmp_path)
-    dialog = SessionViewer(one.log).extract_dialog(["Jill", "Inner"])
+def test_example_2_view_shows_received_thought_and_sent_messages(tmp_path: Path) -> None:
+    stage = with_inner(tmp_path)
+    dialog = SessionViewer(stage.log).extract_dialog(["Jill", "Inner"])
     assert [item["content"] for item in dialog] == [CAFE, f"[Jack]: {HI}", ASIDE, ADVICE, HELLO]
 
 
@@ -175,43 +193,52 @@ class ResourceMonitor(Hook):
 
 @pytest.mark.req("S0-53")
 def test_example_3_a_hook_denies_a_task(tmp_path: Path) -> None:
-    made = [calls(call("task", f"c{n}", name=f"Searcher{n}")) for n in range(1, 5)]
-    one = stage(tmp_path, play(main=[*made, "I have three searchers."]))
-    hook = ResourceMonitor(one.session, runtime=one.runtime).install(one.root, "ResourceMonitor")
-    assert one.ask("Search.") == "I have three searchers."
-    assert one.result("c4")["content"] == (
+    messages = [call_message(call("task", f"c{n}", name=f"Searcher{n}")) for n in range(1, 5)]
+    stage = open_stage(tmp_path, script_model(main=[*messages, "I have three searchers."]))
+    hook = ResourceMonitor(stage.session, runtime=stage.runtime).install(
+        stage.root, "ResourceMonitor"
+    )
+    assert stage.ask("Search.") == "I have three searchers."
+    assert stage.result("c4")["content"] == (
         "Error: Action blocked by hook 'ResourceMonitor': Maximum subagents (3) already reached."
     )
-    births = [row["name"] for row in one.rows(event_type="agent_created", relation="subagent")]
+    births = [
+        row["name"] for row in stage.select_lines(event_type="agent_created", relation="subagent")
+    ]
     assert births == ["Searcher1", "Searcher2", "Searcher3"]
-    asked, verdict = [
+    question, verdict = [
         row
-        for row in one.rows(agent_id=hook.agent_id)
+        for row in stage.select_lines(agent_id=hook.agent_id)
         if "Searcher4" in str(row) or "DENY" in str(row)
     ]
-    assert (asked["role"], verdict["role"]) == ("user", "assistant")
-    assert "main" in asked["content"]
-    assert "task" in asked["content"]
+    assert (question["role"], verdict["role"]) == ("user", "assistant")
+    assert "main" in question["content"]
+    assert "task" in question["content"]
     assert verdict["content"] == "DENY: Maximum subagents (3) already reached."
-    [made_4] = [r for r in one.rows(role="assistant") if "Searcher4" in str(r.get("tool_calls"))]
-    assert asked["cause"] == made_4["message_id"]
-    assert one.rows(content=verdict["content"]) == [verdict]
-    check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    [made_4] = [
+        r for r in stage.select_lines(role="assistant") if "Searcher4" in str(r.get("tool_calls"))
+    ]
+    assert question["cause"] == made_4["message_id"]
+    assert stage.select_lines(content=verdict["content"]) == [verdict]
+    check_log(stage.log)
+    live = full_state(stage.session)
+    assert full_state(stage.resume().session) == live
 
 
 @pytest.mark.req("S0-54")
 def test_example_4_an_external_event(tmp_path: Path) -> None:
-    said = "I'll reload the data and notify the main agent."
-    one = stage(tmp_path, play(main=[calls(call("task", name="Watcher")), "-"], Watcher=[said]))
-    one.ask("Watch data.json.")
-    watcher = one.root.subagents["Watcher"]
+    advice = "I'll reload the data and notify the main agent."
+    stage = open_stage(
+        tmp_path,
+        script_model(main=[call_message(call("task", name="Watcher")), "-"], Watcher=[advice]),
+    )
+    stage.ask("Watch data.json.")
+    watcher = stage.root.subagents["Watcher"]
     watcher.harken("File changed: data.json")
-    assert run(watcher.response()) == said
-    assert listing(one, "Watcher")[1:] == [
+    assert run(watcher.response()) == advice
+    assert listing(stage, "Watcher")[1:] == [
         ("user", "Watcher", "File changed: data.json", None),
-        ("assistant", "Watcher", said, None),
+        ("assistant", "Watcher", advice, None),
     ]
 
 
@@ -226,30 +253,30 @@ class Redactor(Hook):
 
 
 @pytest.mark.req("S0-50", "S0-14")
-def test_hook_transparency_what_was_said_and_what_was_heard(tmp_path: Path) -> None:
+def test_hook_transparency_shows_original_and_delivered_message(tmp_path: Path) -> None:
     script = {"Jack": ["password: 1234"], "Jill": ["Thanks."]}
-    one = stage(
+    stage = open_stage(
         tmp_path,
-        play(
+        script_model(
             main=[
-                calls(call("task", "c1", name="Jack"), call("task", "c2", name="Jill")),
-                calls(call("discuss", "c3", prompt="Talk.", speakers=["Jack", "Jill"])),
+                call_message(call("task", "c1", name="Jack"), call("task", "c2", name="Jill")),
+                call_message(call("discuss", "c3", prompt="Talk.", speakers=["Jack", "Jill"])),
                 "The password is 1234.",
             ],
             **script,
         ),
     )
-    Redactor(one.session, runtime=one.runtime).install(one.root, "redactor")
-    assert one.ask("Go.") == "The password is [REDACTED]."
-    one.session.close()
-    found = interventions(SessionViewer(one.log).events)
-    assert [(row.name, row.proposed, row.heard_by_name, row.became) for row in found] == [
+    Redactor(stage.session, runtime=stage.runtime).install(stage.root, "redactor")
+    assert stage.ask("Go.") == "The password is [REDACTED]."
+    stage.session.close()
+    events = interventions(SessionViewer(stage.log).events)
+    assert [(row.name, row.proposed, row.heard_by_name, row.became) for row in events] == [
         ("Jack", "password: 1234", "Jill", "[Jack]: password: [REDACTED]"),
         ("main", "The password is 1234.", "user", "The password is [REDACTED]."),
     ]
     [jill] = [
         item
-        for item in SessionViewer(one.log).extract_dialog(["Jill"])
+        for item in SessionViewer(stage.log).extract_dialog(["Jill"])
         if "password" in item["content"]
     ]
     assert "1234" not in jill["content"]

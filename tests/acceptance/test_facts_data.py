@@ -38,19 +38,19 @@ def answers(format: str) -> Iterator[dict[str, Any]]:
                 record = json.loads(line)
             except ValueError:
                 continue
-            said = record.get("message") if isinstance(record, dict) else None
-            if isinstance(said, dict) and record.get("type") == "assistant":
-                yield said
+            message = record.get("message") if isinstance(record, dict) else None
+            if isinstance(message, dict) and record.get("type") == "assistant":
+                yield message
 
 
 @needed
 def test_usage_is_the_sum_over_distinct_responses(tmp_path: Path) -> None:
     by_id: dict[str, list[int]] = {}
-    for said in answers("claude-code"):
-        usage, id_ = said.get("usage"), said.get("id")
+    for message in answers("claude-code"):
+        usage, id_ = message.get("usage"), message.get("id")
         if isinstance(usage, dict) and isinstance(id_, str):
             counts = [usage.get(name) or 0 for name in COUNTS]
-            by_id[id_] = max(by_id.get(id_, counts), counts, key=lambda one: one[-1])
+            by_id[id_] = max(by_id.get(id_, counts), counts, key=lambda counts_: counts_[-1])
     facts = facts_of(tmp_path, "claude-code")
     rows: list[tuple[Any, ...]] = facts.database.execute(
         "SELECT sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), "
@@ -60,18 +60,20 @@ def test_usage_is_the_sum_over_distinct_responses(tmp_path: Path) -> None:
 
 
 @needed
-def test_tokens_of_a_rollout_are_those_that_it_says_last(tmp_path: Path) -> None:
+def test_rollout_tokens_equal_its_last_totals(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, "codex")
     for path in sorted((DATA / "transcripts" / "codex").rglob("*.jsonl")):
         records = [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-        session = next(one["payload"]["id"] for one in records if one["type"] == "session_meta")
-        infos = [(one.get("payload") or {}).get("info") for one in records]
-        totals = [one["total_token_usage"] for one in infos if isinstance(one, dict)]
+        session = next(
+            record["payload"]["id"] for record in records if record["type"] == "session_meta"
+        )
+        infos = [(record.get("payload") or {}).get("info") for record in records]
+        totals = [record["total_token_usage"] for record in infos if isinstance(record, dict)]
         last = totals[-1] if totals else {}
-        found = facts.database.execute(
+        row = facts.database.execute(
             "SELECT ifnull(sum(input_tokens + ifnull(cache_read_tokens, 0)), 0), "
             "ifnull(sum(output_tokens), 0) FROM requests JOIN sessions s ON s.id = session_id "
             "WHERE s.native = ?",
             (session,),
         ).fetchone()
-        assert found == (last.get("input_tokens", 0), last.get("output_tokens", 0)), path
+        assert row == (last.get("input_tokens", 0), last.get("output_tokens", 0)), path

@@ -62,7 +62,7 @@ def test_a_transcript_cut_anywhere_is_read(name: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NATIVES)
-def test_files_of_others_are_refused_or_read(name: str) -> None:
+def test_unrelated_files_are_refused_or_read(name: str) -> None:
     for path in files("multi"):
         reading = ReadReport()
         try:
@@ -72,7 +72,7 @@ def test_files_of_others_are_refused_or_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", files("codex"), ids=short)
-def test_the_items_of_a_rollout_come_back_as_they_were(path: Path) -> None:
+def test_rollout_items_round_trip(path: Path) -> None:
     steps, reading = read_steps(codex.NATIVE, path)
     expected: list[object] = []
     for record in map(json.loads, path.read_bytes().splitlines()):

@@ -19,7 +19,7 @@ pytestmark = needed
 
 
 @pytest.mark.parametrize("folder", RUNTIMES)
-def test_a_transcript_is_known(folder: str) -> None:
+def test_transcript_format_is_detected(folder: str) -> None:
     for path in transcripts(folder):
         data = path.read_bytes()
         native = detect_runtime_format(str(path), data[:CHECKED_BYTES])

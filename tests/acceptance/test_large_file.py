@@ -27,60 +27,79 @@ sys.exit(code)
 """
 
 
-def claude(at: int, words: str) -> dict[str, Any]:
+def claude(number: int, words: str) -> dict[str, Any]:
     """Return a line: a call and its result in turn."""
-    kind = "user" if at % 2 == 0 else "assistant"
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": f"c{at - 1}", "content": words}
-    body: dict[str, Any] = {"role": kind, "content": [block] if at else words}
+    kind = "user" if number % 2 == 0 else "assistant"
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": f"c{number - 1}",
+        "content": words,
+    }
+    body: dict[str, Any] = {"role": kind, "content": [block] if number else words}
     if kind == "assistant":
         block = {
             "type": "tool_use",
-            "id": f"c{at}",
+            "id": f"c{number}",
             "name": "Bash",
-            "input": {"command": f"ls {at}"},
+            "input": {"command": f"ls {number}"},
         }
-        usage = {"input_tokens": at, "output_tokens": 20}
-        body |= {"id": f"msg_{at:020}", "model": "claude", "content": [block], "usage": usage}
-    uuids = {"uuid": f"{at:036}", "parentUuid": f"{at - 1:036}" if at else None}
-    return {"type": kind, "sessionId": "large", "message": body, "timestamp": _time(at), **uuids}
+        usage = {"input_tokens": number, "output_tokens": 20}
+        body |= {"id": f"msg_{number:020}", "model": "claude", "content": [block], "usage": usage}
+    uuids = {"uuid": f"{number:036}", "parentUuid": f"{number - 1:036}" if number else None}
+    return {
+        "type": kind,
+        "sessionId": "large",
+        "message": body,
+        "timestamp": _time(number),
+        **uuids,
+    }
 
 
-def codex(at: int, words: str) -> dict[str, Any]:
-    payload: dict[str, Any] = {"type": "function_call_output", "call_id": f"c{at - 1}"}
+def codex(number: int, words: str) -> dict[str, Any]:
+    payload: dict[str, Any] = {"type": "function_call_output", "call_id": f"c{number - 1}"}
     payload["output"] = words
-    if at == 0:
+    if number == 0:
         return {"type": "session_meta", "payload": {"id": "large"}, "timestamp": _time(0)}
-    if at % 2:
-        payload = {"type": "function_call", "call_id": f"c{at}", "name": "exec", "arguments": "{}"}
-    return {"type": "response_item", "payload": payload, "timestamp": _time(at)}
+    if number % 2:
+        payload = {
+            "type": "function_call",
+            "call_id": f"c{number}",
+            "name": "exec",
+            "arguments": "{}",
+        }
+    return {"type": "response_item", "payload": payload, "timestamp": _time(number)}
 
 
-def pi(at: int, words: str) -> dict[str, Any]:
-    if at == 0:
+def pi(number: int, words: str) -> dict[str, Any]:
+    if number == 0:
         return {"type": "session", "version": 3, "id": "large", "cwd": "/w", "timestamp": _time(0)}
-    said: list[dict[str, Any]] = [{"type": "text", "text": words}]
-    message: dict[str, Any] = {"role": "toolResult", "toolCallId": f"c{at - 1}", "content": said}
-    if at % 2:
-        call = {"type": "toolCall", "id": f"c{at}", "name": "bash", "arguments": {"at": at}}
+    content: list[dict[str, Any]] = [{"type": "text", "text": words}]
+    message: dict[str, Any] = {
+        "role": "toolResult",
+        "toolCallId": f"c{number - 1}",
+        "content": content,
+    }
+    if number % 2:
+        call = {"type": "toolCall", "id": f"c{number}", "name": "bash", "arguments": {"at": number}}
         message = {"role": "assistant", "content": [call], "model": "m", "provider": "p"}
-    ids = {"id": f"{at:08}", "parentId": f"{at - 1:08}" if at > 1 else None}
-    return {"type": "message", "message": message, "timestamp": _time(at), **ids}
+    ids = {"id": f"{number:08}", "parentId": f"{number - 1:08}" if number > 1 else None}
+    return {"type": "message", "message": message, "timestamp": _time(number), **ids}
 
 
 def lines(
     make: Callable[[int, str], dict[str, Any]], size_bytes: int = SIZE_BYTES
 ) -> Iterator[bytes]:
     """Yield the lines of a conversation that long, with words that do not repeat."""
-    random, written, at = Random(1), 0, 0  # the same file each time
-    while written < size_bytes:
-        words = random.randbytes(RESULT_BYTES // 4).hex() * 2 if at % 2 == 0 else ""
-        data = json.dumps(make(at, words)).encode() + b"\n"
+    random, byte_count, number = Random(1), 0, 0  # the same file each time
+    while byte_count < size_bytes:
+        words = random.randbytes(RESULT_BYTES // 4).hex() * 2 if number % 2 == 0 else ""
+        data = json.dumps(make(number, words)).encode() + b"\n"
         yield data
-        written, at = written + len(data), at + 1
+        byte_count, number = byte_count + len(data), number + 1
 
 
-def _time(at: int) -> str:
-    time = datetime(2026, 1, 31, tzinfo=UTC) + timedelta(seconds=at)
+def _time(number: int) -> str:
+    time = datetime(2026, 1, 31, tzinfo=UTC) + timedelta(seconds=number)
     return f"{time:%Y-%m-%dT%H:%M:%S}.000Z"
 
 

@@ -37,9 +37,9 @@ pytestmark = [
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -78,18 +78,18 @@ def _wait_for(url: str, running: subprocess.Popen[bytes]) -> None:
     raise AssertionError("Phoenix did not start")
 
 
-def _spans(url: str, project: str, wanted: int) -> list[dict[str, Any]]:
+def _spans(url: str, project: str, count: int) -> list[dict[str, Any]]:
     """Return the spans of a project, when so many have come: Phoenix takes them in later."""
     until = time.monotonic() + PATIENCE_S
-    found: list[dict[str, Any]] = []
-    while len(found) < wanted and time.monotonic() < until:
+    spans: list[dict[str, Any]] = []
+    while len(spans) < count and time.monotonic() < until:
         time.sleep(0.5)
         try:
             with urlopen(f"{url}/v1/projects/{project}/spans?limit=1000") as answer:
-                found = json.load(answer)["data"]
+                spans = json.load(answer)["data"]
         except (URLError, OSError):
             continue
-    return found
+    return spans
 
 
 def _send(url: str) -> OtlpExportSummary:
@@ -99,22 +99,22 @@ def _send(url: str) -> OtlpExportSummary:
 
 
 @pytest.mark.req("S3-30")
-def test_phoenix_takes_a_session_once_and_gives_it_back(phoenix: str) -> None:
+def test_phoenix_stores_a_session_once_and_returns_it(phoenix: str) -> None:
     assert (_send(phoenix).spans, _send(phoenix).rejected) == (18, 0)
     spans = _spans(phoenix, "cafe", 18)
     time.sleep(2)
     spans = _spans(phoenix, "cafe", 18)
     kinds = Counter(span["span_kind"] for span in spans)
     assert kinds == {"AGENT": 4, "LLM": 9, "TOOL": 5}
-    known = {span["context"]["span_id"]: span for span in spans}
-    named = {span["name"]: span for span in spans}
-    inner = named["invoke_agent Inner"]
-    asked_by = known[inner["parent_id"]]
+    by_id = {span["context"]["span_id"]: span for span in spans}
+    by_name = {span["name"]: span for span in spans}
+    inner = by_name["invoke_agent Inner"]
+    asked_by = by_id[inner["parent_id"]]
     assert asked_by["name"] == "execute_tool discuss"
-    assert known[asked_by["parent_id"]]["name"] == "invoke_agent Jill"
+    assert by_id[asked_by["parent_id"]]["name"] == "invoke_agent Jill"
     [call] = [span for span in spans if span["parent_id"] == inner["context"]["span_id"]]
-    said = call["attributes"]
-    assert said["session.id"] == "demo"
+    attributes = call["attributes"]
+    assert attributes["session.id"] == "demo"
     assert "Inner" in str(inner["attributes"])
-    assert "Be friendly but not over-eager" in str(said["gen_ai.output.messages"])
-    assert "What should I say?" in str(said["gen_ai.input.messages"])
+    assert "Be friendly but not over-eager" in str(attributes["gen_ai.output.messages"])
+    assert "What should I say?" in str(attributes["gen_ai.input.messages"])

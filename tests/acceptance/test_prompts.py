@@ -44,14 +44,18 @@ def entries(cli: Cli) -> dict[str, list[ConversationEntry]]:
     """Return what each agent's commits hold, all of them, oldest first."""
     ran = cli.ok("import", FIXTURE, "--json", "--home", cli.home)
     store = SqliteStore(cli.home / "store.db")
-    found: dict[str, list[ConversationEntry]] = {}
-    seen: set[CommitId] = set()
+    entries_by_name: dict[str, list[ConversationEntry]] = {}
+    commit_ids: set[CommitId] = set()
     for tip in json.loads(ran.out)["tips"]:
-        new = [one for one in store.chain(CommitId(tip["ctx"]))[::-1] if one.id not in seen]
-        seen.update(one.id for one in new)
-        found.setdefault(tip["agent"], []).extend(read_entries(store, new))
+        new = [
+            commit
+            for commit in store.chain(CommitId(tip["ctx"]))[::-1]
+            if commit.id not in commit_ids
+        ]
+        commit_ids.update(commit.id for commit in new)
+        entries_by_name.setdefault(tip["agent"], []).extend(read_entries(store, new))
     store.close()
-    return found
+    return entries_by_name
 
 
 def kinds(entries: list[ConversationEntry], kind: str) -> list[ConversationEntry]:
@@ -59,7 +63,7 @@ def kinds(entries: list[ConversationEntry], kind: str) -> list[ConversationEntry
 
 
 @pytest.mark.req("S2-71", "S2-72", "S2-73")
-def test_prompts_are_what_people_said_and_nothing_else(
+def test_prompts_are_exactly_the_user_texts(
     entries: dict[str, list[ConversationEntry]],
 ) -> None:
     prompts = kinds(entries["main"], "prompt")
@@ -69,18 +73,18 @@ def test_prompts_are_what_people_said_and_nothing_else(
     assert len(kinds(entries["ann"], "prompt")) == 1
 
 
-def test_each_response_is_one_and_its_usage_is_that_of_its_last_line(
+def test_response_usage_is_that_of_its_last_line(
     entries: dict[str, list[ConversationEntry]],
 ) -> None:
     answers = [e for agent in entries.values() for e in kinds(agent, "response")]
     ids = [(entry.source or {})["id"] for entry in answers]
     assert sorted(ids) == ["r1", "r2", "r3", "r4", "r6"]
-    used = [(entry.source or {})["usage"]["output_tokens"] for entry in answers]
-    assert sum(used) == 20 + 5 + 3 + 8 + 6
+    token_counts = [(entry.source or {})["usage"]["output_tokens"] for entry in answers]
+    assert sum(token_counts) == 20 + 5 + 3 + 8 + 6
     assert len(kinds(entries["main"], "error")) == 1
 
 
-def test_lines_that_are_no_conversation_are_counted(cli: Cli) -> None:
+def test_other_lines_are_counted(cli: Cli) -> None:
     report = json.loads(cli.ok("import", FIXTURE, "--json", "--home", cli.home).out)
     assert (report["lines"], report["bad_lines"], report["title"]) == (33, 0, "Cake")
     assert report["kept"] == {

@@ -38,35 +38,35 @@ pytestmark = needed
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_an_imported_session_is_looked_at_like_a_log(folder: str) -> None:
+def test_imported_session_is_viewed_like_a_log(folder: str) -> None:
     store, catalogue = MemoryStore(), Catalogue(None)
     list(Importer(store, catalogue).run(list(iter_files(DATA / "transcripts" / folder))))
     sessions = list_imported_sessions(catalogue)
     for session in sessions:
         ends = find_branch_tips(session, sessions, catalogue)
-        found = retell(store, session.name, ends)
-        check_lawful(found)
+        events = retell(store, session.name, ends)
+        check_lawful(events)
         if session.name not in TWICE:
-            check_commits(store, found)
-        check_usage(session, found)
-        check_views(SessionViewer.of(found, session.name))
+            check_commits(store, events)
+        check_usage(session, events)
+        check_views(SessionViewer.of(events, session.name))
 
 
-def check_lawful(found: list[ev.Event]) -> None:
+def check_lawful(events: list[ev.Event]) -> None:
     state = SessionState()
-    for event in found:
+    for event in events:
         check_event(state, event)
         assert not isinstance(event, ev.UnknownEvent)
         encode_checked_event(event)
         fold(state, event)
 
 
-def check_commits(store: MemoryStore, found: list[ev.Event]) -> None:
+def check_commits(store: MemoryStore, events: list[ev.Event]) -> None:
     """Check that an agent reads at a commit what it materializes to."""
     state, passed = SessionState(), 0
-    commits = [event for event in found if isinstance(event, ev.ContextCommitted)]
+    commits = [event for event in events if isinstance(event, ev.ContextCommitted)]
     last = {event.agent_id: event for event in commits}
-    for event in found:
+    for event in events:
         fold(state, event)
         if isinstance(event, ev.ContextCommitted):
             passed += 1
@@ -76,19 +76,19 @@ def check_commits(store: MemoryStore, found: list[ev.Event]) -> None:
                 assert [*map(model_input, reads)] == [*map(model_input, expected)], event.ctx
 
 
-def check_usage(session: ImportedSession, found: list[ev.Event]) -> None:
+def check_usage(session: ImportedSession, events: list[ev.Event]) -> None:
     """Check that of Claude Code each response with usage is told once: by a count of its own."""
     if session.runtime != "claude":
         return
-    used: set[str] = set()
+    request_ids: set[str] = set()
     for source in session.sources:
         for line in Path(source).read_bytes().splitlines():
             record = json.loads(line)
             body = record.get("message") if record.get("type") == "assistant" else None
             if isinstance(body, dict) and body.get("usage") and not record.get("isApiErrorMessage"):
-                used.add(str(body.get("id")) if body.get("model") != "<synthetic>" else "")
-    responses = [event for event in found if isinstance(event, ev.LlmResponse)]
-    assert sum(response.usage is not None for response in responses) == len(used - {""})
+                request_ids.add(str(body.get("id")) if body.get("model") != "<synthetic>" else "")
+    responses = [event for event in events if isinstance(event, ev.LlmResponse)]
+    assert sum(response.usage is not None for response in responses) == len(request_ids - {""})
 
 
 def check_views(viewer: SessionViewer) -> None:

@@ -23,8 +23,8 @@ MOST_LINES = 60
 def played(name: str, folder: Path) -> SessionViewer:
     """Play a use case with its script, and return a viewer of its log."""
     log = folder / f"{name}.jsonl"
-    at = folders()[name]
-    asyncio.run(runpy.run_path(str(at / "run.py"))["play"](Example.of(at, log)))
+    folder_ = folders()[name]
+    asyncio.run(runpy.run_path(str(folder_ / "run.py"))["play"](Example.of(folder_, log)))
     check_log(log)
     return SessionViewer(log)
 
@@ -35,9 +35,9 @@ def perspective(viewer: SessionViewer, name: str) -> str:
 
 def requests(viewer: SessionViewer, name: str) -> list[str]:
     """Return, for each request of an agent, all that its model read, as one text."""
-    own = viewer.resolve_agent(name)
-    asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == own]
-    views = [viewer.context(request.message_id) for request in asked]
+    agent_id = viewer.resolve_agent(name)
+    requests_ = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == agent_id]
+    views = [viewer.context(request.message_id) for request in requests_]
     return ["\n".join(text_of(row.message.content) for row in view.messages) for view in views]
 
 
@@ -46,7 +46,7 @@ def dialog(viewer: SessionViewer, *names: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", folders())
-def test_a_use_case_is_short_and_says_what_to_look_at(name: str) -> None:
+def test_use_case_is_short_and_names_views(name: str) -> None:
     folder = folders()[name]
     assert len((folder / "run.py").read_text().splitlines()) < MOST_LINES
     readme = (folder / "README.md").read_text()
@@ -55,7 +55,7 @@ def test_a_use_case_is_short_and_says_what_to_look_at(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", folders())
-def test_what_a_readme_says_to_look_at_is_there(
+def test_views_named_in_a_readme_exist(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -64,7 +64,9 @@ def test_what_a_readme_says_to_look_at_is_there(
     played(name, tmp_path)
     monkeypatch.chdir(tmp_path)
     readme = (folders()[name] / "README.md").read_text()
-    commands = [" ".join(one.split()) for one in re.findall(r"`harken (view [^`]+)`", readme)]
+    commands = [
+        " ".join(command.split()) for command in re.findall(r"`harken (view [^`]+)`", readme)
+    ]
     assert len(commands) >= 3
     for command in commands:
         if "NUMBER" not in command:
@@ -86,12 +88,12 @@ def test_numbers_of_messages_in_readmes_are_those_of_the_scripts(tmp_path: Path)
 @pytest.mark.req("S1-16")
 def test_a_debate_is_the_dialog_of_two_and_each_transcript_one_side(tmp_path: Path) -> None:
     viewer = played("debate", tmp_path)
-    said = dialog(viewer, "for", "against")
-    assert [text.split()[0] for text in said if "Streets" in text or "opponent" in text] == [
+    messages = dialog(viewer, "for", "against")
+    assert [text.split()[0] for text in messages if "Streets" in text or "opponent" in text] == [
         "Streets",
         "My",
     ]
-    assert not any("argued better" in text for text in said)
+    assert not any("argued better" in text for text in messages)
     assert "You argue against the motion" in perspective(viewer, "against")
     assert "You argue for the motion" not in perspective(viewer, "against")
 
@@ -100,10 +102,10 @@ def test_a_debate_is_the_dialog_of_two_and_each_transcript_one_side(tmp_path: Pa
 def test_a_secret_told_to_one_character_is_in_no_request_of_another(tmp_path: Path) -> None:
     viewer = played("characters", tmp_path)
     assert any("sealed with wax" in text for text in requests(viewer, "Alice"))
-    asked = requests(viewer, "Bob")
-    assert len(asked) == 2
-    assert not any("wax" in text for text in asked)
-    assert "Take your time" in asked[-1]  # what Alice said where he was there
+    requests_ = requests(viewer, "Bob")
+    assert len(requests_) == 2
+    assert not any("wax" in text for text in requests_)
+    assert "Take your time" in requests_[-1]  # what Alice said where he was there
 
 
 @pytest.mark.req("S1-22", "S4-39", "S4-38")
@@ -123,16 +125,16 @@ def test_a_teachers_plan_is_in_its_transcript_and_never_in_its_pupils(tmp_path: 
 def test_goals_reach_the_tacticians_transcript_and_what_it_decides_later(tmp_path: Path) -> None:
     viewer = played("strategy", tmp_path)
     tactician = viewer.resolve_agent("tactics")
-    heard = [
+    texts = [
         entry
         for entry in viewer.events
         if isinstance(entry, TranscriptEntry) and entry.agent_id == tactician
     ]
-    [goal] = [entry for entry in heard if "GOAL 2: never" in text_of(entry.content)]
+    [goal] = [entry for entry in texts if "GOAL 2: never" in text_of(entry.content)]
     assert text_of(goal.content).startswith("[strategy]: ")
     assert goal.substance is not None
     assert "GOAL 2: never compete on price" in requests(viewer, "tactics")[-1]
-    assert "Because of GOAL 2" in text_of(heard[-1].content)
+    assert "Because of GOAL 2" in text_of(texts[-1].content)
 
 
 def test_three_reviewers_read_a_real_change_and_a_lead_makes_one_review(tmp_path: Path) -> None:
@@ -150,31 +152,33 @@ def test_a_hook_approves_three_subagents_and_refuses_the_fourth(tmp_path: Path) 
     assert [row.kind for row in viewer.verdicts()] == ["ok", "ok", "ok", "denial"]
     assert {"ferries", "trains", "buses"} < {row.name for row in viewer.tree()}
     assert "planes" not in {row.name for row in viewer.tree()}
-    own = perspective(viewer, "approver")
-    assert '"planes"' in own  # the prompt for approval, and below it why it was refused
-    assert "Three are there already" in own
+    agent_id = perspective(viewer, "approver")
+    assert '"planes"' in agent_id  # the prompt for approval, and below it why it was refused
+    assert "Three are there already" in agent_id
     assert "Error: Action blocked by hook 'approver': three" in perspective(viewer, "researcher")
 
 
 @pytest.mark.req("S1-20", "S4-35", "S4-24")
 def test_a_hook_sees_disagreement_and_an_advocate_is_created(tmp_path: Path) -> None:
     viewer = played("steel-man", tmp_path)
-    denial, *rest = viewer.verdicts()
+    denial, *verdicts = viewer.verdicts()
     assert (denial.kind, denial.point) == ("denial", "response")
-    assert {row.kind for row in rest} == {"ok"}
+    assert {row.kind for row in verdicts} == {"ok"}
     assert "you have not looked at the case for it" in perspective(viewer, "colleague")
     advocate = viewer.resolve_agent("advocate")
-    born = next(at for at, e in enumerate(viewer.events) if e.agent_id == advocate)
-    denied = next(at for at, e in enumerate(viewer.events) if e.message_id == denial.message_id)
-    assert born > denied
+    birth_index = next(index for index, e in enumerate(viewer.events) if e.agent_id == advocate)
+    denied = next(
+        index for index, e in enumerate(viewer.events) if e.message_id == denial.message_id
+    )
+    assert birth_index > denied
     assert "read_log" in perspective(viewer, "on-your-toes")
 
 
 @pytest.mark.req("S1-21", "S4-32")
 def test_a_memory_gathers_notes_and_brings_one_back_when_it_matters(tmp_path: Path) -> None:
     viewer = played("memory", tmp_path)
-    own = perspective(viewer, "memory")
-    assert own.index("no nuts") < own.index("for two, and quickly")
+    agent_id = perspective(viewer, "memory")
+    assert agent_id.index("no nuts") < agent_id.index("for two, and quickly")
     last = requests(viewer, "memory")[-1]
     assert "no nuts" in last
     assert "What is a quick soup" not in last  # what it was asked before is gone
@@ -184,9 +188,9 @@ def test_a_memory_gathers_notes_and_brings_one_back_when_it_matters(tmp_path: Pa
 @pytest.mark.req("S1-18", "S0-54")
 def test_a_changed_file_wakes_the_agent_that_watches_it(tmp_path: Path) -> None:
     viewer = played("events", tmp_path)
-    heard = perspective(viewer, "watcher")
-    assert "[event stock]" in heard
-    assert heard.index("[event stock]") < heard.index("Tea has run out")
+    texts = perspective(viewer, "watcher")
+    assert "[event stock]" in texts
+    assert texts.index("[event stock]") < texts.index("Tea has run out")
     assert "[watcher]: Tea has run out" in perspective(viewer, "shopkeeper")
 
 
@@ -203,7 +207,7 @@ def test_a_repeated_complaint_becomes_a_hook_that_another_hook_made(tmp_path: Pa
     assert first.name == "helper"
 
 
-def test_a_use_case_that_cannot_be_played_says_why_in_a_line(tmp_path: Path) -> None:
+def test_unplayable_use_case_states_the_reason_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples", "debate", "--model", "nobody/none", "--log"]
     ran = subprocess.run(
         [*command, tmp_path / "debate.jsonl"],

@@ -14,7 +14,7 @@ import pytest
 
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
 SCRIPT = """\
 rules:
@@ -59,7 +59,7 @@ def test_without_anything_that_wakes_it_it_ends_with_its_answer(cli: Cli, model:
     assert out == "Done.\n"
     assert err.startswith("Session ")
     [log] = cli.sessions()
-    assert lines(log)[-1]["event_type"] == "session_ended"
+    assert read_lines(log)[-1]["event_type"] == "session_ended"
 
 
 def test_it_stays_while_something_is_armed_and_prints_what_it_says(cli: Cli, model: str) -> None:
@@ -176,6 +176,6 @@ def test_a_signal_ends_it_cleanly(cli: Cli, model: str, number: signal.Signals, 
     assert "Traceback" not in err
     assert "some triggers are still armed; resume with: " in err
     [log] = cli.sessions()
-    assert lines(log)[-1]["event_type"] == "session_ended"
+    assert read_lines(log)[-1]["event_type"] == "session_ended"
     with Session(log) as session:
         assert session.torn is None

@@ -16,7 +16,7 @@ from harken.core.messages import Message
 from harken.errors import NameNotFound
 from harken.terminal.event_lines import iter_hook_lines
 from harken.views.viewer import SessionViewer
-from tests.agent_kit import Line, Stage, call, calls, play, stage
+from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, script_model
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
@@ -29,12 +29,14 @@ def look(at: str) -> str:
 
 @pytest.fixture
 def one(tmp_path: Path) -> Stage:
-    asks = calls(
+    asks = call_message(
         call("task", "a", name="Ann", instructions="You are Ann.\nA\nB\nC\nD", prompt="Tea?"),
         call("task", "b", name="Bob", tools=["look"]),
     )
-    ann: list[Line] = [calls(call("task", name="Zoe", prompt="?")), "Tea."]
-    stage_ = stage(tmp_path, play(main=[asks, "Done."], Ann=ann, Zoe=["Hm."], Bob=[]), tools=[look])
+    ann: list[ScriptedAnswer] = [call_message(call("task", name="Zoe", prompt="?")), "Tea."]
+    stage_ = open_stage(
+        tmp_path, script_model(main=[asks, "Done."], Ann=ann, Zoe=["Hm."], Bob=[]), tools=[look]
+    )
     stage_.ask("Ask them.")
     return stage_
 
@@ -125,11 +127,11 @@ def test_transcripts_are_shown_the_last_messages_first_lines(talk: Talking) -> N
 
 
 def test_a_long_message_is_cut_and_says_how_it_is_shown_whole(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["\n".join("abcdefghij") + "\n" + "x" * 5000]))
+    one = open_stage(tmp_path, script_model(main=["\n".join("abcdefghij") + "\n" + "x" * 5000]))
     one.ask("Hi.")
     talk = Talking(one)
     text = talk("/transcript")
-    [row] = one.rows(role="assistant")
+    [row] = one.select_lines(role="assistant")
     assert text.endswith(f"… 5 more lines (/show {int(row['message_id'][4:])})")
     assert "x" * 100 not in text
 
@@ -146,7 +148,7 @@ def test_all_of_it_can_be_looked_at_while_a_turn_runs(tmp_path: Path) -> None:
         shown.extend(talk.said)
         return "Done."
 
-    there = stage(tmp_path, play(main=[looking]))
+    there = open_stage(tmp_path, script_model(main=[looking]))
     there.ask("What now?")
     assert shown[0] == "main:\n  You are main."
     assert "user: What now?" in shown[1]

@@ -20,7 +20,7 @@ from harken.errors import ModelError
 from harken.views.viewer import SessionViewer
 from harken.world.local_world import LocalWorld
 from harken.world.permissions.permissions import Permissions
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 from tests.cli.talking import Talking
 
 USAGE = Usage(input_tokens=1500, output_tokens=20, cache_read_tokens=1000)
@@ -30,8 +30,10 @@ ANSWER: list[Chunk] = [TextDelta("Hot."), Finish(stop_reason="end_turn", usage=U
 @pytest.fixture
 def one(tmp_path: Path) -> Stage:
     thought = Message("assistant", [ThinkingPart("hm, tea"), TextPart("Let me ask.")])
-    asks = calls(call("task", name="Ann", prompt="Tea?"))
-    return stage(tmp_path, play(main=[thought, asks, ANSWER, ANSWER], Ann=["Tea.\nHot."]))
+    asks = call_message(call("task", name="Ann", prompt="Tea?"))
+    return open_stage(
+        tmp_path, script_model(main=[thought, asks, ANSWER, ANSWER], Ann=["Tea.\nHot."])
+    )
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_context_says_where_a_changed_context_broke_the_cache(one: Stage, talk: 
 
 
 def test_context_of_a_session_without_a_call(tmp_path: Path) -> None:
-    talk = Talking(stage(tmp_path, play()))
+    talk = Talking(open_stage(tmp_path, script_model()))
     assert talk("/context").startswith("1 message in the context:")
     assert talk("/cost") == "no model calls yet"
     assert talk("/thinking") == "no thinking recorded yet"
@@ -147,7 +149,7 @@ def test_this_session_and_past_ones_are_stepped_through(
     assert "── request 1 of 4 · main (1 of 3)" in talk("/replay")
     assert talk("/replay --agent Ann").count("── request") == 1
     (tmp_path / "new").mkdir()
-    assert "nothing to replay" in Talking(stage(tmp_path / "new", play()))("/replay")
+    assert "nothing to replay" in Talking(open_stage(tmp_path / "new", script_model()))("/replay")
     past = tmp_path / "past.jsonl"
     play_demo(past)
     assert "── request 4 of 9 · Jack" in talk(f"/replay {past} --at 4")
@@ -156,7 +158,7 @@ def test_this_session_and_past_ones_are_stepped_through(
 
 
 def test_a_message_is_shown_in_full(one: Stage, talk: Talking) -> None:
-    [row] = one.rows(role="assistant", agent_id=one.id_of("Ann"))
+    [row] = one.select_lines(role="assistant", agent_id=one.id_of("Ann"))
     assert talk(f"/show {row['message_id'].removeprefix('msg_')}") == "Tea.\nHot."
     assert "session_started" in talk("/show 0")
     assert "no message given" in talk("/show")
@@ -174,7 +176,7 @@ def test_the_last_thought_may_be_of_an_answer_that_did_not_end(tmp_path: Path) -
         Finish(stop_reason="end_turn"),
     ]
     cut: list[Chunk] = [ThinkingDelta("or "), ThinkingDelta("coffee"), TextDelta("Cof")]
-    one = stage(tmp_path, play(main=[whole, cut]))
+    one = open_stage(tmp_path, script_model(main=[whole, cut]))
     one.ask("What?")
     with pytest.raises(ModelError):
         one.ask("Sure?")
@@ -183,8 +185,8 @@ def test_the_last_thought_may_be_of_an_answer_that_did_not_end(tmp_path: Path) -
 
 def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
     permissions = Permissions()
-    runtime = AgentRuntime(model=play(), world=LocalWorld(permissions=permissions))
-    talk = Talking(stage(tmp_path, play(), runtime=runtime))
+    runtime = AgentRuntime(model=script_model(), world=LocalWorld(permissions=permissions))
+    talk = Talking(open_stage(tmp_path, script_model(), runtime=runtime))
     assert talk("/permission").startswith("ask: reading is allowed")
     assert talk("/permission edits").startswith("edits:")
     assert permissions.mode == "edits"
@@ -244,8 +246,8 @@ def test_every_command_says_what_it_takes_and_completes_it(
 
 
 def test_files_to_restore_and_agents_to_dump_are_completed(tmp_path: Path) -> None:
-    model = play(main=["Hello."])
-    one = stage(
+    model = script_model(main=["Hello."])
+    one = open_stage(
         tmp_path, model, runtime=AgentRuntime(model=model, world=LocalWorld(folder=tmp_path))
     )
     talk = Talking(one)

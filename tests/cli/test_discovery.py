@@ -12,7 +12,7 @@ import pytest
 
 from harken.config.discovery import LOCAL_S, ProviderStatus, discover, list_models
 from harken.llm.providers import BUILT_IN, Provider
-from tests.loopback_kit import Loopback, loopback, models
+from tests.loopback_kit import Loopback, models_body, serve_loopback
 
 
 def here(url: str, name: str = "here") -> Provider:
@@ -33,11 +33,11 @@ def only(found: list[ProviderStatus]) -> ProviderStatus:
 
 
 def test_a_server_that_runs_tells_its_models() -> None:
-    with loopback(Loopback(models("llama3.2:latest", "models/qwen3"))) as server:
+    with serve_loopback(Loopback(models_body("llama3.2:latest", "models/qwen3"))) as server:
         one = only(discover([here(server.url)], has=everything))
     assert one.is_ready
     assert one.models == ("llama3.2:latest", "qwen3")
-    [(path, headers, _)] = server.asked
+    [(path, headers, _)] = server.requests
     assert path == "/v1/models"
     assert "authorization" not in headers
 
@@ -70,9 +70,9 @@ def test_asked_elsewhere_the_key_goes_where_it_belongs() -> None:
         return replace(BUILT_IN[protocol], name=name, base_url=url, api_key=f"key of {name}")
 
     with (
-        loopback(Loopback(models("claude-x"))) as first,
-        loopback(Loopback(models("gpt-x"))) as second,
-        loopback(Loopback(status=302, headers={"location": first.url})) as third,
+        serve_loopback(Loopback(models_body("claude-x"))) as first,
+        serve_loopback(Loopback(models_body("gpt-x"))) as second,
+        serve_loopback(Loopback(status=302, headers={"location": first.url})) as third,
     ):
         found = discover(
             [
@@ -85,10 +85,10 @@ def test_asked_elsewhere_the_key_goes_where_it_belongs() -> None:
             has=everything,
         )
     assert [one.models for one in found] == [("claude-x",), ("gpt-x",), (), ()]
-    [(path, headers, _)] = first.asked  # not by the redirect
+    [(path, headers, _)] = first.requests  # not by the redirect
     assert path == "/v1/models?limit=1000"
     assert headers["x-api-key"] == "key of a"
-    [(_, headers, _)] = second.asked  # not without a key
+    [(_, headers, _)] = second.requests  # not without a key
     assert headers["authorization"] == "Bearer key of b"
     assert found[3].missing == ("set OPENAI_API_KEY",)
 
@@ -107,9 +107,9 @@ def test_asked_elsewhere_the_key_goes_where_it_belongs() -> None:
     ids=lambda body: repr(body[:12]),
 )
 def test_a_server_that_answers_something_else_has_no_models(body: bytes) -> None:
-    with loopback(Loopback(body)) as server:
+    with serve_loopback(Loopback(body)) as server:
         assert list_models(here(server.url), timeout_s=2) is None
-        server.body = models("x")
+        server.body = models_body("x")
         server.status = 500
         assert list_models(here(server.url), timeout_s=2) is None
 
@@ -117,7 +117,7 @@ def test_a_server_that_answers_something_else_has_no_models(body: bytes) -> None
 def test_names_that_nobody_could_type_are_left_out() -> None:
     rows = [{"id": "ok"}, {"id": 5}, 5, {"id": "a b"}, {"id": "\x1b[31m"}, {"id": "é"}, {"id": ""}]
     body = json.dumps({"data": [*rows, {"id": "x" * 300}, {"id": "ok"}, {}]}).encode()
-    with loopback(Loopback(body)) as server:
+    with serve_loopback(Loopback(body)) as server:
         assert list_models(here(server.url), timeout_s=2) == ["ok"]
 
 
@@ -142,7 +142,7 @@ def test_many_servers_are_asked_at_once_and_the_slow_ones_are_not_waited_for() -
                 pass
 
     Thread(target=serve, daemon=True).start()
-    with drip, loopback(Loopback(models("x"), delay_s=LOCAL_S * 2)) as slow:
+    with drip, serve_loopback(Loopback(models_body("x"), delay_s=LOCAL_S * 2)) as slow:
         dripping = f"http://127.0.0.1:{drip.getsockname()[1]}/v1"
         servers = [here(slow.url, f"s{n}") for n in range(40)] + [here(dripping, "drip")]
         begun = time.monotonic()

@@ -22,8 +22,8 @@ from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.cli.kit import HARKEN, Cli, one_line
-from tests.session_kit import hear
-from tests.spans_kit import Answer, backend, partial, said
+from tests.session_kit import log_user_message
+from tests.spans_kit import BackendResponse, partial_success, serve_backend, span_attributes
 
 
 def read_by(log: Path) -> list[list[str]]:
@@ -39,7 +39,7 @@ def read_by(log: Path) -> list[list[str]]:
 
 @pytest.mark.req("S3-30")
 def test_a_session_goes_out_and_says_where(demo: Cli) -> None:
-    with backend() as there:
+    with serve_backend() as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
         assert ran.out == f"18 spans sent to {there.url}/v1/traces\n"
         assert len({span.span_id for span in there.spans}) == 18
@@ -71,21 +71,21 @@ def test_what_goes_out_comes_back_into_another_harken(demo: Cli, tmp_path: Path)
 def test_credentials_stay_here_and_that_is_said(demo: Cli) -> None:
     key = "ghp_" + "a1B2" * 9
     with Session.load(demo.sessions()[0]) as session:
-        hear(session, AgentId("agent_001"), f"it is {key}")
+        log_user_message(session, AgentId("agent_001"), f"it is {key}")
         message = {"role": "assistant", "content": f"so it is {key}"}
         session.log_transcript_entry("agent_001", message)
-    with backend() as there:
+    with serve_backend() as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
         assert ran.err == "Redacted: 1 github-token\n"
-        assert key not in str(there.asked)
+        assert key not in str(there.requests)
         as_it_is = demo.ok("export", "demo", "--otlp", there.url, "--no-redact", "--json")
-        assert key in str(there.asked)
+        assert key in str(there.requests)
         assert (as_it_is.err, as_it_is.json["credentials"]) == ("", {})
 
 
 def test_a_session_that_is_being_written_is_told_as_far_as_it_has_ended(demo: Cli) -> None:
-    with Session.load(demo.sessions()[0]) as session, backend() as there:
-        hear(session, AgentId("agent_001"), "more")
+    with Session.load(demo.sessions()[0]) as session, serve_backend() as there:
+        log_user_message(session, AgentId("agent_001"), "more")
         session.log_transcript_entry(
             "agent_001",
             {
@@ -94,7 +94,7 @@ def test_a_session_that_is_being_written_is_told_as_far_as_it_has_ended(demo: Cl
             },
         )
         assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 18
-    with backend() as there:
+    with serve_backend() as there:
         assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 20
 
 
@@ -123,11 +123,11 @@ def test_an_imported_session_and_a_packed_one_go_out_too(demo: Cli, tmp_path: Pa
             time = f"2026-01-31T12:00:0{second}.000Z"
             file.write(json.dumps({**common, "parentUuid": None, **line, "timestamp": time}) + "\n")
     demo.ok("import", source)
-    with backend() as there:
+    with serve_backend() as there:
         assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 18
-        there.asked.clear()
+        there.requests.clear()
         demo.ok("export", "claude:c0ffee00", "--otlp", there.url)
-        calls = [said(span) for span in there.spans if span.kind == 3]
+        calls = [span_attributes(span) for span in there.spans if span.kind == 3]
         [call] = calls
         assert (call["gen_ai.provider.name"], call["gen_ai.request.model"]) == (
             "anthropic",
@@ -138,10 +138,10 @@ def test_an_imported_session_and_a_packed_one_go_out_too(demo: Cli, tmp_path: Pa
 
 def test_headers_come_from_options_or_the_environment_and_are_never_shown(demo: Cli) -> None:
     demo.environ["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=Bearer%20s3cret,x=y"
-    with backend() as there:
+    with serve_backend() as there:
         ran = demo.ok("export", "demo", "--otlp", there.url, "--json")
         demo.ok("export", "demo", "--otlp", there.url, "--header", "api-key=n3w")
-        first, second = (headers for _, headers, _ in there.asked)
+        first, second = (headers for _, headers, _ in there.requests)
         assert (first["authorization"], first["x"]) == ("Bearer s3cret", "y")
         assert (second["api-key"], "authorization" in second) == ("n3w", False)
         assert "s3cret" not in ran.out + ran.err
@@ -158,11 +158,11 @@ def test_what_goes_wrong_is_one_line(demo: Cli) -> None:
     assert "no session given" in demo.refused("export", "--otlp", "http://127.0.0.1:9")
     assert "these options require --otlp" in demo.refused("export", "demo", "--no-redact")
     assert "nobody" in demo.refused("export", "nobody", "--otlp", "http://127.0.0.1:9")
-    with backend(Answer(401, b"who?")) as there:
+    with serve_backend(BackendResponse(401, b"who?")) as there:
         assert "answers 401 Unauthorized: who?" in demo.refused(
             "export", "demo", "--otlp", there.url
         )
-    with backend(Answer(200, partial(2, "too old"))) as there:
+    with serve_backend(BackendResponse(200, partial_success(2, "too old"))) as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
         assert ran.err == "2 spans not taken: too old\n"
 
@@ -189,7 +189,7 @@ def test_without_the_extra_it_names_it(demo: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-30")
 def test_the_variables_of_opentelemetry_apply(demo: Cli) -> None:
-    with backend(Answer(503)) as there:
+    with serve_backend(BackendResponse(503)) as there:
         variables = {
             "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "authorization=Bearer%20s3cret",
             "OTEL_EXPORTER_OTLP_HEADERS": "authorization=other",
@@ -200,18 +200,18 @@ def test_the_variables_of_opentelemetry_apply(demo: Cli) -> None:
         process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert process.returncode == 2
         assert "answers 503" in one_line(process.stderr)
-        [(_, headers, _)] = there.asked
+        [(_, headers, _)] = there.requests
     assert headers["authorization"] == "Bearer s3cret"
     assert "s3cret" not in process.stdout + process.stderr
 
 
 def test_how_much_is_said_can_be_chosen(demo: Cli) -> None:
-    with backend() as there:
+    with serve_backend() as there:
         demo.ok("export", "demo", "--otlp", there.url, "--messages", "none", "--project", "cafe")
-        [(_, _, body)] = there.asked
+        [(_, _, body)] = there.requests
         assert b"Jack. You work" not in body
         assert b"cafe" in body
-    with backend() as there, closing(Session.load(demo.sessions()[0])):
+    with serve_backend() as there, closing(Session.load(demo.sessions()[0])):
         demo.ok("export", "demo", "--otlp", there.url, "--messages", "new")
         assert there.spans
 

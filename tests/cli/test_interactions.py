@@ -13,7 +13,7 @@ import pytest
 from harken.chat.commands.base import run_command
 from harken.session.session import Session
 from tests.cli.kit import Cli
-from tests.session_kit import born, hear
+from tests.session_kit import create_agent, log_user_message
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ class Told:
 def test_a_past_session_is_replayed_in_a_chat(talked: Cli) -> None:
     past = stem(talked)
     with Session(talked.home / "sessions" / "now.jsonl") as session:
-        hear(session, born(session, name="main"), "Hi")
+        log_user_message(session, create_agent(session, name="main"), "Hi")
         told = Told(session)
         assert run_command(told, f"/replay {past}")  # type: ignore[arg-type]
         assert "make Ann" in told.said

@@ -20,7 +20,7 @@ from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import HARKEN, Cli
 from tests.mcp_kit import TOY, is_alive
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
 TOML = f"""\
 [mcp.servers.toy]
@@ -103,7 +103,7 @@ def test_a_chat_has_the_tools_of_servers(cli: Cli, tmp_path: Path) -> None:
     ran = cli.ok("chat", "--model", f"scripted:{script}", "--permission", "all", "-p", "Echo!")
     assert ran.out == "It said tea.\n"
     [log] = cli.sessions()
-    assert [row["content"] for row in lines(log) if row.get("role") == "tool"] == ["tea"]
+    assert [row["content"] for row in read_lines(log) if row.get("role") == "tool"] == ["tea"]
 
 
 def test_a_project_s_servers_count_only_after_it_was_trusted(cli: Cli) -> None:
@@ -283,7 +283,7 @@ def _child_in(home: Path) -> int:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for log in (home / "sessions").glob("*.jsonl"):
-            for row in lines(log):
+            for row in read_lines(log):
                 if row.get("role") == "tool":
                     return int(row["content"])
         time.sleep(0.05)

@@ -14,9 +14,9 @@ from harken.chat.commands.mcp import prompt_commands
 from harken.world.mcp.prompts import Prompt, PromptArgument
 from harken.world.mcp.server_config import McpServerConfig
 from tests import mcp_sdk_server
-from tests.agent_kit import play, stage
+from tests.agent_kit import open_stage, script_model
 from tests.cli.talking import Talking
-from tests.mcp_kit import run, stand
+from tests.mcp_kit import open_mcp_stage, run
 
 BREW = Prompt(
     "tea",
@@ -29,7 +29,7 @@ BREW = Prompt(
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talking:
-    talk = Talking(stage(tmp_path, play(main=[])))
+    talk = Talking(open_stage(tmp_path, script_model(main=[])))
     talk.user_commands = prompt_commands([BREW])
     return talk
 
@@ -51,10 +51,10 @@ def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
 
     async def scene() -> None:
         server = McpServerConfig(name="lib", command="in this process")
-        there = InMemoryTransport(mcp_sdk_server.make())
-        async with stand(tmp_path, server, connect=lambda _: there) as here:
-            runtime = AgentRuntime(model=play(main=[]), world=here.world)
-            talk = There(stage(tmp_path, play(main=[]), runtime=runtime))
+        there = InMemoryTransport(mcp_sdk_server.make_server())
+        async with open_mcp_stage(tmp_path, server, connect=lambda _: there) as here:
+            runtime = AgentRuntime(model=script_model(main=[]), world=here.world)
+            talk = There(open_stage(tmp_path, script_model(main=[]), runtime=runtime))
             talk.user_commands = prompt_commands(await here.mcp.prompts())
             talk('/mcp__lib__review "War and Peace" tone=warm')
             assert await talk.fetched() == "Review War and Peace, warm."

@@ -15,8 +15,8 @@ import pexpect
 import pytest
 
 from tests.cli.kit import HARKEN, Cli, Ran, start
-from tests.mcp_auth_server import Guarded, guarded
-from tests.mcp_program_office import ME, SECRET, ProgramOffice
+from tests.mcp_auth_server import ProtectedServer, serve_protected
+from tests.mcp_client_credentials_server import CLIENT_ID, SECRET, ClientCredentialsServer
 
 BROWSER = """\
 import sys, urllib.request
@@ -37,13 +37,13 @@ rules:
 
 
 @pytest.fixture(scope="module")
-def there() -> Iterator[Guarded]:
-    with guarded() as found:
+def there() -> Iterator[ProtectedServer]:
+    with serve_protected() as found:
         yield found
 
 
 @pytest.fixture
-def home(cli: Cli, there: Guarded) -> Path:
+def home(cli: Cli, there: ProtectedServer) -> Path:
     cli.home.mkdir(exist_ok=True)
     (cli.home / "config.toml").write_text(f'[mcp.servers.g]\nurl = "{there.url}"\n')
     return cli.home
@@ -73,7 +73,7 @@ def written(folder: Path) -> dict[Path, bytes]:
 
 
 def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
-    cli: Cli, home: Path, there: Guarded, tmp_path: Path
+    cli: Cli, home: Path, there: ProtectedServer, tmp_path: Path
 ) -> None:
     listed = cli("mcp")
     assert (listed.code, listed.out.split("\n")[0]) == (1, "g  needs login")
@@ -85,21 +85,21 @@ def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     assert "Open this URL to log in (within 20 s):" in err
     assert cli.ok("mcp").out.startswith("g  ready\n")
     assert chat(cli, tmp_path).out == "It is done.\n"
-    there.office.forget()  # so that it is renewed
+    there.auth_server.expire_access_tokens()  # so that it is renewed
     assert chat(cli, tmp_path).out == "It is done.\n"
     shown = f"{out}{err}{cli.ok('mcp', '--json').out}{cli.ok('mcp', 'test', 'g').out}"
-    assert len(there.office.secrets) >= 6
-    for secret in there.office.secrets:
+    assert len(there.auth_server.secrets) >= 6
+    for secret in there.auth_server.secrets:
         assert secret not in shown
         holders = {file.name for file, data in written(tmp_path).items() if secret.encode() in data}
         assert holders <= {"mcp-logins.json"}
     file = home / "mcp-logins.json"
     assert file.stat().st_mode & 0o777 == 0o600
-    assert there.office.secrets[-1] in file.read_text()
+    assert there.auth_server.secrets[-1] in file.read_text()
 
 
 def test_who_logs_out_has_to_log_in_again(
-    cli: Cli, home: Path, there: Guarded, tmp_path: Path
+    cli: Cli, home: Path, there: ProtectedServer, tmp_path: Path
 ) -> None:
     ran = start(home, "mcp", "login", "g", "--json", **browser(tmp_path))
     assert json.loads(ran.stdout)["state"] == "logged_in"
@@ -110,7 +110,7 @@ def test_who_logs_out_has_to_log_in_again(
     assert "it needs a login: `harken mcp login g`" in chat(cli, tmp_path).err
 
 
-def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: Guarded) -> None:
+def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: ProtectedServer) -> None:
     cli.home.mkdir()
     (cli.home / "config.toml").write_text(
         '[mcp.servers.prog]\ncommand = "cat"\n'
@@ -133,7 +133,7 @@ def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: Guarded) -> None:
 
 
 def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
-    home: Path, there: Guarded
+    home: Path, there: ProtectedServer
 ) -> None:
     environment = {**os.environ, "HARKEN_HOME": str(home), "TERM": "dumb"}
     harken = pexpect.spawn(
@@ -170,12 +170,12 @@ class Stays(urllib.request.HTTPRedirectHandler):
 def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
     cli: Cli, tmp_path: Path
 ) -> None:
-    office = ProgramOffice()
-    with guarded(office) as there:
+    office = ClientCredentialsServer()
+    with serve_protected(office) as there:
         cli.home.mkdir()
         (cli.home / "config.toml").write_text(
             f'[mcp.servers.g]\nurl = "{there.url}"\noauth = {{ grant = "client_credentials", '
-            f'client_id = "{ME}", client_secret = "${{CI}}", issuer = "{office.base}" }}\n'
+            f'client_id = "{CLIENT_ID}", client_secret = "${{CI}}", issuer = "{office.base}" }}\n'
         )
         unset = cli("mcp")
         cli.environ["CI"] = SECRET
@@ -192,7 +192,7 @@ def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
     assert refused.code == 1
     assert ("it needs a token that it does not get: it issued no token (HTTP 401") in refused.out
     assert ("check the `oauth` settings with the authorization server, or change it") in refused.out
-    assert len(office.asked) == 6
+    assert len(office.token_requests) == 6
     for secret in [SECRET, *office.secrets]:
         assert not any(secret in f"{ran.out}{ran.err}" for ran in listed)
         assert not any(secret.encode() in data for data in written(tmp_path).values())

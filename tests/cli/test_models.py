@@ -16,7 +16,7 @@ from harken.config.file import parse_config
 from harken.llm.prices import Prices
 from harken.llm.providers import BUILT_IN
 from tests.cli.kit import Cli, start
-from tests.loopback_kit import Loopback, loopback, models
+from tests.loopback_kit import Loopback, models_body, serve_loopback
 
 NOWHERE = "http://127.0.0.1:1/v1"
 LOCAL = [name for name, one in BUILT_IN.items() if one.local]
@@ -24,7 +24,7 @@ LOCAL = [name for name, one in BUILT_IN.items() if one.local]
 
 @pytest.fixture
 def server() -> Iterator[Loopback]:
-    with loopback(Loopback(models("llama3.2", "qwen3:8b"))) as answering:
+    with serve_loopback(Loopback(models_body("llama3.2", "qwen3:8b"))) as answering:
         yield answering
 
 

@@ -16,7 +16,7 @@ from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.trust import Trust
 from harken.core.ids import USER
-from tests.agent_kit import check_log, play, stage
+from tests.agent_kit import check_log, open_stage, script_model
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def talk(tmp_path: Path, folder: Path) -> Talking:
-    talk = Talking(stage(tmp_path, play(main=[])))
+    talk = Talking(open_stage(tmp_path, script_model(main=[])))
     talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     return talk
 
@@ -56,19 +56,19 @@ def test_a_template_is_said_to_the_agent_with_its_arguments(talk: Talking) -> No
 def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, folder: Path) -> None:
     (folder / "terse.md").write_text("---\nrole: system\n---\nAnswer in $1 words.\n")
     (folder / "odd.md").write_text("---\nrole: assistant\n---\nHi.\n")
-    one = stage(tmp_path, play(main=["Yes."]))
+    one = open_stage(tmp_path, script_model(main=["Yes."]))
     hook = watch(one)
     talk = Talking(one)
     talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert talk("/terse three") == "The system says so from now on."
     assert talk.sent == []
     assert hook.asked == []
-    [typed] = one.rows(agent_id=USER, role="assistant")
+    [typed] = one.select_lines(agent_id=USER, role="assistant")
     assert typed["content"] == "/terse three"
-    [told] = one.rows(role="system", content="Answer in three words.")
+    [told] = one.select_lines(role="system", content="Answer in three words.")
     assert (told["agent_id"], told["cause"]) == ("agent_001", typed["message_id"])
     assert one.ask("Is it tea?") == "Yes."
-    [request] = one.runtime.model.asked  # type: ignore[union-attr]
+    [request] = one.runtime.model.requests  # type: ignore[union-attr]
     assert ("system", "Answer in three words.") in [(m.role, m.content) for m in request.messages]
     assert "role is user or system" in talk("/odd")
     check_log(one.log)
@@ -77,7 +77,7 @@ def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, fol
 def test_one_in_a_folder_is_called_by_that_too(tmp_path: Path, folder: Path) -> None:
     (folder / "git").mkdir()
     (folder / "git/look.md").write_text("Look at $ARGUMENTS[0]: !`git status`")
-    talk = Talking(stage(tmp_path, play(main=[])))
+    talk = Talking(open_stage(tmp_path, script_model(main=[])))
     talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert talk("/git:look here now") == ""
     [said] = talk.sent
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_used_says_why(
     tmp_path: Path, folder: Path, name: str, data: bytes, why: str
 ) -> None:
     (folder / name).write_bytes(data)
-    talk = Talking(stage(tmp_path, play(main=[])))
+    talk = Talking(open_stage(tmp_path, script_model(main=[])))
     talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert why in talk(f"/{name.removesuffix('.md')}")
     assert talk.sent == []
@@ -170,7 +170,7 @@ def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: P
     mine = prompt_file_commands(load_settings(home, folder=project, environ={}).prompt_files)
     assert set(mine) == {"mine", "review"}
     Trust(home).trust(project)
-    talk = Talking(stage(tmp_path, play(main=[])))
+    talk = Talking(open_stage(tmp_path, script_model(main=[])))
     talk.user_commands = prompt_file_commands(
         load_settings(home, folder=project, environ={}).prompt_files
     )

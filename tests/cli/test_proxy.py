@@ -23,7 +23,7 @@ from harken.errors import ConfigError
 from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import iter_events
 from tests.cli.kit import Cli, start
-from tests.proxy_kit import KEY, PATHS, Address, provider, wait_for
+from tests.proxy_kit import KEY, PATHS, Address, run_provider, wait_for
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1",
            "gemini": "https://generativelanguage.googleapis.com"}  # fmt: skip
@@ -32,7 +32,7 @@ SERVER, TOKEN = "http://127.0.0.1:8421", "t" * 43
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with provider() as url:
+    with run_provider() as url:
         yield url
 
 
@@ -66,7 +66,7 @@ class Proxy:
         return last
 
     def ask(self, *said: str, **wish: Any) -> bytes:
-        return self.address.ask("/v1/messages", body(*said), **wish).body
+        return self.address.request("/v1/messages", body(*said), **wish).body
 
     def logs(self) -> list[Path]:
         return sorted((self.home / "sessions").glob("*.jsonl"))
@@ -126,7 +126,7 @@ def test_no_credential_is_in_anything_that_is_kept(url: str, tmp_path: Path) -> 
     with proxy(home, url) as running:
         path = f"/v1/messages?beta=true&key={KEY}"
         headers = {"x-api-key": KEY, "Cookie": f"a={KEY}", "User-Agent": f"x/1 {KEY}"}
-        running.address.ask(path, body("Hi"), headers=headers)
+        running.address.request(path, body("Hi"), headers=headers)
         running.ask("Go on", pieces=100, each_ms=1000, cut=1)  # the spool is there meanwhile
         running.until("session")
         assert not any(KEY.encode() in data for data in kept(home))
@@ -235,7 +235,7 @@ BODIES: dict[str, Any] = {
 def test_the_recorded_request_is_the_one_on_the_wire(url: str, tmp_path: Path) -> None:
     with proxy(tmp_path, url) as running:
         for protocol, sent in BODIES.items():
-            running.address.ask(PATHS[protocol], json.dumps(sent).encode())
+            running.address.request(PATHS[protocol], json.dumps(sent).encode())
         assert running.end()["recorded"] == len(BODIES)
     rebuilt = []
     for log in running.logs():

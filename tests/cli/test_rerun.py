@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Cli
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
 
 def births(cli: Cli, session: str) -> list[dict[str, object]]:
-    rows = lines(cli.home / "sessions" / f"{session}.jsonl")
+    rows = read_lines(cli.home / "sessions" / f"{session}.jsonl")
     return [row for row in rows if row["event_type"] == "agent_created"]
 
 
@@ -109,6 +109,6 @@ def test_calls_that_are_not_in_the_record_are_refused_and_told(cli: Cli, tmp_pat
     assert "  1 call not recorded, refused: read\n" in ran.out
     ran = cli.ok("rerun", session, "--at", "1", "--model", f"scripted:{second}", "--live")
     assert "  1 call not recorded: read\n" in ran.out
-    rows = lines(cli.home / "sessions" / f"{session}-rerun2.jsonl")
+    rows = read_lines(cli.home / "sessions" / f"{session}-rerun2.jsonl")
     (result,) = [row["content"] for row in rows if row.get("role") == "tool"]
     assert "B" in json.dumps(result)

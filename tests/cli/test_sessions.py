@@ -15,8 +15,8 @@ from harken.core.ids import AgentId
 from harken.recording.exchange import ClientHints
 from harken.session.session import Session
 from tests.cli.kit import Cli
-from tests.recording_kit import Client, body
-from tests.recording_kit import recorder as recording
+from tests.recording_kit import RecordedClient, request_body
+from tests.recording_kit import open_recorder as recording
 
 
 def test_without_sessions_it_says_how_to_make_one(cli: Cli) -> None:
@@ -87,16 +87,18 @@ def test_a_session_whose_last_line_is_torn_or_long_may_be_cut_off(demo: Cli) -> 
 
 def test_a_recorded_session_is_recorded_and_called_after_what_a_person_asked(cli: Cli) -> None:
     recorder = recording(cli.home / "sessions")
-    client = Client(recorder, ClientHints(client="claude-code", session="one"))
-    client.ask(body("Name this: Hi", system="You name conversations."), "Greetings")
-    asked = body("<system-reminder>It is noon.</system-reminder>\n\nHi", tools=[{"name": "look"}])
+    client = RecordedClient(recorder, ClientHints(client="claude-code", session="one"))
+    client.ask(request_body("Name this: Hi", system="You name conversations."), "Greetings")
+    asked = request_body(
+        "<system-reminder>It is noon.</system-reminder>\n\nHi", tools=[{"name": "look"}]
+    )
     client.ask(asked, "Hello.")
     assert state(cli) == "being written"
     recorder.close()
     assert state(cli) == "recorded"
     assert cli.ok("sessions").out.endswith("  recorded  Hi\n")
     with recording(cli.home / "sessions") as again:
-        Client(again, client.hints).begin(asked)
+        RecordedClient(again, client.hints).begin(asked)
     assert state(cli) == "cut off?"
 
 

@@ -14,7 +14,7 @@ from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.chat.commands.base import COMMANDS, run_command
 from harken.chat.commands.tree import COMMAND_OF
 from harken.core.ids import USER
-from tests.agent_kit import Stage, check_log, play, run, stage, told
+from tests.agent_kit import Stage, check_log, open_stage, request_texts, run, script_model
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
@@ -33,8 +33,8 @@ def one(tmp_path: Path) -> Stage:
         "Bob": ["No."],
         "critic": ["OK"] * 9,
     }
-    runtime = AgentRuntime(model=play(**parts), policy=ActionPolicy(actions=tuple(ACTIONS)))
-    return stage(tmp_path, play(**parts), runtime=runtime)
+    runtime = AgentRuntime(model=script_model(**parts), policy=ActionPolicy(actions=tuple(ACTIONS)))
+    return open_stage(tmp_path, script_model(**parts), runtime=runtime)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_subagent_is_made_asked_and_ended(one: Stage, talk: Talking) -> None:
     assert talk("/discuss Who is there?") == "Ann here."
     assert talk("/terminate Ann") == "Terminated subagent: Ann"
     assert not one.root.subagents
-    typed = [row["content"] for row in one.rows(agent_id=USER, role="assistant")]
+    typed = [row["content"] for row in one.select_lines(agent_id=USER, role="assistant")]
     assert typed == [
         "/task Ann You are Ann. prompt=Tea?",
         "/discuss Who is there?",
@@ -81,7 +81,7 @@ def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking)
     assert talk.primary.name == "Ann"
     assert [hook.name for hook in talk.primary.hooks] == ["main"]
     now = "You talk with the user from now on, in the place of main."
-    assert one.heard("Ann") == [f"[the user did this: /talkwith Ann] {now}"]
+    assert one.user_messages("Ann") == [f"[the user did this: /talkwith Ann] {now}"]
     assert talk("/talkwith Ann") == "you talk to Ann; other agents: main, main/Bob"
     talk("/talkwith Bob")  # further away: the way there is found
     assert talk.primary.name == "Bob"
@@ -167,7 +167,7 @@ def test_a_hook_of_code_is_nobody_to_talk_with(one: Stage, talk: Talking) -> Non
     assert talk("/talkwith guard") == "guard is a hook in code: you cannot talk to it"
     assert talk("/meta guard") == "guard is a hook in code: it cannot answer"
     assert talk("/meta") == "/meta: main has no hook that can answer"
-    assert one.rows(agent_id=USER) == []
+    assert one.select_lines(agent_id=USER) == []
     talk("/hook critic Watch.")
     assert talk("/meta") == "/meta: name a hook: critic"
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talk
     assert talk("/task") == (
         "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
     )
-    assert one.rows(agent_id=USER) == []
+    assert one.select_lines(agent_id=USER) == []
 
 
 @pytest.mark.req("S4-45", "S4-48")
@@ -193,11 +193,11 @@ def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
     tmp_path: Path,
 ) -> None:
     parts = {"main": ["Hello."], "Ann": ["Noted."], "Eve": ["", "It is 7."]}
-    model = play(**parts)
+    model = script_model(**parts)
     runtime = AgentRuntime(
         model=model, policy=ActionPolicy(actions=tuple(ACTIONS)), world=LocalWorld(folder=tmp_path)
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     talk = Talking(one)
     talk('/task Ann You are Ann. prompt="The key is 7."')
     assert talk("/dump ann.json Ann").startswith("Dumped Ann to ann.json: 1 agent, ")
@@ -205,12 +205,14 @@ def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
     talk("/terminate Ann")
     restored = "Restored Eve from ann.json: it is your subagent"
     assert talk("/restore ann.json Eve") == restored
-    assert one.heard("Eve")[-1].startswith("You were restored from a dump and have just woken up")
+    assert one.user_messages("Eve")[-1].startswith(
+        "You were restored from a dump and have just woken up"
+    )
     talk("/endo Eve")
     assert talk("/hooks remove main") == "Removed hook: main"
     assert (talk.primary.name, talk.primary.hooks) == ("Eve", [])
     assert run(talk.primary.response("The key?")) == "It is 7."
-    read = told(model.asked_of("Eve")[-1])
+    read = request_texts(model.requests_of("Eve")[-1])
     assert read.index("The key is 7.") < read.index("The key?")
     check_log(one.log)
 
@@ -225,7 +227,7 @@ def test_nothing_is_done_in_the_middle_of_a_turn(tmp_path: Path) -> None:
         said.extend(talk.said)
         return "Done."
 
-    there = stage(tmp_path, play(main=[busy]))
+    there = open_stage(tmp_path, script_model(main=[busy]))
     there.ask("Go.")
     assert said == ["main is in a turn: wait for its answer"]
 

@@ -27,7 +27,7 @@ from harken.terminal.text import (
     print_json,
     program_name,
 )
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 from tests.cli.kit import Cli
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08\x7f\u202edesrever\u2066\x00\udcffz"
@@ -51,7 +51,7 @@ class Rude(Hook):
 
 def answer(request: ModelRequest) -> str | Message:
     if request.agent == "main" and len(request.messages) == 2:
-        return calls(call("task", name=f"{HOSTILE}0", prompt="Hi"), text=HOSTILE)
+        return call_message(call("task", name=f"{HOSTILE}0", prompt="Hi"), text=HOSTILE)
     return HOSTILE
 
 

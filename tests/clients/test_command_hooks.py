@@ -11,7 +11,7 @@ import pytest
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.open_chat import OpenChat
 from harken.config.settings import Settings
-from tests.agent_kit import call, calls, run
+from tests.agent_kit import call, call_message, run
 from tests.clients.kit import needs, talk
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
@@ -58,8 +58,10 @@ def harken_inputs(folder: Path) -> list[dict[str, Any]]:
         call("edit", "c5", path="hello.txt", old_string="line two", new_string="line 2 edited"),
     ]
     acts += [call("task", "c6", name="Ann", instructions="You are Ann.", prompt="Say hi.")]
-    scene = commanded(folder, section(folder), main=[*map(calls, acts), "Done."], Ann=["Hi."])
-    scene.give(compaction=["The numbers."])
+    scene = commanded(
+        folder, section(folder), main=[*map(call_message, acts), "Done."], Ann=["Hi."]
+    )
+    scene.set_answers(compaction=["The numbers."])
     scene.ask("Go!")
     assert isinstance(scene.root, SmartAgent)
     run(scene.root.compact("the numbers"))

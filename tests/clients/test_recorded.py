@@ -19,7 +19,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse
 from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import iter_events
 from tests.clients.kit import lab
-from tests.recording_kit import logs, recorder
+from tests.recording_kit import log_paths, open_recorder
 
 _LOGS = sorted(path for path in lab().glob("homes/*/logs/*.requests.jsonl"))
 _WITH_SUBAGENT = "SUBAGENT"
@@ -93,7 +93,7 @@ def sent_in(path: Path) -> list[Sent]:
 @pytest.mark.parametrize("path", _LOGS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path) -> None:
     requests = sent_in(path)
-    with recorder(tmp_path) as recording:
+    with open_recorder(tmp_path) as recording:
         for index, sent_request in enumerate(requests):
             recording.begin(sent_request.call)
             answer_items = sent_request.answer_in(requests[index + 1 :])
@@ -109,7 +109,7 @@ def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path
                     )
                 )
     bodies = {sent_request.call.id: sent_request.body for sent_request in requests}
-    for log in logs(tmp_path):
+    for log in log_paths(tmp_path):
         events = list(iter_events(log))
         rebuilder = RequestRebuilder(events)
         for id_, request in rebuilder.requests.items():

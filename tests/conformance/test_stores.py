@@ -15,7 +15,7 @@ from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.testing.store import StoreSuite
 from harken.testing.store_lifecycle import LifecycleSuite
-from tests.service_kit import Services, services_at_a_port, services_at_a_socket
+from tests.service_kit import Services, services_on_port, services_on_socket
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
 
@@ -153,13 +153,13 @@ class _RemoteStores:
 
 @pytest.fixture(scope="module")
 def port_services() -> Iterator[Services]:
-    with services_at_a_port() as services:
+    with services_on_port() as services:
         yield services
 
 
 @pytest.fixture(scope="module")
 def socket_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    with services_at_a_socket(tmp_path_factory.mktemp("s") / "s") as services:
+    with services_on_socket(tmp_path_factory.mktemp("s") / "s") as services:
         yield services
 
 

@@ -20,8 +20,17 @@ from harken.errors import InvalidLog, LogWriteError
 from harken.llm.base import ModelRequest
 from harken.session.verify import verify
 from harken.testing import FailingDisk, Fault
-from tests.agent_kit import Stage, call, calls, check_context, check_log, everything, quick, told
-from tests.session_kit import folded, lines
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_context,
+    check_log,
+    fast_options,
+    full_state,
+    request_texts,
+)
+from tests.session_kit import fold_log, read_lines
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
@@ -86,7 +95,7 @@ def test_ten_turns_survive_a_kill_after_the_effect_of_the_fifth(tmp_path: Path, 
     assert len(read_notes(tmp_path, "asked")) == 11
     log = tmp_path / "s.jsonl"
     check_log(log)
-    results = [line for line in lines(log) if line.get("role") == "tool"]
+    results = [line for line in read_lines(log) if line.get("role") == "tool"]
     assert [r["content"] for r in results if "is_error" not in r] == [
         f"worked {n}" for n in range(1, 11) if n != 5
     ]
@@ -102,7 +111,7 @@ def test_repeated_kills_also_before_an_effect_are_survived(tmp_path: Path) -> No
     assert worker(tmp_path, 0) == (0, "All ten.\n")
     assert read_notes(tmp_path, "effects") == [str(n) for n in range(1, 11) if n not in {2, 5}]
     assert len(read_notes(tmp_path, "asked")) == 11
-    flagged = [r["tool_call_id"] for r in lines(tmp_path / "s.jsonl") if "is_error" in r]
+    flagged = [r["tool_call_id"] for r in read_lines(tmp_path / "s.jsonl") if "is_error" in r]
     assert flagged == ["c2", "c4", "c5", "c10"]
     check_log(tmp_path / "s.jsonl")
 
@@ -122,7 +131,7 @@ CALLS = {
 
 def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
     """Yield calls that create the subagents missing in the context."""
-    text = "\n".join(told(request))
+    text = "\n".join(request_texts(request))
     for name in names:
         if f"Created subagent: {name}" not in text and f"Subagent {name} was created" not in text:
             yield CALLS[name]
@@ -131,20 +140,20 @@ def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
 def plays(request: ModelRequest) -> Any:
     """Play the parts of the demo as a careful model that checks the existing state."""
     check_context(request.messages)
-    text = "\n".join(told(request))
+    text = "\n".join(request_texts(request))
     if request.agent == "main":
         for task_call in missing(request, "Jack", "Jill"):
-            return calls(task_call)
+            return call_message(task_call)
         if HELLO in text:
             return FINAL
         cafe = "You meet in a cafe. Introduce yourselves."
-        return calls(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
+        return call_message(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
     if request.agent == "Jill":
         for task_call in missing(request, "Inner"):
-            return calls(task_call)
+            return call_message(task_call)
         if ADVICE in text:
             return HELLO
-        return calls(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
+        return call_message(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
     return ADVICE if request.agent == "Inner" else "Hi, I'm Jack. *extends hand*"
 
 
@@ -152,10 +161,10 @@ def go_on(log: Path) -> Stage:
     """Resume the demo. Send the prompt again if the crash came before it."""
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
-        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=fast_options()
     )
     scene = Stage(root, session, runtime)
-    assert scene.ask(None if scene.heard("main") else PROMPT) == FINAL
+    assert scene.ask(None if scene.user_messages("main") else PROMPT) == FINAL
     return scene
 
 
@@ -168,17 +177,17 @@ def check_end(scene: Stage) -> None:
             assert (first["role"], bool(first["content"])) == ("system", True)
     assert list(scene.root.subagents) == ["Jack", "Jill"]
     assert list(scene.root.subagents["Jill"].subagents) == ["Inner"]
-    for row in scene.rows(agent_id=scene.id_of("Jack")):
+    for row in scene.select_lines(agent_id=scene.id_of("Jack")):
         assert ADVICE not in str(row.get("content"))
-    live = everything(scene.session)
+    live = full_state(scene.session)
     scene.session.close()
-    assert folded(scene.log).describe() == live
+    assert fold_log(scene.log).describe() == live
 
 
 def demo_on(disk: FailingDisk, log: Path) -> bool:
     """Play the demo on a disk. Return whether it completed."""
     try:
-        play_demo(log, quick(disk=disk))
+        play_demo(log, fast_options(disk=disk))
     except LogWriteError:
         return False
     return True
@@ -236,7 +245,7 @@ def test_demo_completes_after_a_real_kill(tmp_path: Path, writes: int) -> None:
     killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert verify(log) == []
-    assert len(lines(log)) == writes
+    assert len(read_lines(log)) == writes
     check_end(go_on(log))
 
 
@@ -245,7 +254,7 @@ def test_careful_model_completes_the_demo(tmp_path: Path) -> None:
     log = tmp_path / "demo.jsonl"
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
-        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=fast_options()
     )
     assert Stage(root, session, runtime).ask(PROMPT) == FINAL
     check_end(Stage(root, session, runtime))
@@ -254,7 +263,7 @@ def test_careful_model_completes_the_demo(tmp_path: Path) -> None:
     def read_contents(path: Path) -> Sequence[Any]:
         return [
             (line["agent_id"], line.get("content"))
-            for line in lines(path)
+            for line in read_lines(path)
             if line.get("role") == "assistant" and "content" in line
         ]
 

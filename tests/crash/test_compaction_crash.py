@@ -8,8 +8,8 @@ import pytest
 
 from harken.agents.compaction_text import format_summary_message
 from harken.agents.turn.compaction import Compactor
-from tests.agent_kit import call, calls, check_log, run
-from tests.session_kit import lines
+from tests.agent_kit import call, call_message, check_log, run
+from tests.session_kit import read_lines
 from tests.unit.agents.compacting import SUMMARY, Scene, begin, talk
 
 
@@ -25,14 +25,14 @@ def compactors(scene: Scene) -> list[str]:
 
 def compacted(folder: Path, *, in_a_turn: bool) -> tuple[Scene, list[bytes], int]:
     """Return a compacted session, the lines of its log, and the start of the compaction."""
-    looks = [calls(call("look", f"c{n}", n=n)) for n in range(3)]
+    looks = [call_message(call("look", f"c{n}", n=n)) for n in range(3)]
     scene = begin(folder, talk(main=[*looks, "done"]), window=1050 if in_a_turn else None)
     scene.ask("go")
     if not in_a_turn:
         run(scene.root.compact())
     scene.stage.session.close()
     log = scene.stage.log.read_bytes().splitlines(keepends=True)
-    rows = lines(scene.stage.log)
+    rows = read_lines(scene.stage.log)
     began = next(index for index, row in enumerate(rows) if row.get("name") == "compaction")
     return scene, log, began
 

@@ -12,7 +12,13 @@ from harken.errors import HarkenError, InvalidLog, LogWriteError, SessionClosed
 from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
 from harken.testing import FailingDisk, RecordingDisk, faults
-from tests.session_kit import born, hear, ids, options, turn
+from tests.session_kit import (
+    create_agent,
+    log_turn,
+    log_user_message,
+    read_message_ids,
+    session_options,
+)
 
 ROOT = AgentId("agent_001")
 
@@ -53,11 +59,11 @@ class Run:
 
     def turns(self, disk: RealDisk) -> None:
         for number in (1, 2):
-            how = options(durability=self.durability, disk=disk)
+            how = session_options(durability=self.durability, disk=disk)
             self.session = Promising(self.path, options=how)
             if number == 1:
-                born(self.session)
-            turn(self.session, ROOT, number)
+                create_agent(self.session)
+            log_turn(self.session, ROOT, number)
             self.session.close()
 
 
@@ -73,7 +79,7 @@ def operations(folder: Path, durability: Durability) -> list[str]:
 def test_fault_at_any_operation_loses_nothing(tmp_path: Path, durability: Durability) -> None:
     (tmp_path / "good").mkdir()
     disk_operations = operations(tmp_path / "good", durability)
-    assert disk_operations.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
+    assert disk_operations.count("write") == len(read_message_ids(tmp_path / "good" / "s.jsonl"))
     for number, (fail_at, fault) in enumerate(faults(disk_operations)):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -91,7 +97,7 @@ def refuses_everything(session: Session, context: str) -> None:
     data_before = session.path.read_bytes()
     for _ in range(2):
         with pytest.raises((LogWriteError, SessionClosed)):
-            hear(session, ROOT if session.agents else "user", "more")
+            log_user_message(session, ROOT if session.agents else "user", "more")
     try:
         session.close()
     except LogWriteError:
@@ -103,13 +109,13 @@ def recovers(run: Run, context: str) -> None:
     """On a good disk everything acknowledged exists, and the session continues."""
     if run.promised == 0 and run.path.stat().st_size > 0 and not has_a_line(run.path):
         with pytest.raises(InvalidLog):
-            Session(run.path, options=options())
+            Session(run.path, options=session_options())
         return
-    with Session(run.path, options=options()) as resumed:
+    with Session(run.path, options=session_options()) as resumed:
         assert resumed.state.next_message >= max(run.promised, 1), context
-        hear(resumed, "user", "and on")
+        log_user_message(resumed, "user", "and on")
         after = resumed.state.describe()
-    with Session.load(run.path, options=options()) as reloaded:
+    with Session.load(run.path, options=session_options()) as reloaded:
         assert reloaded.state.describe() == after, context
 
 
@@ -121,12 +127,12 @@ def has_a_line(path: Path) -> bool:
 @pytest.mark.req("D-01", "S0-35")
 def test_fault_while_moving_a_torn_line_loses_no_byte(tmp_path: Path) -> None:
     good = tmp_path / "good.jsonl"
-    with Session(good, options=options()) as session:
-        hear(session, born(session), "one")
+    with Session(good, options=session_options()) as session:
+        log_user_message(session, create_agent(session), "one")
     torn = good.read_bytes() + b'{"event_type":"transcript_ent'
     good.write_bytes(torn)
     disk = RecordingDisk()
-    Session(good, options=options(durability="turn", disk=disk)).close()
+    Session(good, options=session_options(durability="turn", disk=disk)).close()
     expected_operations = ["write", "sync", "sync_folder", "sync", "sync_folder", "sync"]
     assert len(disk.writes) + len(disk.synced) + len(disk.folders) == len(expected_operations)
     for number, (fail_at, fault) in enumerate(faults(expected_operations)):
@@ -136,26 +142,26 @@ def test_fault_while_moving_a_torn_line_loses_no_byte(tmp_path: Path) -> None:
         path.write_bytes(torn)
         failing = FailingDisk(fail_at=fail_at, fault=fault)
         with pytest.raises(LogWriteError):
-            Session(path, options=options(durability="turn", disk=failing)).close()
+            Session(path, options=session_options(durability="turn", disk=failing)).close()
         assert failing.operations == expected_operations[: fail_at + 1]
         torn_files = [p.read_bytes() for p in folder.glob("*.torn-*")]
         assert path.read_bytes() == torn or torn.removeprefix(path.read_bytes()) in torn_files
-        with Session(path, options=options()) as session:
-            assert hear(session, ROOT, "two") == "msg_003"
+        with Session(path, options=session_options()) as session:
+            assert log_user_message(session, ROOT, "two") == "msg_003"
         torn_files = [p.read_bytes() for p in folder.glob("*.torn-*")]
         assert torn[torn.rindex(b"\n") + 1 :] in torn_files
-        assert len(ids(path)) == 4
+        assert len(read_message_ids(path)) == 4
 
 
 def test_failed_newline_is_an_error_and_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    with Session(path, options=options()) as session:
-        born(session)
+    with Session(path, options=session_options()) as session:
+        create_agent(session)
     first_line = path.read_bytes()
     path.write_bytes(first_line[:-1])
     for fault in ("EIO", "none"):
         with pytest.raises(HarkenError):
-            Session(path, options=options(disk=FailingDisk(fail_at=0, fault=fault)))
+            Session(path, options=session_options(disk=FailingDisk(fail_at=0, fault=fault)))
         assert path.read_bytes() == first_line[:-1]
-    Session(path, options=options()).close()
+    Session(path, options=session_options()).close()
     assert path.read_bytes() == first_line

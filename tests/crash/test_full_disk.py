@@ -11,7 +11,7 @@ from harken.core.ids import AgentId
 from harken.errors import LogWriteError
 from harken.session.session import Durability, Session
 from tests.crash.kill_kit import small_file_system
-from tests.session_kit import born, hear, ids, options
+from tests.session_kit import create_agent, log_user_message, read_message_ids, session_options
 
 ROOT = AgentId("agent_001")
 
@@ -28,7 +28,7 @@ def fill(session: Session, agent: AgentId) -> list[str]:
     acknowledged: list[str] = []
     with pytest.raises(LogWriteError, match="free disk space") as refused:
         while True:
-            acknowledged.append(hear(session, agent, "x" * 1000))
+            acknowledged.append(log_user_message(session, agent, "x" * 1000))
             session.sync()
     assert "disk" in str(refused.value) or "space" in str(refused.value)
     return acknowledged
@@ -42,22 +42,22 @@ def test_full_disk_loses_nothing_and_the_session_continues_later(
     path = small_disk / "s.jsonl"
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 16_000)
-    session = Session(path, options=options(durability=durability))
-    acknowledged = fill(session, born(session))
+    session = Session(path, options=session_options(durability=durability))
+    acknowledged = fill(session, create_agent(session))
     assert len(acknowledged) > 20
     refuses(session)
-    assert ids(path)[2:] == acknowledged
+    assert read_message_ids(path)[2:] == acknowledged
     ballast.unlink()
-    with Session(path, options=options()) as resumed:
+    with Session(path, options=session_options()) as resumed:
         assert [e.message_id for e in resumed.agent(ROOT).transcript or ()] == acknowledged
         assert resumed.torn is not None
-        next_id = hear(resumed, ROOT, "there is room")
-    assert ids(path)[2:] == [*acknowledged, next_id]
+        next_id = log_user_message(resumed, ROOT, "there is room")
+    assert read_message_ids(path)[2:] == [*acknowledged, next_id]
 
 
 def refuses(session: Session) -> None:
     with pytest.raises(LogWriteError):
-        hear(session, ROOT, "x")
+        log_user_message(session, ROOT, "x")
     try:
         session.close()
     except LogWriteError:
@@ -66,21 +66,21 @@ def refuses(session: Session) -> None:
 
 def test_torn_log_on_a_full_disk_is_readable_but_not_opened(small_disk: Path) -> None:
     path = small_disk / "s.jsonl"
-    session = Session(path, options=options(durability="turn"))
-    acknowledged = fill(session, born(session))
+    session = Session(path, options=session_options(durability="turn"))
+    acknowledged = fill(session, create_agent(session))
     refuses(session)
     data_before = path.read_bytes()
     with pytest.raises(LogWriteError):
-        Session(path, options=options())
+        Session(path, options=session_options())
     assert path.read_bytes() == data_before
-    assert ids(path)[2:] == acknowledged
+    assert read_message_ids(path)[2:] == acknowledged
 
 
 def test_session_on_a_full_disk_is_refused(small_disk: Path) -> None:
     with pytest.raises(OSError, match="space"):
         (small_disk / "ballast").write_bytes(b"x" * 100_000)
     with pytest.raises(LogWriteError, match="free disk space"):
-        Session(small_disk / "s.jsonl", options=options())
+        Session(small_disk / "s.jsonl", options=session_options())
     (small_disk / "ballast").unlink()
-    with Session(small_disk / "s.jsonl", options=options()) as session:
-        assert born(session) == ROOT
+    with Session(small_disk / "s.jsonl", options=session_options()) as session:
+        assert create_agent(session) == ROOT

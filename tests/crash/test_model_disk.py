@@ -17,7 +17,7 @@ from harken.core.ids import AgentId
 from harken.errors import InvalidLog, LogNotFound
 from harken.session.log.file import RealDisk
 from harken.session.session import Durability, Session
-from tests.session_kit import born, hear, options, turn
+from tests.session_kit import create_agent, log_turn, log_user_message, session_options
 
 ROOT = AgentId("agent_001")
 
@@ -76,23 +76,23 @@ class Life:
     def run(self) -> None:
         """Run two turns; kill the third; resume, sync, and run a fourth."""
         session = self.open()
-        born(session)
+        create_agent(session)
         for number in (1, 2):
-            turn(session, ROOT, number)
+            log_turn(session, ROOT, number)
             self.promise(session)
-        hear(session, ROOT, "unsettled")
+        log_user_message(session, ROOT, "unsettled")
         if self.durability == "always":
             self.promise(session)
         self.kill(session)
         session = self.open()
         session.sync()
         self.promise(session)
-        turn(session, ROOT, 4)
+        log_turn(session, ROOT, 4)
         self.promise(session)
         session.close()
 
     def open(self) -> Session:
-        how = options(durability=self.durability, disk=self.disk)
+        how = session_options(durability=self.durability, disk=self.disk)
         return Session(self.path, options=how)
 
     def promise(self, session: Session) -> None:
@@ -145,12 +145,12 @@ def test_power_cut_before_any_operation_keeps_promised_events(
 def count_events(path: Path) -> int:
     """Return the number of events, after a check that the session can continue."""
     try:
-        with Session.load(path, options=options()) as session:
+        with Session.load(path, options=session_options()) as session:
             events = session.state.next_message
-            hear(session, "user", "after the cut")
+            log_user_message(session, "user", "after the cut")
     except (LogNotFound, InvalidLog):
         return 0
-    Session.load(path, options=options()).close()
+    Session.load(path, options=session_options()).close()
     return events
 
 

@@ -17,7 +17,7 @@ from harken.session.repair import verify
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN
-from tests.session_kit import born, hear, new_session
+from tests.session_kit import create_agent, log_user_message, new_session
 
 KEY = "sk-live-0123456789abcdef"
 NOON = "2026-01-31T12:00:00.000000Z"
@@ -35,9 +35,9 @@ def filled(home: Path, commits: int) -> CommitId:
         folder = home / f"s{number}"
         folder.mkdir()
         with new_session(folder) as session:
-            agent = born(session)
+            agent = create_agent(session)
             for number in range(200):
-                hear(session, agent, f"{number}: the key is {KEY}")
+                log_user_message(session, agent, f"{number}: the key is {KEY}")
         session.path.rename(home / "sessions" / f"{number}.jsonl")
         folder.rmdir()
     assert last is not None

@@ -20,7 +20,7 @@ from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
-from tests.session_kit import born, hear, options
+from tests.session_kit import create_agent, log_user_message, session_options
 
 ROOT = Path(__file__).parents[2]
 KEY = "AKIAQ7WZX5T2MN3BVC4D"
@@ -84,17 +84,19 @@ def lived_in(home: Path, lines: int) -> Path:
     store.close()
     assert run_cli([*chat, "And so on.", "--from-commit", tip]) in (0, 1)
     path = home / "sessions" / "long.jsonl"
-    session = Session(path, options=options())
-    agent = born(session)
+    session = Session(path, options=session_options())
+    agent = create_agent(session)
     for n in range(lines):
-        hear(session, agent, f"{n}: use {KEY[:-2]}{n % 90 + 10} " + "and a long story " * 600)
+        log_user_message(
+            session, agent, f"{n}: use {KEY[:-2]}{n % 90 + 10} " + "and a long story " * 600
+        )
     session.close()
     return path
 
 
 def grow(path: Path) -> None:
-    session = Session.load(path, options=options())
-    hear(session, "agent_001", f"it goes on with {KEY}")
+    session = Session.load(path, options=session_options())
+    log_user_message(session, "agent_001", f"it goes on with {KEY}")
     session.close()
 
 

@@ -13,8 +13,17 @@ import pytest
 from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import PieceOfText
-from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, run
-from tests.trigger_kit import FakeTime, talking, woken_stage
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    run,
+    script_model,
+)
+from tests.trigger_kit import FakeTime, listen_to, open_trigger_stage
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
@@ -37,12 +46,12 @@ asyncio.run(go_on(one))
 """
 
 
-def model() -> Play:
+def model() -> ScriptModel:
     """Two woken agents below main; one acts before it answers."""
-    look = calls(call("triggers", "t1"))
-    return play(
+    look = call_message(call("triggers", "t1"))
+    return script_model(
         main=[
-            calls(call("task", "c1", name="Ann"), call("task", "c2", name="Bob")),
+            call_message(call("task", "c1", name="Ann"), call("task", "c2", name="Bob")),
             "Made.",
             *(f"I heard, {n}." for n in range(9)),
         ],
@@ -52,7 +61,7 @@ def model() -> Play:
 
 
 def begin_scene(folder: Path) -> Stage:
-    scene = woken_stage(folder, model(), time=FakeTime())
+    scene = open_trigger_stage(folder, model(), time=FakeTime())
     if len(scene.session.agents) == 1:
         scene.ask("Make two.")
     return scene
@@ -68,7 +77,7 @@ def happen(scene: Stage) -> None:
 
 async def go_on(scene: Stage) -> Conversation:
     """Answer all pending comments."""
-    async with talking(scene) as talk:
+    async with listen_to(scene) as talk:
         if has_open_calls(talk.primary):
             await talk.say()
         while await talk.wait_for_unread(to_the_end=True):
@@ -78,12 +87,14 @@ async def go_on(scene: Stage) -> Conversation:
 
 def check(scene: Stage, expected: int = 3) -> None:
     """Check that all comments were delivered, and every answer reported to the parent, once."""
-    pieces = [row["message_id"] for row in scene.rows(trigger="bell")]
-    delivered = Counter(row["substance"] for row in scene.rows(role="user") if "substance" in row)
+    pieces = [row["message_id"] for row in scene.select_lines(trigger="bell")]
+    delivered = Counter(
+        row["substance"] for row in scene.select_lines(role="user") if "substance" in row
+    )
     reported = [
         row["message_id"]
         for name in ("Ann", "Bob")
-        for row in scene.rows(role="assistant", agent_id=scene.id_of(name))
+        for row in scene.select_lines(role="assistant", agent_id=scene.id_of(name))
         if "tool_calls" not in row
     ]
     assert delivered == Counter([*pieces, *reported])
@@ -110,10 +121,10 @@ def test_cut_anywhere_delivers_and_reports_everything_once(tmp_path: Path) -> No
         cut_scene = begin_scene(folder)
         run(go_on(cut_scene))
         check(cut_scene)
-        live = everything(cut_scene.session)
+        live = full_state(cut_scene.session)
         cut_scene.session.close()
         resumed_scene = begin_scene(folder)
-        assert everything(resumed_scene.session) == live
+        assert full_state(resumed_scene.session) == live
         resumed_scene.session.close()
 
 

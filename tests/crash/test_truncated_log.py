@@ -15,18 +15,18 @@ from harken.session.log.reader import LogReadReport
 from harken.session.session import Session
 from harken.testing import RecordingDisk
 from tests.session_kit import (
-    answered,
-    ask,
-    born,
-    edit,
-    hear,
-    ids,
-    kept,
-    members,
+    create_agent,
+    find_line,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    result,
-    turn,
+    range_segment,
+    read_message_ids,
+    session_options,
 )
 
 ROOT = AgentId("agent_001")
@@ -40,13 +40,13 @@ class Small:
         with new_session(folder) as session:
             self.states.append(session.state.describe())
             session.add_listener(lambda _: self.states.append(session.state.describe()))
-            born(session, name="Jill", spec={"budget": {"usd": 1}})
-            turn(session, ROOT, 1)
-            hook = born(session, cause="msg_001", relation="hook")
+            create_agent(session, name="Jill", spec={"budget": {"usd": 1}})
+            log_turn(session, ROOT, 1)
+            hook = create_agent(session, cause="msg_001", relation="hook")
             session.append(ev.AgentStateSaved(agent_id=hook, state={"seen": 1}))
             session.append(ev.AgentMoved(agent_id=hook, place="gone"))
-            hear(session, ROOT, 'a brace } and a "quote"\n')
-            edit(session, ROOT, kept(1, 5))
+            log_user_message(session, ROOT, 'a brace } and a "quote"\n')
+            log_edit(session, ROOT, range_segment(1, 5))
         self.path = session.path
         self.raw = self.path.read_bytes()
         self.lines = self.raw.splitlines(keepends=True)
@@ -81,20 +81,20 @@ def cuts(small: Small) -> Iterator[tuple[int, int]]:
 def test_cut_at_any_byte_loses_no_complete_line_and_no_byte(small: Small) -> None:
     for length, complete in cuts(small):
         if complete == 0:
-            for open_it in (Session, Session.load, ids):
+            for open_it in (Session, Session.load, read_message_ids):
                 with pytest.raises(InvalidLog, match="no complete event"):
                     open_it(small.path)
             assert small.path.read_bytes() == small.raw[:length]
             continue
         end = sum(map(len, small.lines[:complete]))
-        with Session(small.path, options=options(disk=RecordingDisk())) as session:
+        with Session(small.path, options=session_options(disk=RecordingDisk())) as session:
             assert session.state.describe() == small.states[complete - 1], length
             torn = small.raw[end:length]
             assert (session.torn.read_bytes() if session.torn else b"") == torn
             assert small.path.read_bytes() == small.raw[:end]
             session.append(ev.SessionEnded(reason="after the cut"))
             after = session.state.describe()
-        with Session.load(small.path, options=options()) as session:
+        with Session.load(small.path, options=session_options()) as session:
             assert session.state.describe() == after
             assert session.torn is None
 
@@ -104,7 +104,9 @@ def test_cut_log_is_read_without_a_change(small: Small) -> None:
     for length, complete in cuts(small):
         reading = LogReadReport()
         if complete:
-            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(complete)]
+            assert read_message_ids(small.path, reading) == [
+                f"msg_{n:03d}" for n in range(complete)
+            ]
             assert small.raw[: min(reading.end, length)] + reading.torn == small.raw[:length]
         assert small.path.read_bytes() == small.raw[:length]
 
@@ -112,9 +114,9 @@ def test_cut_log_is_read_without_a_change(small: Small) -> None:
 @pytest.mark.req("D-01")
 def test_log_cut_to_zero_bytes_starts_again(small: Small) -> None:
     small.path.write_bytes(b"")
-    with Session(small.path, options=options(disk=RecordingDisk())) as session:
-        assert born(session) == ROOT
-    assert ids(small.path) == ["msg_000", "msg_001"]
+    with Session(small.path, options=session_options(disk=RecordingDisk())) as session:
+        assert create_agent(session) == ROOT
+    assert read_message_ids(small.path) == ["msg_000", "msg_001"]
 
 
 @pytest.mark.req("S0-35", "D-01")
@@ -123,14 +125,14 @@ def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
     for length, complete in cuts(small):
         if complete < 2 or length % 3:
             continue
-        with Session(small.path, options=options(disk=RecordingDisk())) as session:
+        with Session(small.path, options=session_options(disk=RecordingDisk())) as session:
             for call in list(session.agents[ROOT].open_calls):
-                result(session, ROOT, call, "interrupted: it may or may not have acted")
+                log_tool_result(session, ROOT, call, "interrupted: it may or may not have acted")
             for agent, request in list(session.state.requests.items()):
-                answered(session, agent, request.message_id, stop_reason="interrupted")
-            last = ask(session, ROOT)
-            assert members(session, last)["count"] == len(session.context(ROOT)), length
-        Session.load(small.path, options=options()).close()
+                log_response(session, agent, request.message_id, stop_reason="interrupted")
+            last = log_request(session, ROOT)
+            assert find_line(session, last)["count"] == len(session.context(ROOT)), length
+        Session.load(small.path, options=session_options()).close()
 
 
 @pytest.mark.req("S0-35")
@@ -158,7 +160,7 @@ def test_every_flipped_bit_is_reported(small: Small) -> None:
 def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
     """Return the number of events, or the error that ended the read."""
     try:
-        return len(ids(path, reading))
+        return len(read_message_ids(path, reading))
     except LogError as error:
         return error
 

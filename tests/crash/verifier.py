@@ -12,7 +12,7 @@ from pathlib import Path
 from harken.core.ids import AgentId
 from harken.errors import HarkenError, InvalidLog, LogNotFound
 from harken.session.session import Session
-from tests.session_kit import hear, ids
+from tests.session_kit import log_user_message, read_message_ids
 
 AGENT = AgentId("agent_001")
 
@@ -31,7 +31,7 @@ def find_damage(folder: Path, acknowledged: int) -> str | None:
         with Session.load(path) as session:
             numbers_before = numbers(session)
             if AGENT in session.agents:
-                hear(session, AGENT, f"{len(numbers_before)}: the verifier was here")
+                log_user_message(session, AGENT, f"{len(numbers_before)}: the verifier was here")
         with Session.load(path) as session:
             numbers_after = numbers(session)
     except (LogNotFound, InvalidLog) as error:  # no line was complete
@@ -44,7 +44,7 @@ def find_damage(folder: Path, acknowledged: int) -> str | None:
         return f"{acknowledged + 1} entries were acknowledged, {len(numbers_before)} are there"
     if numbers_after[: len(numbers_before)] != numbers_before:
         return f"{len(numbers_before)} entries became {len(numbers_after)}"
-    log_ids = ids(path)
+    log_ids = read_message_ids(path)
     if log_ids != [f"msg_{n:03d}" for n in range(len(log_ids))]:
         return f"ids are {log_ids}"
     return None

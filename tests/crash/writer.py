@@ -15,7 +15,7 @@ from random import Random
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Durability, Session, SessionOptions
-from tests.session_kit import answered, ask, born, call_dict
+from tests.session_kit import call_dict, create_agent, log_request, log_response
 
 AGENT = AgentId("agent_001")
 POLICIES: dict[str, Durability] = {"turn": "turn", "always": "always", "none": "none"}
@@ -28,7 +28,7 @@ class Writer:
         self.session = session
         self.sizes = Random(session.state.next_message)
         if not session.agents:
-            born(session)
+            create_agent(session)
         for call in list(session.agents[AGENT].open_calls):
             self.log({"role": "tool", "tool_call_id": call, "name": "look"})
 
@@ -50,14 +50,14 @@ class Writer:
     def turn(self, number: int) -> None:
         """Log input, request, call, sync, result, request, answer, sync."""
         self.log({"role": "user"})
-        request = ask(self.session, AGENT)
+        request = log_request(self.session, AGENT)
         calling = self.log({"role": "assistant", "tool_calls": [call_dict(f"call_{number}")]})
-        answered(self.session, AGENT, request, entry=calling)
+        log_response(self.session, AGENT, request, entry=calling)
         self.settle()
         self.log({"role": "tool", "tool_call_id": f"call_{number}", "name": "look"})
-        request = ask(self.session, AGENT)
+        request = log_request(self.session, AGENT)
         answer_id = self.log({"role": "assistant"})
-        answered(self.session, AGENT, request, entry=answer_id)
+        log_response(self.session, AGENT, request, entry=answer_id)
         self.session.append(ev.AgentStateSaved(agent_id=AGENT, state={"turn": number}))
         self.settle()
 

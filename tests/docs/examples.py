@@ -40,13 +40,13 @@ class Command:
     @property
     def exit_code(self) -> int:
         """What the line itself says: `# exit code 2`, otherwise 0."""
-        found = _EXIT_CODE.search(self.line)
-        return int(found[1]) if found else 0
+        match = _EXIT_CODE.search(self.line)
+        return int(match[1]) if match else 0
 
 
 def examples(page: Path) -> list[Example]:
     """Return the fences of a page, in order."""
-    return [Example(*found.groups()) for found in _FENCE.finditer(page.read_text("utf-8"))]
+    return [Example(*match.groups()) for match in _FENCE.finditer(page.read_text("utf-8"))]
 
 
 def commands(text: str) -> Iterator[Command]:
@@ -68,7 +68,7 @@ class Reader:
 
     def follow(self, page: Path) -> int:
         """Do what a page says; return how many examples were run."""
-        done = 0
+        count = 0
         for example in examples(page):
             if example.file is not None:
                 file = self.folder / example.file
@@ -77,12 +77,12 @@ class Reader:
             elif example.language == "python":
                 ran = self.run([sys.executable, "-c", example.text])
                 assert ran.returncode == 0, f"{example.text}\n{ran.stdout}"
-                done += 1
+                count += 1
             elif example.language == "console":
                 for command in commands(example.text):
                     self.type(command)
-                    done += 1
-        return done
+                    count += 1
+        return count
 
     def type(self, command: Command) -> None:
         """Run a command in a shell and compare what it prints."""

@@ -33,7 +33,7 @@ def module_name(root: Path, file: Path) -> str:
 
 
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_the_examples_of_a_module_work(name: str) -> None:
+def test_docstring_examples_pass(name: str) -> None:
     failed, attempted = doctest.testmod(importlib.import_module(name))
     assert attempted
     assert failed == 0

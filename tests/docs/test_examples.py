@@ -21,7 +21,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_whoever_does_what_a_page_says_sees_what_it_says(tmp_path: Path, page: Path) -> None:
+def test_commands_of_a_page_print_the_documented_output(tmp_path: Path, page: Path) -> None:
     Reader(tmp_path).follow(page)
 
 
@@ -45,31 +45,31 @@ def test_each_tutorial_runs_commands(page: str, harken_commands: int, python_com
     assert sum(line.startswith("python ") for line in lines) >= python_commands
 
 
-def test_the_quickstart_runs_as_it_is_printed_and_once_more(tmp_path: Path) -> None:
+def test_quickstart_runs_twice(tmp_path: Path) -> None:
     quickstart = next(e for e in examples(ROOT / "README.md") if e.language == "python")
     assert len([line for line in quickstart.text.splitlines() if line]) == 10
     reader = Reader(tmp_path)
     (reader.folder / "quickstart.py").write_text(quickstart.text)
-    for heard in (1, 2):
+    for run_number in (1, 2):
         ran = reader.run([sys.executable, "-W", "error", "quickstart.py"])
         assert ran.returncode == 0, ran.stdout
         assert ran.stdout.startswith("Ann wants tea.\n")
-        assert ran.stdout.count("[Said]: Tea.") == heard
+        assert ran.stdout.count("[Said]: Tea.") == run_number
     assert [path.name for path in reader.folder.iterdir() if path.suffix == ".jsonl"] == [
         "tea.jsonl"
     ]
 
 
-def test_a_page_that_says_something_else_is_noticed(tmp_path: Path) -> None:
+def test_wrong_output_in_a_page_is_reported(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     reader.type(Command("echo one; echo two >&2", "one\n...\n"))
     reader.type(Command("exit 3  # exit code 3", ""))
-    for wrong in (Command("echo one", "two\n"), Command("exit 3", "")):
+    for command in (Command("echo one", "two\n"), Command("exit 3", "")):
         with pytest.raises(AssertionError):
-            reader.type(wrong)
+            reader.type(command)
 
 
-def test_links_in_the_readme_lead_somewhere() -> None:
+def test_readme_links_resolve() -> None:
     links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
     missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
     assert links

@@ -15,30 +15,30 @@ SHOWN: list[Any] = [
 ]
 
 
-def test_a_form_gives_the_value_that_is_shown() -> None:
-    shown = next(one for one in SHOWN if "form" in one)
+def test_form_gives_the_documented_value() -> None:
+    example = next(example_ for example_ in SHOWN if "form" in example_)
     messages, protocol = (
-        [*map(parse_message, shown["messages"])],
+        [*map(parse_message, example["messages"])],
         WIRE_PROTOCOLS["anthropic-messages"],
     )
-    assert protocol.write(messages, shown["form"]) == shown["value"]
-    assert protocol.read(protocol.piece(shown["value"])) == (messages, shown["form"])
+    assert protocol.write(messages, example["form"]) == example["value"]
+    assert protocol.read(protocol.piece(example["value"])) == (messages, example["form"])
 
 
-def test_a_request_and_its_answer_are_such() -> None:
+def test_documented_request_and_answer_are_valid() -> None:
     protocol = WIRE_PROTOCOLS["messages-v1"]
-    body = next(one for one in SHOWN if "tools" in one)
-    said = next(one for one in SHOWN if "stop_reason" in one)
-    asked = protocol.parse_request("", json.dumps(body).encode())
-    assert asked.shape is None
-    assert protocol.build_body(asked, [piece.raw for piece in asked.pieces]) == body
+    body = next(example_ for example_ in SHOWN if "tools" in example_)
+    answer = next(example_ for example_ in SHOWN if "stop_reason" in example_)
+    request = protocol.parse_request("", json.dumps(body).encode())
+    assert request.shape is None
+    assert protocol.build_body(request, [piece.raw for piece in request.pieces]) == body
     listener = protocol.listener(200)
-    listener.feed(json.dumps(said).encode())
-    answered = listener.end()
-    assert [piece.raw for piece in answered.pieces] == [said["message"]]
-    assert answered.finish is not None
-    assert (answered.finish.cost_usd, answered.id) == (0.01, "a1")
+    listener.feed(json.dumps(answer).encode())
+    response = listener.end()
+    assert [piece.raw for piece in response.pieces] == [answer["message"]]
+    assert response.finish is not None
+    assert (response.finish.cost_usd, response.id) == (0.01, "a1")
 
 
-def test_every_protocol_has_its_chapter() -> None:
+def test_each_protocol_has_a_section() -> None:
     assert all(f"### {name}\n" in PAGE.read_text() for name in WIRE_PROTOCOLS)

@@ -36,7 +36,7 @@ def test_a_conversation_has_these_bytes() -> None:
 
 
 @pytest.mark.req("S2-52")
-def test_arrays_of_anybody_are_joined_event_for_event() -> None:
+def test_foreign_arrays_are_joined_event_by_event() -> None:
     foreign = bytes.fromhex("9801a264747970656874656c65706f7274636e6577f6")  # a long head, a null
     assert join_event_arrays([foreign, bytes.fromhex(HI), b"\x80", foreign]) == (
         b"\x83" + foreign[2:] + bytes.fromhex(HI)[1:] + foreign[2:]
@@ -71,7 +71,7 @@ def test_arrays_of_anybody_are_joined_event_for_event() -> None:
         ("81a10102", "JSON"),
     ],
 )
-def test_what_is_no_array_of_events_is_refused(data: str, why: str) -> None:
+def test_invalid_event_array_is_refused(data: str, why: str) -> None:
     with pytest.raises(FormatError, match=why):
         decode_events(bytes.fromhex(data))
 

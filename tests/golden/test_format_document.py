@@ -45,10 +45,10 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 def _sections() -> dict[str, str]:
     """Return heading -> the text from there to the next heading."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    found = re.split(r"^#+ (.+)$", FENCE.sub(_without_hashes, text), flags=re.MULTILINE)
+    parts = re.split(r"^#+ (.+)$", FENCE.sub(_without_hashes, text), flags=re.MULTILINE)
     return {
         name.strip("`"): body.replace("\0", "#")
-        for name, body in zip(found[1::2], found[2::2], strict=True)
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
     }
 
 
@@ -64,15 +64,15 @@ def fences(section: str, language: str) -> list[str]:
     return [body for kind, body in FENCE.findall(SECTIONS[section]) if kind == language]
 
 
-def lines(section: str, at: int = 0) -> list[bytes]:
+def lines(section: str, index: int = 0) -> list[bytes]:
     """Return the lines of a section's JSON fence."""
-    return fences(section, "json")[at].encode().splitlines()
+    return fences(section, "json")[index].encode().splitlines()
 
 
 def rows(section: str) -> dict[str, list[str]]:
     """Return the rows of a section's tables whose first cell begins with a name in backticks."""
-    found = re.findall(r"^\| `([^`]+)`[^|]*\|(.*)\|$", SECTIONS[section], re.MULTILINE)
-    return {name: [cell.strip() for cell in rest.split("|")] for name, rest in found}
+    table_rows = re.findall(r"^\| `([^`]+)`[^|]*\|(.*)\|$", SECTIONS[section], re.MULTILINE)
+    return {name: [cell.strip() for cell in cells.split("|")] for name, cells in table_rows}
 
 
 def own_fields(kind: type[msgspec.Struct]) -> dict[str, bool]:
@@ -85,13 +85,13 @@ def own_fields(kind: type[msgspec.Struct]) -> dict[str, bool]:
     }
 
 
-def test_every_event_type_has_a_heading_and_no_other_has() -> None:
+def test_headings_are_exactly_the_event_types() -> None:
     headings = [name for name in SECTIONS if f"### `{name}`\n" in DOCUMENT.read_text()]
     assert headings == list(ev.EVENT_TYPES)
 
 
 @pytest.mark.parametrize("name", ev.EVENT_TYPES)
-def test_the_example_of_an_event_decodes_and_is_written_just_so(name: str) -> None:
+def test_event_example_round_trips_byte_for_byte(name: str) -> None:
     (line,) = lines(name)
     event = ev.decode_event(line)
     assert isinstance(event, ev.EVENT_TYPES[name])
@@ -108,13 +108,13 @@ def test_the_table_of_an_event_has_all_its_members_and_no_others(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ev.EVENT_TYPES)
-def test_every_event_says_when_it_is_written_and_how_it_is_folded(name: str) -> None:
+def test_each_event_documents_its_writing_and_folding(name: str) -> None:
     text = SECTIONS[name]
     assert re.search(r"^(A \*birth\*\. )?Written ", text, re.MULTILINE)
     assert len(re.findall(r"^Fold: ", text, re.MULTILINE)) == 1
 
 
-def test_the_table_of_all_events_has_what_all_events_have() -> None:
+def test_common_members_table_is_complete() -> None:
     common = {field.encode_name for field in msgspec.structs.fields(ev.EventBase)}
     assert set(rows("Events")) == common - {"~unknown"} | {"event_type", "sum"}
 
@@ -199,10 +199,10 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "example", [*fences("Lines", "sh")[:1], *fences("Golden values", "sh")], ids=["sum", "hashes"]
 )
-def test_a_shell_finds_the_hashes_that_stand_below_the_commands(example: str, folder: Path) -> None:
+def test_shell_commands_print_the_documented_hashes(example: str, folder: Path) -> None:
     expected = re.findall(r"^# ([0-9a-f]+)$", example, re.MULTILINE)
-    done = run(["sh", "-c", example], folder)
-    assert (done.stdout.split(), done.stderr) == (expected, "")
+    process = run(["sh", "-c", example], folder)
+    assert (process.stdout.split(), process.stderr) == (expected, "")
     assert expected
 
 
@@ -225,31 +225,31 @@ def test_python_finds_a_line_that_does_not_verify(folder: Path) -> None:
 def golden_values() -> list[dict[str, Any]]:
     return [
         canonical.from_json(line)
-        for at in range(len(fences("Golden values", "json")))
-        for line in lines("Golden values", at)
+        for index in range(len(fences("Golden values", "json")))
+        for line in lines("Golden values", index)
     ]
 
 
 @pytest.mark.parametrize("value", golden_values())
-def test_a_golden_value_is_what_the_code_gives(value: Mapping[str, Any]) -> None:
+def test_golden_value_equals_the_computed_value(value: Mapping[str, Any]) -> None:
     match value:
         case {"part": part}:
-            found = part_hash(part)
+            digest = part_hash(part)
         case {"message": message}:
-            found = message_hash(parse_message(message))
+            digest = message_hash(parse_message(message))
         case {"context": messages}:
-            found = ""
+            digest = ""
             for message in messages:
-                found = extend_context_hash(found, parse_message(message))
+                digest = extend_context_hash(digest, parse_message(message))
         case {"tools": tools}:
-            found = tools_hash(tools)
+            digest = tools_hash(tools)
         case {"request": request}:
-            found = request_hash(
+            digest = request_hash(
                 request["context"], request.get("tools"), request.get("parameters")
             )
         case _:
-            found = "nothing that has a hash"
-    assert found == value["hash"]
+            digest = "nothing that has a hash"
+    assert digest == value["hash"]
 
 
 def test_there_is_a_golden_value_of_every_kind() -> None:
@@ -270,8 +270,8 @@ def test_every_domain_line_is_in_the_table() -> None:
         canonical.TOOLS_DOMAIN,
         canonical.REQUEST_DOMAIN,
     }
-    found = set(re.findall(r"\| `(harken\.\w+\.v1)` \|", SECTIONS["Identity"]))
-    assert found == {domain.decode().rstrip("\n") for domain in domains}
+    domain_names = set(re.findall(r"\| `(harken\.\w+\.v1)` \|", SECTIONS["Identity"]))
+    assert domain_names == {domain.decode().rstrip("\n") for domain in domains}
 
 
 def example_session() -> list[ev.Event]:
@@ -306,7 +306,7 @@ def _ids(text: str) -> list[str]:
     return re.findall(r"`(msg_\d+)`", text)
 
 
-def test_every_reference_of_the_page_to_itself_leads_somewhere() -> None:
+def test_internal_links_of_the_page_resolve() -> None:
     anchors = {re.sub(r"[^\w-]", "", name.lower().replace(" ", "-")) for name in SECTIONS}
     linked = set(re.findall(r"\]\(#([\w-]+)\)", DOCUMENT.read_text()))
     assert linked <= anchors

@@ -146,11 +146,11 @@ def test_a_message_is_its_role_and_the_hashes_of_its_parts() -> None:
 
 def test_a_context_is_chained_from_the_hashes_of_its_messages() -> None:
     system, hi = MESSAGES[2], MESSAGES[0]
-    one = extend_context_hash("", system[0])
-    two = extend_context_hash(one, hi[0])
-    assert (one, two) == (AFTER_ONE, AFTER_TWO)
-    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(system[1])).hex() == one
-    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(one + hi[1])).hex() == two
+    first = extend_context_hash("", system[0])
+    two = extend_context_hash(first, hi[0])
+    assert (first, two) == (AFTER_ONE, AFTER_TWO)
+    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(system[1])).hex() == first
+    assert canonical.hash_bytes(b"harken.context.v1\n", bytes.fromhex(first + hi[1])).hex() == two
 
 
 def test_a_list_of_tools_has_this_hash() -> None:

@@ -27,7 +27,7 @@ ROWS = [line for line in LINES if "eventType" in json.loads(line)]
 
 @pytest.mark.req("S3-08", "S3-10")
 @pytest.mark.parametrize("line", MESSAGES)
-def test_a_message_has_the_id_of_its_content_and_is_written_just_so(line: str) -> None:
+def test_message_example_round_trips_with_its_content_id(line: str) -> None:
     record = msgspec.convert(canonical.from_json(line.encode()), LoggedMessage)
     assert message_hash(to_message(record)) == record.id
     [unit] = split_message(to_message(record))
@@ -37,7 +37,7 @@ def test_a_message_has_the_id_of_its_content_and_is_written_just_so(line: str) -
 
 @pytest.mark.req("S3-12", "S3-14")
 @pytest.mark.parametrize("line", ROWS)
-def test_a_row_is_written_just_so(line: str) -> None:
+def test_row_example_round_trips(line: str) -> None:
     row = msgspec.convert(canonical.from_json(line.encode()), ThreadEntry)
     assert encode_line(row) == line.encode() + b"\n"
 

@@ -63,10 +63,10 @@ def test_a_delta_has_these_bytes_and_this_name() -> None:
     assert "art-" + canonical.hash_bytes(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
 
 
-def test_a_delta_is_the_same_whoever_made_its_words() -> None:
+def test_delta_name_does_not_depend_on_string_identity() -> None:
     """msgspec leaves out a default that is the very same object only."""
-    made: Any = str(b"text", "ascii")
-    occurrence = type(ENTRY.occurrence)(shape=made)
+    text: Any = str(b"text", "ascii")
+    occurrence = type(ENTRY.occurrence)(shape=text)
     assert encode_delta([type(ENTRY)(ENTRY.message, occurrence, ENTRY.time)])[0] == DELTA
 
 
@@ -77,11 +77,11 @@ def test_sequences_and_raw_bytes_have_these_names() -> None:
 
 
 @pytest.mark.req("S2-04")
-def test_a_commit_leaves_out_what_has_its_default() -> None:
+def test_commit_omits_default_members() -> None:
     body = b'{"artifact":"%s","created_at":"%s"}' % (DELTA.encode(), NOON.encode())
     assert (ROOT_COMMIT.id, commit_bytes(ROOT_COMMIT)) == (ROOT, body)
-    made: Any = str(b"delta", "ascii")  # not the object that is the default
-    explicit = Commit(type=made, artifact=ROOT_COMMIT.artifact, created_at=NOON)
+    text: Any = str(b"delta", "ascii")  # not the object that is the default
+    explicit = Commit(type=text, artifact=ROOT_COMMIT.artifact, created_at=NOON)
     assert explicit.id == ROOT
     assert decode_commit(body) == ROOT_COMMIT
     assert "ctx-" + canonical.hash_bytes(b"harken.commit.v1\n", body).hex() == ROOT
@@ -112,31 +112,35 @@ def test_every_member_of_a_commit_is_in_its_name() -> None:
 
 def test_a_pack_has_these_bytes() -> None:
     part, message = OBJECTS
-    things = [
+    objects = [
         StoredObject(ObjectKind.PART, part, OBJECTS[part]),
         StoredObject(ObjectKind.MESSAGE, message, OBJECTS[message], (part,)),
         StoredObject(ObjectKind.DELTA, DELTA, DELTA_BYTES, (MESSAGE,)),
         StoredObject(ObjectKind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
     ]
-    expected = {thing.name: (thing.kind, thing.body) for thing in things}
+    expected = {
+        stored_object.name: (stored_object.kind, stored_object.body) for stored_object in objects
+    }
     assert decode_objects(PACK) == expected
-    [packed] = encode_packs(things)
-    assert packed.objects == decode_objects(packed.data) == expected
+    [pack] = encode_packs(objects)
+    assert pack.objects == decode_objects(pack.data) == expected
 
 
 def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
     part, _ = OBJECTS
-    things = [
+    objects = [
         StoredObject(ObjectKind.PART, part, OBJECTS[part]),
         StoredObject(ObjectKind.RAW, hash_raw(FILE), FILE),
     ]
-    expected = {thing.name: (thing.kind, thing.body) for thing in things}
+    expected = {
+        stored_object.name: (stored_object.kind, stored_object.body) for stored_object in objects
+    }
     assert decode_objects(WOVEN_PACK) == expected
-    [packed] = encode_packs(things)
-    assert packed.objects == decode_objects(packed.data) == expected
+    [pack] = encode_packs(objects)
+    assert pack.objects == decode_objects(pack.data) == expected
 
 
-def test_the_words_of_the_compression_never_change() -> None:
+def test_compression_dictionary_is_unchanged() -> None:
     assert blake3(WORDS).hexdigest() == WORDS_HASH
 
 

@@ -39,7 +39,7 @@ from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
 from harken.core.verdict import Verdict
 from harken.errors import ModelError
-from tests.agent_kit import Stage, quick, run
+from tests.agent_kit import Stage, fast_options, run
 from tests.property.hooked_voices import FILE, NAMES, Voices, arguments, dice
 from tests.unit.agents.cutting import cut_after
 
@@ -85,9 +85,9 @@ class Counting(Hook):
 
     async def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
-        own = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
-        chance = own.random()
-        if own.random() < (0.05 if chance < 0.75 else 0.3) and self.name != GUARD:
+        random = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
+        chance = random.random()
+        if random.random() < (0.05 if chance < 0.75 else 0.3) and self.name != GUARD:
             await self.quit()
         if chance < 0.55:
             return Ok()
@@ -97,7 +97,7 @@ class Counting(Hook):
             case "response":
                 return Deny("think again") if chance < 0.88 else Rewrite(f"{question.text}, really")
             case "action":
-                return Deny("not now") if chance < 0.86 else _other(question, own)
+                return Deny("not now") if chance < 0.86 else _other(question, random)
         if chance > 0.97:
             raise RuntimeError("broken")
         return Ok()
@@ -109,15 +109,15 @@ class Counting(Hook):
         self.asked = saved["asked"]
 
 
-def _other(question: HookQuestion, own: Random) -> Verdict:
+def _other(question: HookQuestion, random: Random) -> Verdict:
     """Return an action with somebody else."""
     assert question.call is not None
-    given, name = json.loads(question.text), own.choice(NAMES)
+    values, name = json.loads(question.text), random.choice(NAMES)
     match question.call.function.name:
         case "task" | "terminate" | "clone" | "hook" | "talk_with":
-            return Rewrite(json.dumps({**given, "name": name}))
+            return Rewrite(json.dumps({**values, "name": name}))
         case "endo":
-            return Rewrite(json.dumps({**given, "subagent": name}))
+            return Rewrite(json.dumps({**values, "subagent": name}))
         case "discuss":
             return Rewrite(json.dumps({"prompt": "Another thing.", "speakers": [name]}))
     return Ok()
@@ -149,7 +149,7 @@ class Course:
             policy=ActionPolicy(actions=ACTIONS),
             library=AgentLibrary(kinds={Counting._kind: Counting}),
         )
-        options = replace(quick(), in_memory=self.in_memory)
+        options = replace(fast_options(), in_memory=self.in_memory)
         root, session = load_session(
             log, runtime=runtime, name="main", system_prompt="You.", options=options
         )
@@ -157,59 +157,61 @@ class Course:
 
     def played(self, folder: Path) -> tuple[Stage, int]:
         """Play a session; return it, and how many lines its log had before anybody spoke."""
-        one = self.load(folder / "s.jsonl", patience=120)
-        own = dice("course", self.seed)
-        self._put_hooks(one, own)
-        begin = len(one.log.read_bytes().splitlines())
-        talk = Conversation(one.root)
+        stage = self.load(folder / "s.jsonl", patience=120)
+        random = dice("course", self.seed)
+        self._put_hooks(stage, random)
+        begin = len(stage.log.read_bytes().splitlines())
+        talk = Conversation(stage.root)
         for turn in range(4):
-            chance = own.random()
+            chance = random.random()
             if chance < 0.25:
-                self._command(talk, own)
+                self._command(talk, random)
             elif chance < 0.35:
-                unload_agent(one.session, own.choice(list(one.session.agents)))
-            self.say(talk, f"Go {turn} {own.randrange(100)}.", own)
-        return one, begin
+                unload_agent(stage.session, random.choice(list(stage.session.agents)))
+            self.say(talk, f"Go {turn} {random.randrange(100)}.", random)
+        return stage, begin
 
-    def _put_hooks(self, one: Stage, own: Random) -> None:
+    def _put_hooks(self, stage: Stage, random: Random) -> None:
         def counting(name: str, above: Agent) -> None:
             options = Seeded(seed=self.seed)
-            Counting(one.session, runtime=one.runtime, options=options).install(above, name)
+            Counting(stage.session, runtime=stage.runtime, options=options).install(above, name)
 
-        counting(GUARD, one.root)
-        if own.random() < 0.7:
-            assert isinstance(one.root, SmartAgent)
-            points = own.choice(
+        counting(GUARD, stage.root)
+        if random.random() < 0.7:
+            assert isinstance(stage.root, SmartAgent)
+            points = random.choice(
                 (None, ["input"], ["action", "response"], ["response"], ["result", "input"])
             )
-            tools = own.choice(([], ["look"], ["look", "task", "hook"]))
-            keeps = {"keeps": own.choice(("notes", "all"))}
-            smart = new_hook(one.root, "You watch.", points=points, tools=tools, spec=keeps)
-            smart.install(one.root, "smart")
-            if own.random() < 0.8:
+            tools = random.choice(([], ["look"], ["look", "task", "hook"]))
+            keeps = {"keeps": random.choice(("notes", "all"))}
+            smart = new_hook(stage.root, "You watch.", points=points, tools=tools, spec=keeps)
+            smart.install(stage.root, "smart")
+            if random.random() < 0.8:
                 counting("above", smart)
-        if own.random() < 0.5:
-            counting("second", one.root)
+        if random.random() < 0.5:
+            counting("second", stage.root)
 
-    def _command(self, talk: Conversation, own: Random) -> None:
+    def _command(self, talk: Conversation, random: Random) -> None:
         """Let the user do what agents do."""
-        action = own.choice(COMMANDS)
-        given = arguments(action, own)
+        action = random.choice(COMMANDS)
+        values = arguments(action, random)
         for name in ("prompt", "tools", "points"):
-            given.pop(name, None)
+            values.pop(name, None)
         if action == "talk_with":
-            given["name"] = own.choice((*NAMES, "smart", "H1", "main"))
-        checked = ACTIONS[action].check(given)
+            values["name"] = random.choice((*NAMES, "smart", "H1", "main"))
+        action_input = ACTIONS[action].check(values)
         run(
             run_user_command(
-                talk.primary, f"/{action}", lambda who, cause: RUN[action](who, cause, checked)
+                talk.primary,
+                f"/{action}",
+                lambda agent, cause: RUN[action](agent, cause, action_input),
             )
         )
 
-    def say(self, talk: Conversation, text: str | None, own: Random) -> None:
+    def say(self, talk: Conversation, text: str | None, random: Random) -> None:
         """Say something; what fails or is broken off goes on."""
         for _ in range(30):
-            after = own.randrange(400) if self.breaks_off and own.random() < 0.3 else None
+            after = random.randrange(400) if self.breaks_off and random.random() < 0.3 else None
             try:
                 run(_limited(talk, text, after))
             except (ModelError, asyncio.CancelledError):
@@ -219,20 +221,20 @@ class Course:
                 return
         raise AssertionError("a turn never ends")
 
-    def cut(self, log: Path, at: int) -> Stage:
+    def cut(self, log: Path, index: int) -> Stage:
         """Resume a log that ends after so many lines, in a folder of its own."""
-        shorter = cut_after(log, at)
+        shorter = cut_after(log, index)
         if (log.parent / FILE).exists():
             shutil.copy(log.parent / FILE, shorter.parent)
         return self.load(shorter)
 
-    def go_on(self, one: Stage, at: int) -> None:
+    def go_on(self, stage: Stage, index: int) -> None:
         """Let a resumed session end what was open, and say one thing more."""
-        talk, own = Conversation(one.root), dice("on", self.seed, at)
+        talk, random = Conversation(stage.root), dice("on", self.seed, index)
         for _ in range(3):
             if has_open_calls(talk.primary):
-                self.say(talk, None, own)
-        self.say(talk, "More.", own)
+                self.say(talk, None, random)
+        self.say(talk, "More.", random)
 
 
 async def _limited(talk: Conversation, text: str | None, after: int | None) -> None:

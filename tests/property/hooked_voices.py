@@ -15,7 +15,7 @@ from harken import FunctionModel
 from harken.core.messages import Message, text_of
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 NAMES = ("Ann", "Ben", "Cat")
 FILE = "d.json"
@@ -49,10 +49,10 @@ class Voices:
         return model
 
     async def answer(self, request: ModelRequest) -> str | Message:
-        texts = [text_of(one.content) for one in request.messages]
-        said = sum(one.role == "assistant" for one in request.messages)
-        own = dice(self.seed, request.agent, said, [text[:200] for text in texts[-3:]])
-        for _ in range(own.choice((0, 0, 1, 2, 5))):
+        texts = [text_of(message.content) for message in request.messages]
+        answer_count = sum(message.role == "assistant" for message in request.messages)
+        random = dice(self.seed, request.agent, answer_count, [text[:200] for text in texts[-3:]])
+        for _ in range(random.choice((0, 0, 1, 2, 5))):
             await asyncio.sleep(0)  # others come before it
         self.patience -= 1
         # A call that is tried again reads the same: what fails follows from how often one asked.
@@ -60,69 +60,76 @@ class Voices:
             raise ModelError("no connection")
         if request.agent == "compaction":
             return "Summary."
-        offered = [one["name"] for one in request.tools]
-        at = asked_at(request)
-        if at is None or "quit" not in offered:
-            made = self._message(own, ACTS[said % 4], offered, said)
-            return made or f"Answer {said}."
-        since = sum(one.role == "assistant" for one in request.messages[at:])
-        wanted = ["keep_note", "read_log", "look", "peek", "hook", "task"] * 3
-        wanted = [one for one in [*wanted, "quit", "meta", "endo"] if one in offered]
-        made = self._message(own, HOOK_ACTS[min(since, 3)], wanted, said)
-        return made or _judgement(own, texts[at], said)
+        offered = [tool["name"] for tool in request.tools]
+        question_index = find_question_index(request)
+        if question_index is None or "quit" not in offered:
+            message = self._message(random, ACTS[answer_count % 4], offered, answer_count)
+            return message or f"Answer {answer_count}."
+        since = sum(message.role == "assistant" for message in request.messages[question_index:])
+        actions = ["keep_note", "read_log", "look", "peek", "hook", "task"] * 3
+        actions = [action for action in [*actions, "quit", "meta", "endo"] if action in offered]
+        message = self._message(random, HOOK_ACTS[min(since, 3)], actions, answer_count)
+        return message or _judgement(random, texts[question_index], answer_count)
 
-    def _message(self, own: Random, chance: float, tools: list[str], said: int) -> Message | None:
+    def _message(
+        self, random: Random, chance: float, tools: list[str], answer_count: int
+    ) -> Message | None:
         """Return a message with one to three calls, or none."""
-        if not tools or said > IDLE or self.patience < 0 or own.random() > chance:
+        if not tools or answer_count > IDLE or self.patience < 0 or random.random() > chance:
             return None
-        some = [own.choice(sorted(tools)) for _ in range(own.choice((1, 1, 2, 3)))]
-        return calls(
-            *[call(one, f"c{said}_{at}", **arguments(one, own)) for at, one in enumerate(some)]
+        names = [random.choice(sorted(tools)) for _ in range(random.choice((1, 1, 2, 3)))]
+        return call_message(
+            *[
+                call(tool, f"c{answer_count}_{index}", **arguments(tool, random))
+                for index, tool in enumerate(names)
+            ]
         )
 
 
-def asked_at(request: ModelRequest) -> int | None:
+def find_question_index(request: ModelRequest) -> int | None:
     """Return where the last question to a hook stands in what it reads."""
-    found = [
-        at
-        for at, one in enumerate(request.messages)
-        if one.role == "user" and QUESTION.match(text_of(one.content))
+    indexes = [
+        index
+        for index, message in enumerate(request.messages)
+        if message.role == "user" and QUESTION.match(text_of(message.content))
     ]
-    return found[-1] if found else None
+    return indexes[-1] if indexes else None
 
 
-def _judgement(own: Random, question: str, said: int) -> str:
-    found = QUESTION.match(question)
-    point = found and found[1]
-    some = ["OK"] * 10 + [f"COMMENT: smart {said}"] * 4 + ["DENY: smart no"] * 3 + ["Hm."]
+def _judgement(random: Random, question: str, answer_count: int) -> str:
+    match = QUESTION.match(question)
+    point = match and match[1]
+    answers = (
+        ["OK"] * 10 + [f"COMMENT: smart {answer_count}"] * 4 + ["DENY: smart no"] * 3 + ["Hm."]
+    )
     if point == "action":
-        some += ['REWRITE: {"text": "rewritten"}']
+        answers += ['REWRITE: {"text": "rewritten"}']
     if point == "response":
-        some += ["REWRITE: a smart rewrite"] * 3
-    return own.choice(some)
+        answers += ["REWRITE: a smart rewrite"] * 3
+    return random.choice(answers)
 
 
-def arguments(action: str, own: Random) -> dict[str, Any]:
+def arguments(action: str, random: Random) -> dict[str, Any]:
     """Return what somebody gives an action or a tool."""
-    name, other = own.choice(NAMES), own.choice(NAMES)
+    name, second_name = random.choice(NAMES), random.choice(NAMES)
     match action:
         case "send" | "look" | "peek" | "keep_note":
-            return {"text": str(own.randrange(9))}
+            return {"text": str(random.randrange(9))}
         case "task":
-            return {"name": name, "instructions": "You."} | _maybe(own, prompt="Hi.")
+            return {"name": name, "instructions": "You."} | _maybe(random, prompt="Hi.")
         case "discuss":
-            return {"prompt": "Talk."} | _maybe(own, speakers=[name, other])
+            return {"prompt": "Talk."} | _maybe(random, speakers=[name, second_name])
         case "hook":
-            tools = own.choice(([], ["look"], ["look", "task", "hook"]))
-            points = own.sample(("input", "action", "result", "response"), 2)
-            made = {"name": own.choice(("H1", "H2")), "instructions": "Watch."}
-            return made | _maybe(own, tools=tools) | _maybe(own, points=points)
+            tools = random.choice(([], ["look"], ["look", "task", "hook"]))
+            points = random.sample(("input", "action", "result", "response"), 2)
+            message = {"name": random.choice(("H1", "H2")), "instructions": "Watch."}
+            return message | _maybe(random, tools=tools) | _maybe(random, points=points)
         case "endo":
-            return {"subagent": name} | _maybe(own, prompt="Now you.")
+            return {"subagent": name} | _maybe(random, prompt="Now you.")
         case "terminate" | "talk_with":
             return {"name": name}
         case "clone":
-            return {"name": name, "as_name": other}
+            return {"name": name, "as_name": second_name}
         case "dump":
             return {"path": FILE}
         case "restore":
@@ -130,5 +137,5 @@ def arguments(action: str, own: Random) -> dict[str, Any]:
     return {}
 
 
-def _maybe(own: Random, **given: Any) -> dict[str, Any]:
-    return given if own.random() < 0.6 else {}
+def _maybe(random: Random, **arguments_: Any) -> dict[str, Any]:
+    return arguments_ if random.random() < 0.6 else {}

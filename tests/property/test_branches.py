@@ -28,7 +28,14 @@ from harken.store.base import RetentionPolicy, Store
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from tests.property.branch_model import Said, Seen, begun, common, grown, stood_for
+from tests.property.branch_model import (
+    BranchView,
+    Content,
+    begin_view,
+    common,
+    compact_view,
+    extend_view,
+)
 
 BRANCHES = 6
 """How many there are at once at most."""
@@ -44,12 +51,12 @@ ANY = st.integers(0, 99)
 """Which of those that there are."""
 
 
-def messages(said: Iterable[Said]) -> list[Message]:
-    return [Message(role, text) for role, text in said]  # type: ignore[arg-type]
+def messages(contents: Iterable[Content]) -> list[Message]:
+    return [Message(role, text) for role, text in contents]  # type: ignore[arg-type]
 
 
-def read(found: Iterable[Message]) -> list[Said]:
-    return [(message.role, text_of(message.content)) for message in found]
+def to_contents(messages_: Iterable[Message]) -> list[Content]:
+    return [(message.role, text_of(message.content)) for message in messages_]
 
 
 def long_ago() -> int:
@@ -69,7 +76,7 @@ class Branches(RuleBasedStateMachine):
         self.handles = self.opened()
         self.steps = 0
         self.cache: Cache = {}
-        self.seen: dict[CommitId, Seen] = {}
+        self.seen: dict[CommitId, BranchView] = {}
         """Every commit, in the order of writing."""
         self.notes: dict[CommitId, CommitNotes] = {}
         self.tips: list[CommitId] = []
@@ -86,19 +93,19 @@ class Branches(RuleBasedStateMachine):
         """The handle whose turn it is: each writes what the other one reads."""
         return self.handles[self.steps % 2]
 
-    def pick(self, at: int) -> CommitId:
-        return list(self.seen)[at % len(self.seen)]
+    def pick(self, index: int) -> CommitId:
+        return list(self.seen)[index % len(self.seen)]
 
     def tip(self, branch: int) -> CommitId:
         return self.tips[branch % len(self.tips)]
 
-    def clean(self, said: list[Said]) -> list[Said]:
+    def clean(self, contents: list[Content]) -> list[Content]:
         """What is read where this was written."""
-        return [(role, PURGED if text in self.purged else text) for role, text in said]
+        return [(role, PURGED if text in self.purged else text) for role, text in contents]
 
-    def known(self, ctx: CommitId, seen: Seen, branch: int | None = None) -> None:
+    def known(self, ctx: CommitId, view: BranchView, branch: int | None = None) -> None:
         """Note a commit that was made; it is the new end of a branch, or a branch of its own."""
-        assert self.seen.setdefault(ctx, seen) == seen, "equal names, other content"
+        assert self.seen.setdefault(ctx, view) == view, "equal names, other content"
         self.notes.setdefault(ctx, get_commit(self.store, ctx).notes)
         if branch is None and len(self.tips) < BRANCHES:
             self.tips.append(ctx)
@@ -106,109 +113,124 @@ class Branches(RuleBasedStateMachine):
             self.tips[(branch or 0) % len(self.tips)] = ctx
 
     def draft(
-        self, said: list[Said], parent: CommitId | None, second: int, who: str
+        self, contents: list[Content], parent: CommitId | None, second: int, principal: str
     ) -> CommitDraft:
-        origin = CommitOrigin(principal=who)
+        origin = CommitOrigin(principal=principal)
         return CommitDraft(
-            messages=messages(said), parent=parent, created_at=time(second), origin=origin
+            messages=messages(contents), parent=parent, created_at=time(second), origin=origin
         )
 
-    @initialize(said=SAID, second=SECONDS, who=PRINCIPALS)
-    def first(self, said: list[Said], second: int, who: str) -> None:
-        self.root(said, second, who, "delta")
+    @initialize(contents=SAID, second=SECONDS, principal=PRINCIPALS)
+    def first(self, contents: list[Content], second: int, principal: str) -> None:
+        self.root(contents, second, principal, "delta")
 
-    @rule(said=SAID, second=SECONDS, who=PRINCIPALS, type_=st.sampled_from(get_args(CommitType)))
-    def root(self, said: list[Said], second: int, who: str, type_: CommitType) -> None:
-        whole = [("system", "You are " + who), *said]
-        ctx = checkpoint(self.store, replace(self.draft(whole, None, second, who), type=type_))
-        self.known(ctx, begun(ctx, whole))
+    @rule(
+        contents=SAID,
+        second=SECONDS,
+        principal=PRINCIPALS,
+        type_=st.sampled_from(get_args(CommitType)),
+    )
+    def root(self, contents: list[Content], second: int, principal: str, type_: CommitType) -> None:
+        entries = [("system", "You are " + principal), *contents]
+        ctx = checkpoint(
+            self.store, replace(self.draft(entries, None, second, principal), type=type_)
+        )
+        self.known(ctx, begin_view(ctx, entries))
 
-    @rule(branch=ANY, said=SAID, second=SECONDS, who=PRINCIPALS)
-    def grow(self, branch: int, said: list[Said], second: int, who: str) -> None:
+    @rule(branch=ANY, contents=SAID, second=SECONDS, principal=PRINCIPALS)
+    def grow(self, branch: int, contents: list[Content], second: int, principal: str) -> None:
         parent = self.tip(branch)
-        ctx = checkpoint(self.store, self.draft(said, parent, second, who))
-        assert checkpoint(self.store, self.draft(said, parent, second, who)) == ctx
-        self.known(ctx, grown(self.seen[parent], ctx, said), branch)
+        ctx = checkpoint(self.store, self.draft(contents, parent, second, principal))
+        assert checkpoint(self.store, self.draft(contents, parent, second, principal)) == ctx
+        self.known(ctx, extend_view(self.seen[parent], ctx, contents), branch)
 
-    @rule(at=ANY, said=SAID, second=SECONDS, who=PRINCIPALS)
-    def fork(self, at: int, said: list[Said], second: int, who: str) -> None:
-        parent = self.pick(at)
-        ctx = checkpoint(self.store, self.draft(said, parent, second, who))
-        self.known(ctx, grown(self.seen[parent], ctx, said))
+    @rule(index=ANY, contents=SAID, second=SECONDS, principal=PRINCIPALS)
+    def fork(self, index: int, contents: list[Content], second: int, principal: str) -> None:
+        parent = self.pick(index)
+        ctx = checkpoint(self.store, self.draft(contents, parent, second, principal))
+        self.known(ctx, extend_view(self.seen[parent], ctx, contents))
 
-    @rule(at=ANY, said=SAID, second=SECONDS, who=PRINCIPALS)
-    def spawn(self, at: int, said: list[Said], second: int, who: str) -> None:
-        parent = self.pick(at)
-        draft = self.draft(said, parent, second, who)
+    @rule(index=ANY, contents=SAID, second=SECONDS, principal=PRINCIPALS)
+    def spawn(self, index: int, contents: list[Content], second: int, principal: str) -> None:
+        parent = self.pick(index)
+        draft = self.draft(contents, parent, second, principal)
         ctx = checkpoint(self.store, replace(draft, type="snapshot", trigger="spawn"))
-        self.known(ctx, begun(ctx, said, self.seen[parent].path))
+        self.known(ctx, begin_view(ctx, contents, self.seen[parent].path))
 
-    @rule(at=ANY, said=SAID, second=SECONDS, who=PRINCIPALS, text=st.sampled_from(["so far", "b"]))
-    def compact(self, at: int, said: list[Said], second: int, who: str, text: str) -> None:
+    @rule(
+        index=ANY,
+        contents=SAID,
+        second=SECONDS,
+        principal=PRINCIPALS,
+        text=st.sampled_from(["so far", "b"]),
+    )
+    def compact(
+        self, index: int, contents: list[Content], second: int, principal: str, text: str
+    ) -> None:
         """What is pending comes first; without it an old chain is summed up, once more perhaps."""
-        parent = self.pick(at)
-        ctx = compact(self.store, self.draft(said, parent, second, who), text)
+        parent = self.pick(index)
+        ctx = compact(self.store, self.draft(contents, parent, second, principal), text)
         before = self.seen[parent]
-        if said:
+        if contents:
             between = commit_history(self.store, ctx, 2)[1].id
-            before = grown(before, between, said)
+            before = extend_view(before, between, contents)
             self.known(between, before)
-        system = list(takewhile(lambda one: one[0] == "system", before.default))
-        self.known(ctx, stood_for(before, ctx, [*system, ("user", text)]))
+        system = list(takewhile(lambda pair: pair[0] == "system", before.default))
+        self.known(ctx, compact_view(before, ctx, [*system, ("user", text)]))
 
-    @rule(at=ANY)
-    def snapshot(self, at: int) -> None:
-        parent = self.seen[self.pick(at)]
+    @rule(index=ANY)
+    def snapshot(self, index: int) -> None:
+        parent = self.seen[self.pick(index)]
         ctx = snapshot(self.store, parent.path[0])
-        self.known(ctx, stood_for(parent, ctx, parent.default))
+        self.known(ctx, compact_view(parent, ctx, parent.default))
 
-    @rule(at=ANY, summary=st.sampled_from(["x", "it \ud800 was"]))
-    def summarize(self, at: int, summary: str) -> None:
-        ctx = self.pick(at)
+    @rule(index=ANY, summary=st.sampled_from(["x", "it \ud800 was"]))
+    def summarize(self, index: int, summary: str) -> None:
+        ctx = self.pick(index)
         update_metadata(self.store, ctx, summary=summary)
         self.notes[ctx] = CommitNotes(summary=summary, labels=self.notes[ctx].labels)
 
-    @rule(at=ANY, labels=st.lists(st.sampled_from(["good", "bad", ""]), unique=True))
-    def label(self, at: int, labels: list[str]) -> None:
-        ctx = self.pick(at)
+    @rule(index=ANY, labels=st.lists(st.sampled_from(["good", "bad", ""]), unique=True))
+    def label(self, index: int, labels: list[str]) -> None:
+        ctx = self.pick(index)
         update_metadata(self.store, ctx, labels=labels)
         self.notes[ctx] = msgspec.structs.replace(self.notes[ctx], labels=tuple(labels))
 
-    @rule(at=ANY, other=ANY)
-    def compare(self, at: int, other: int) -> None:
-        one, two = self.seen[self.pick(at)], self.seen[self.pick(other)]
-        found = diff(self.store, one.path[0], two.path[0])
-        assert found.ancestor == common(one, two)
-        assert read(found.ours) == self.clean(one.after(found.ancestor))
-        assert read(found.theirs) == self.clean(two.after(found.ancestor))
+    @rule(index=ANY, other_index=ANY)
+    def compare(self, index: int, other_index: int) -> None:
+        left, right = self.seen[self.pick(index)], self.seen[self.pick(other_index)]
+        messages_ = diff(self.store, left.path[0], right.path[0])
+        assert messages_.ancestor == common(left, right)
+        assert to_contents(messages_.ours) == self.clean(left.after(messages_.ancestor))
+        assert to_contents(messages_.theirs) == self.clean(right.after(messages_.ancestor))
 
-    @rule(at=ANY, stop=ANY)
-    def stop_at(self, at: int, stop: int) -> None:
-        seen, until = self.seen[self.pick(at)], self.pick(stop)
-        expected = seen.since(until)
+    @rule(index=ANY, stop=ANY)
+    def stop_at(self, index: int, stop: int) -> None:
+        view, until = self.seen[self.pick(index)], self.pick(stop)
+        expected = view.since(until)
         if expected is None:
             with pytest.raises(NameNotFound):
-                materialize(self.store, seen.path[0], until)
+                materialize(self.store, view.path[0], until)
         else:
-            assert read(materialize(self.store, seen.path[0], until).messages) == self.clean(
+            assert to_contents(materialize(self.store, view.path[0], until).messages) == self.clean(
                 expected
             )
 
-    @rule(who=PRINCIPALS, second=SECONDS)
-    def resolve(self, who: str, second: int) -> None:
+    @rule(principal=PRINCIPALS, second=SECONDS)
+    def resolve(self, principal: str, second: int) -> None:
         stored = self.store.commits(self.seen)
-        theirs = [
-            (stored[ctx].commit.created_at, at)
-            for at, ctx in enumerate(self.seen)
-            if stored[ctx].commit.principal == who
+        candidates = [
+            (stored[ctx].commit.created_at, index)
+            for index, ctx in enumerate(self.seen)
+            if stored[ctx].commit.principal == principal
         ]
-        until = [one for one in theirs if one[0] <= time(second)]
+        until = [candidate for candidate in candidates if candidate[0] <= time(second)]
         expected = list(self.seen)[max(until)[1]] if until else None
-        assert resolve(self.store, who, time(second)) == expected
+        assert resolve(self.store, principal, time(second)) == expected
 
-    @rule(at=ANY, policy=st.sampled_from(["pin", "ephemeral", None]), second=SECONDS)
-    def keep(self, at: int, policy: Policy | None, second: int) -> None:
-        ctx = self.pick(at)
+    @rule(index=ANY, policy=st.sampled_from(["pin", "ephemeral", None]), second=SECONDS)
+    def keep(self, index: int, policy: Policy | None, second: int) -> None:
+        ctx = self.pick(index)
         until = time(second) if policy == "ephemeral" else None
         keeping = None if policy is None else RetentionPolicy(policy, until)
         self.store.set_retention({ctx: keeping})
@@ -222,13 +244,13 @@ class Branches(RuleBasedStateMachine):
         stay = {ctx for ctx in self.seen if not self.has_expired(ctx, time(second))}
         stay |= {*map(self.pick, roots), next(iter(self.seen))}
         needed = {before for ctx in stay for before in self.seen[ctx].path}
-        gone = self.seen.keys() - needed
-        taken = self.store.collect([*stay], now=time(second), grace_s=0, dry_run=dry_run)
-        assert set(taken.commits) == gone
+        removed = self.seen.keys() - needed
+        result = self.store.collect([*stay], now=time(second), grace_s=0, dry_run=dry_run)
+        assert set(result.commits) == removed
         if not dry_run:
-            for ctx in gone:
-                for known in (self.seen, self.notes, self.kept):
-                    known.pop(ctx, None)
+            for ctx in removed:
+                for table in (self.seen, self.notes, self.kept):
+                    table.pop(ctx, None)
             self.tips = [tip for tip in self.tips if tip in self.seen] or [self.pick(0)]
             assert self.store.names_with_prefix("ctx-", 999) == sorted(self.seen)
 
@@ -250,14 +272,14 @@ class Branches(RuleBasedStateMachine):
             self.notes[ctx] = msgspec.structs.replace(notes, summary=summary)
         assert find_text(self.store, [], Secret(secret)) == []
 
-    @rule(at=ANY)
-    def look(self, at: int) -> None:
+    @rule(index=ANY)
+    def look(self, index: int) -> None:
         """All that is not the conversation is as it was, too."""
-        ctx = self.pick(at)
-        assert tuple(one.id for one in commit_history(self.store, ctx)) == self.seen[ctx].path
+        ctx = self.pick(index)
+        assert tuple(commit.id for commit in commit_history(self.store, ctx)) == self.seen[ctx].path
         assert get_commit(self.store, ctx).notes == self.notes[ctx]
-        labelled = {label for notes in self.notes.values() for label in notes.labels}
-        assert self.store.commits_by_label().keys() == labelled
+        labels = {label for notes in self.notes.values() for label in notes.labels}
+        assert self.store.commits_by_label().keys() == labels
         assert self.store.newest_commits(999) == list(self.seen)[::-1]
         assert self.store.retention() == self.kept
         assert fsck(self.store) == []
@@ -265,11 +287,15 @@ class Branches(RuleBasedStateMachine):
     @invariant()
     def every_branch_is_what_the_model_says(self) -> None:
         for tip in self.tips:
-            seen = self.seen[tip]
-            assert read(materialize(self.handles[0], tip).messages) == self.clean(seen.default)
-            assert read(materialize(self.handles[1], tip, "root").messages) == self.clean(seen.full)
-            again = materialize(self.handles[0], tip, "compaction", self.cache)
-            assert read(again.messages) == self.clean(seen.default)
+            view = self.seen[tip]
+            assert to_contents(materialize(self.handles[0], tip).messages) == self.clean(
+                view.default
+            )
+            assert to_contents(materialize(self.handles[1], tip, "root").messages) == self.clean(
+                view.full
+            )
+            cached = materialize(self.handles[0], tip, "compaction", self.cache)
+            assert to_contents(cached.messages) == self.clean(view.default)
         self.steps += 1
 
     def teardown(self) -> None:

@@ -18,17 +18,17 @@ from harken.core.messages import text_of
 from harken.session.session import Session
 from harken.store.memory import MemoryStore
 from tests.session_kit import (
-    act,
-    again,
-    born,
-    edit,
-    hear,
-    kept,
-    listed,
+    create_agent,
+    entry_segment,
+    log_answer,
+    log_edit,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
+    range_segment,
+    reload_session,
+    session_options,
 )
 
 
@@ -42,10 +42,10 @@ class Working(RuleBasedStateMachine):
         self.checkpoints = Checkpointer(store=self.store)
         self.session = new_session(Path(self.folder.name))
         self.counted = 0
-        root = born(self.session)
-        call = act(self.session, root, "c0")
-        child = born(self.session, cause=call)
-        result(self.session, root, "c0")
+        root = create_agent(self.session)
+        call = log_tool_calls(self.session, root, "c0")
+        child = create_agent(self.session, cause=call)
+        log_tool_result(self.session, root, "c0")
         self.agents = [root, child]
         self.full: dict[AgentId, list[str]] = {root: ["", "done"], child: []}
         self.summary: dict[AgentId, tuple[int, str]] = {}
@@ -59,22 +59,22 @@ class Working(RuleBasedStateMachine):
     def hear(self, which: int, times: int) -> None:
         for _ in range(times):
             self.full[self.agents[which]].append(text := self.text())
-            hear(self.session, self.agents[which], text)
+            log_user_message(self.session, self.agents[which], text)
 
     @rule(which=st.integers(0, 1))
     def say(self, which: int) -> None:
         self.full[self.agents[which]].append(text := self.text())
-        say(self.session, self.agents[which], text)
+        log_answer(self.session, self.agents[which], text)
 
     @rule(which=st.integers(0, 1), commits=st.booleans())
     def act(self, which: int, commits: bool) -> None:
         agent = self.agents[which]
-        act(self.session, agent, f"call{self.counted}")
+        log_tool_calls(self.session, agent, f"call{self.counted}")
         self.full[agent].append("")
         if commits:
             self.commit(which)
         text = self.text()
-        result(self.session, agent, f"call{self.counted - 1}", text)
+        log_tool_result(self.session, agent, f"call{self.counted - 1}", text)
         self.full[agent].append(text)
 
     @rule(which=st.integers(0, 1), first=st.integers(0, 3), last=st.integers(0, 9))
@@ -84,9 +84,16 @@ class Working(RuleBasedStateMachine):
         if not self.full[agent]:
             return  # a summary of nothing stands for nothing else: it is kept
         summary = self.text()
-        id_ = hear(self.session, agent, summary)
+        id_ = log_user_message(self.session, agent, summary)
         low, high = min(first, size), max(size - last, min(first, size))
-        edit(self.session, agent, kept(0, low), listed(id_), kept(high, size), summary=id_)
+        log_edit(
+            self.session,
+            agent,
+            range_segment(0, low),
+            entry_segment(id_),
+            range_segment(high, size),
+            summary=id_,
+        )
         self._no_more_a_summary(agent)
         self.summary[agent] = (len(self.full[agent]), summary)
 
@@ -94,14 +101,14 @@ class Working(RuleBasedStateMachine):
     def drop(self, which: int, last: int) -> None:
         agent = self.agents[which]
         size = len(self.session.context(agent))
-        edit(self.session, agent, kept(0, max(size - last, 0)))
+        log_edit(self.session, agent, range_segment(0, max(size - last, 0)))
         self._no_more_a_summary(agent)
 
     def _no_more_a_summary(self, agent: AgentId) -> None:
         """Only of the last edit is the summary no part of what was said."""
         if agent in self.summary:
-            at, before = self.summary.pop(agent)
-            self.full[agent].insert(at, before)
+            index, before = self.summary.pop(agent)
+            self.full[agent].insert(index, before)
 
     @rule(which=st.integers(0, 1))
     def commit(self, which: int) -> None:
@@ -109,7 +116,7 @@ class Working(RuleBasedStateMachine):
         ctx = self.checkpoints.commit_pending(self.session, agent, "explicit")
         context = self.session.context(agent)
         assert self.checkpoints.commit_pending(self.session, agent, "explicit") == ctx
-        assert texts(self.store, ctx) == [text_of(one.content) for one in context]
+        assert texts(self.store, ctx) == [text_of(message.content) for message in context]
         if ctx is not None:
             self.summary.pop(agent, None)
             assert self.session.agent(agent).uncommitted_edit is None
@@ -117,7 +124,7 @@ class Working(RuleBasedStateMachine):
 
     @rule()
     def resume(self) -> None:
-        self.session = again(self.session)
+        self.session = reload_session(self.session)
 
     @precondition(lambda self: b"context_committed" in self.session.path.read_bytes()[-300:])
     @rule()
@@ -127,7 +134,7 @@ class Working(RuleBasedStateMachine):
         log = self.session.path.read_bytes().splitlines(keepends=True)
         if b'"context_committed"' in log[-1]:
             self.session.path.write_bytes(b"".join(log[:-1]))
-        self.session = Session.load(self.session.path, options=options())
+        self.session = Session.load(self.session.path, options=session_options())
 
     def teardown(self) -> None:
         try:
@@ -139,7 +146,7 @@ class Working(RuleBasedStateMachine):
 
 
 def texts(store: MemoryStore, ctx: CommitId | None, stop: str = "compaction") -> list[str]:
-    return [text_of(one.content) for one in materialize(store, ctx, stop).messages]
+    return [text_of(message.content) for message in materialize(store, ctx, stop).messages]
 
 
 Working.TestCase.settings = settings(

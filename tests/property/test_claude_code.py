@@ -45,59 +45,59 @@ RECORDS = st.fixed_dictionaries(
 
 def everything() -> Transcript:
     """A transcript with all that there is."""
-    made = Transcript()
-    made.user("Hello")
-    made.answer(thinking_block("Hm."), id="m1")
-    first = made.answer(tool_use_block("c1", "Task", prompt="You are Ann."), id="m1")
-    second = made.answer(tool_use_block("c2"), id="m1")
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(thinking_block("Hm."), id="m1")
+    first = transcript.answer(tool_use_block("c1", "Task", prompt="You are Ann."), id="m1")
+    second = transcript.answer(tool_use_block("c2"), id="m1")
     side: dict[str, Any] = {"isSidechain": True, "agentId": "ann"}
-    made.user("You are Ann.", parent=None, **side)
-    made.answer(text_block("I am."), **side)
-    made.result("c1", "Ann", parent=first)
-    made.add("progress", data={})
-    made.user([tool_result_block("c2", "two"), text_block("and more")], parent=second)
-    at = made.answer(text_block("Done."))
-    made.user("This way")
-    made.answer(text_block("This."))
-    made.user("That way", parent=at)
-    last = made.answer(text_block("That."))
-    made.boundary(last, kept=[last])
-    made.summary()
-    made.user("Go on")
-    return made
+    transcript.user("You are Ann.", parent=None, **side)
+    transcript.answer(text_block("I am."), **side)
+    transcript.result("c1", "Ann", parent=first)
+    transcript.add("progress", data={})
+    transcript.user([tool_result_block("c2", "two"), text_block("and more")], parent=second)
+    answer = transcript.answer(text_block("Done."))
+    transcript.user("This way")
+    transcript.answer(text_block("This."))
+    transcript.user("That way", parent=answer)
+    last = transcript.answer(text_block("That."))
+    transcript.boundary(last, kept=[last])
+    transcript.summary()
+    transcript.user("Go on")
+    return transcript
 
 
-def spoken(found: ReadTranscript) -> list[str]:
+def list_texts(result: ReadTranscript) -> list[str]:
     """Return the ids of all records that are in steps, in some order."""
     uuids: list[str] = []
-    for step in found.steps:
+    for step in result.steps:
         for entry in step.entries:
             source = entry.source or {}
             uuids += source.get("uuids") or [source.get("uuid", "")]
     return sorted({*uuids})
 
 
-def test_every_record_of_a_conversation_is_in_a_step_whatever_the_order_of_the_lines() -> None:
+def test_each_record_is_in_a_step_in_any_line_order() -> None:
     records = everything().records
-    whole = spoken(read_transcript(encode_lines(records)))
+    texts = list_texts(read_transcript(encode_lines(records)))
     for seed in range(200):
         mixed = records[:]
         random.Random(seed).shuffle(mixed)
-        assert spoken(read_transcript(encode_lines(mixed))) == whole
+        assert list_texts(read_transcript(encode_lines(mixed))) == texts
 
 
 @pytest.mark.full
-def test_a_transcript_that_is_cut_anywhere_is_read_up_to_there() -> None:
+def test_truncated_transcript_is_read_up_to_the_cut() -> None:
     data = everything().data
     for end in range(1, len(data)):
         try:
-            found = read_transcript(data[:end])
+            result = read_transcript(data[:end])
         except FormatError:
             continue
-        assert len(found.reading.bad) <= 1
+        assert len(result.reading.bad) <= 1
 
 
-def test_a_transcript_that_grows_keeps_the_steps_that_are_whole() -> None:
+def test_growing_transcript_keeps_complete_steps() -> None:
     """All but the last step of each chain are the same when more is there."""
     records = everything().records
     before: dict[str, int] = {}
@@ -109,26 +109,26 @@ def test_a_transcript_that_grows_keeps_the_steps_that_are_whole() -> None:
 
 
 @given(st.lists(RECORDS, max_size=12))
-def test_no_records_whatever_break_anything(records: list[dict[str, Any]]) -> None:
+def test_arbitrary_records_are_read_without_errors(records: list[dict[str, Any]]) -> None:
     try:
-        found = read_transcript(encode_lines(records))
+        result = read_transcript(encode_lines(records))
     except FormatError:
         return
-    for step in found.steps:
+    for step in result.steps:
         build_resume_request(step.entries)
-    build_resume_request(found.entries())
+    build_resume_request(result.entries())
 
 
 @given(st.binary(max_size=300))
-def test_bytes_that_are_no_transcript_are_refused_and_nothing_else(data: bytes) -> None:
+def test_only_invalid_transcripts_are_refused(data: bytes) -> None:
     assert FORMAT.reads is not None
     with suppress(FormatError):
         FORMAT.reads(data)
 
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=5))
-def test_bytes_that_were_overwritten_damage_no_other_line(at: int, junk: bytes) -> None:
+def test_overwritten_bytes_damage_no_other_line(offset: int, junk: bytes) -> None:
     data = everything().data
-    at %= len(data)
-    found = read_transcript(data[:at] + junk + data[at + len(junk) :])
-    assert len(found.reading.bad) <= 1 + junk.count(b"\n")
+    offset %= len(data)
+    result = read_transcript(data[:offset] + junk + data[offset + len(junk) :])
+    assert len(result.reading.bad) <= 1 + junk.count(b"\n")

@@ -22,7 +22,7 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "c", "hello", ""]), max_size=4)
 SOMETHING = st.lists(st.sampled_from(["a", "b", "c", "hello", ""]), min_size=1, max_size=4)
 
 
-def said(texts: list[str]) -> list[Message]:
+def to_messages(texts: list[str]) -> list[Message]:
     return [Message("user", text) for text in texts]
 
 
@@ -32,19 +32,21 @@ def texts_of(messages: list[Message]) -> list[str]:
 
 @pytest.mark.req("S2-01", "S2-12", "S2-15")
 @given(st.lists(TEXTS, min_size=1, max_size=100))
-def test_a_chain_of_deltas_is_their_concatenation(deltas: list[list[str]]) -> None:
+def test_delta_chain_materializes_to_the_concatenation(deltas: list[list[str]]) -> None:
     store = MemoryStore()
     tip: CommitId | None = None
     for texts in deltas:
-        tip = checkpoint(store, CommitDraft(parent=tip, messages=said(texts), created_at=NOON))
+        tip = checkpoint(
+            store, CommitDraft(parent=tip, messages=to_messages(texts), created_at=NOON)
+        )
     for stop in ("root", "compaction"):
-        whole = materialize(store, tip, stop)
-        assert texts_of(whole.messages) == [text for texts in deltas for text in texts]
-        assert whole.message_count == len(whole.messages)
+        context = materialize(store, tip, stop)
+        assert texts_of(context.messages) == [text for texts in deltas for text in texts]
+        assert context.message_count == len(context.messages)
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCommit:
     """What the model says of a commit: its name, and what it stands for by default and in full."""
 
     ctx: CommitId
@@ -61,69 +63,69 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.store = MemoryStore()
         self.cache: Cache = {}
-        self.all: list[Known] = []
+        self.all: list[KnownCommit] = []
 
-    def _know(self, ctx: CommitId, default: tuple[str, ...], full: tuple[str, ...]) -> Known:
-        self.all.append(Known(ctx, default, full))
+    def _know(self, ctx: CommitId, default: tuple[str, ...], full: tuple[str, ...]) -> KnownCommit:
+        self.all.append(KnownCommit(ctx, default, full))
         return self.all[-1]
 
     @rule(target=commits, texts=TEXTS)
-    def begin(self, texts: list[str]) -> Known:
-        ctx = checkpoint(self.store, CommitDraft(messages=said(texts), created_at=NOON))
+    def begin(self, texts: list[str]) -> KnownCommit:
+        ctx = checkpoint(self.store, CommitDraft(messages=to_messages(texts), created_at=NOON))
         return self._know(ctx, tuple(texts), tuple(texts))
 
     @rule(target=commits, parent=commits, texts=TEXTS)
-    def go_on(self, parent: Known, texts: list[str]) -> Known:
-        draft = CommitDraft(parent=parent.ctx, messages=said(texts), created_at=NOON)
+    def go_on(self, parent: KnownCommit, texts: list[str]) -> KnownCommit:
+        draft = CommitDraft(parent=parent.ctx, messages=to_messages(texts), created_at=NOON)
         ctx = checkpoint(self.store, draft)
         return self._know(ctx, (*parent.default, *texts), (*parent.full, *texts))
 
     @rule(target=commits, parent=commits, texts=TEXTS)
-    def compact(self, parent: Known, texts: list[str]) -> Known:
-        draft = CommitDraft(parent=parent.ctx, messages=said(texts), created_at=NOON)
+    def compact(self, parent: KnownCommit, texts: list[str]) -> KnownCommit:
+        draft = CommitDraft(parent=parent.ctx, messages=to_messages(texts), created_at=NOON)
         ctx = compact(self.store, draft, "in short")
         return self._know(ctx, ("in short",), (*parent.full, *texts))
 
     @rule(target=commits, parent=commits)
-    def repeat(self, parent: Known) -> Known:
+    def repeat(self, parent: KnownCommit) -> KnownCommit:
         return self._know(snapshot(self.store, parent.ctx), parent.default, parent.full)
 
     @rule(target=commits, parent=commits, texts=SOMETHING)
-    def spawn(self, parent: Known, texts: list[str]) -> Known:
+    def spawn(self, parent: KnownCommit, texts: list[str]) -> KnownCommit:
         draft = CommitDraft(
             parent=parent.ctx,
             type="snapshot",
             trigger="spawn",
-            messages=said(texts),
+            messages=to_messages(texts),
             created_at=NOON,
         )
         return self._know(checkpoint(self.store, draft), tuple(texts), tuple(texts))
 
-    @rule(one=commits, other=commits)
-    def compare(self, one: Known, other: Known) -> None:
-        found = diff(self.store, one.ctx, other.ctx)
-        mirrored = diff(self.store, other.ctx, one.ctx)
-        assert (found.ours, found.theirs) == (mirrored.theirs, mirrored.ours)
-        for known, since in ((one, found.ours), (other, found.theirs)):
-            assert known.full[len(known.full) - len(since) :] == tuple(texts_of(since))
+    @rule(left=commits, right=commits)
+    def compare(self, left: KnownCommit, right: KnownCommit) -> None:
+        difference = diff(self.store, left.ctx, right.ctx)
+        mirrored = diff(self.store, right.ctx, left.ctx)
+        assert (difference.ours, difference.theirs) == (mirrored.theirs, mirrored.ours)
+        for commit, since in ((left, difference.ours), (right, difference.theirs)):
+            assert commit.full[len(commit.full) - len(since) :] == tuple(texts_of(since))
 
-    @rule(known=commits)
-    def read_again(self, known: Known) -> None:
+    @rule(commit=commits)
+    def read_again(self, commit: KnownCommit) -> None:
         """With and without a cache that has seen all."""
         for cache in (None, self.cache):
-            default = materialize(self.store, known.ctx, cache=cache)
-            assert tuple(texts_of(default.messages)) == known.default
-            full = materialize(self.store, known.ctx, "root", cache)
-            assert tuple(texts_of(full.messages)) == known.full
+            default = materialize(self.store, commit.ctx, cache=cache)
+            assert tuple(texts_of(default.messages)) == commit.default
+            full = materialize(self.store, commit.ctx, "root", cache)
+            assert tuple(texts_of(full.messages)) == commit.full
 
     @invariant()
     def the_last_few_are_what_they_were(self) -> None:
-        for known in self.all[:3] + self.all[-3:]:
-            self.read_again(known)
+        for commit in self.all[:3] + self.all[-3:]:
+            self.read_again(commit)
 
     def teardown(self) -> None:
-        for known in self.all:
-            self.read_again(known)
+        for commit in self.all:
+            self.read_again(commit)
 
 
 Histories.TestCase.settings = settings(

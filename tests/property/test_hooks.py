@@ -31,7 +31,16 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Row, Stage, call, calls, check_log, everything, quick, stage
+from tests.agent_kit import (
+    LogLine,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+)
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
@@ -73,19 +82,23 @@ def model(turns: list[Turn]) -> Cast:
     """Return a model whose `main` does one thing after the other, and whose hook notes all."""
 
     def acts(request: ModelRequest) -> Message | str:
-        said = [one for one in request.messages if one.role == "assistant"]
-        tools = turns[len(said)] if len(said) < len(turns) else []
-        made = [call(name, f"c{at}_{len(said)}", text="x") for at, name in enumerate(tools)]
-        return calls(*made) if made else "Done."
+        answers = [message for message in request.messages if message.role == "assistant"]
+        tools = turns[len(answers)] if len(answers) < len(turns) else []
+        tool_calls = [
+            call(name, f"c{index}_{len(answers)}", text="x") for index, name in enumerate(tools)
+        ]
+        return call_message(*tool_calls) if tool_calls else "Done."
 
     def notes(request: ModelRequest) -> Any:
-        about = sum(text_of(one.content).startswith(NOTE) for one in request.messages)
-        return always(calls(call("keep_note", f"n{about}", text=f"one of {about}")), "OK")(request)
+        about = sum(text_of(message.content).startswith(NOTE) for message in request.messages)
+        return always(call_message(call("keep_note", f"n{about}", text=f"one of {about}")), "OK")(
+            request
+        )
 
     return Cast(main=acts, guard=notes)
 
 
-def begun(folder: Path, cast: Cast) -> Stage:
+def open_hooked_stage(folder: Path, cast: Cast) -> Stage:
     world = LocalWorld([send, search])
     runtime = AgentRuntime(
         model=cast.model(),
@@ -93,64 +106,72 @@ def begun(folder: Path, cast: Cast) -> Stage:
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(kinds={Counting._kind: Counting}),
     )
-    one = stage(folder, cast.model(), runtime=runtime)
-    guard(one, points=("input", "result"), tools=["keep_note"], keeps="notes")
-    Counting(one.session, runtime=runtime).install(one.root, "counting")
-    return one
+    stage = open_stage(folder, cast.model(), runtime=runtime)
+    guard(stage, points=("input", "result"), tools=["keep_note"], keeps="notes")
+    Counting(stage.session, runtime=runtime).install(stage.root, "counting")
+    return stage
 
 
-def judged(one: Stage, hook: str) -> list[Row]:
+def judged(stage: Stage, hook: str) -> list[LogLine]:
     """Return the questions that a hook has answered, in order."""
-    own = one.rows(agent_id=one.id_of(hook), event_type="transcript_entry")
-    found: list[Row] = []
-    asked: Row | None = None
-    for row in own:
+    rows = stage.select_lines(agent_id=stage.id_of(hook), event_type="transcript_entry")
+    verdicts: list[LogLine] = []
+    question: LogLine | None = None
+    for row in rows:
         if row["role"] == "user" and row.get("content", "").startswith(("[in", "[ac", "[re")):
-            asked = row
-        elif row["role"] == "assistant" and not row.get("tool_calls") and asked is not None:
-            found.append(asked)
-            asked = None
-    return found
+            question = row
+        elif row["role"] == "assistant" and not row.get("tool_calls") and question is not None:
+            verdicts.append(question)
+            question = None
+    return verdicts
 
 
-def check_hooks(one: Stage) -> None:
+def check_hooks(stage: Stage) -> None:
     """Check what holds for hooks of a session that nothing is open in."""
-    heard = [row for row in one.rows(role="user", agent_id="agent_001") if "cause" not in row]
-    results = [row for row in one.rows(role="tool", agent_id="agent_001") if "is_error" not in row]
-    due = sorted(row["message_id"] for row in [*heard, *results])
+    messages = [
+        row for row in stage.select_lines(role="user", agent_id="agent_001") if "cause" not in row
+    ]
+    results = [
+        row
+        for row in stage.select_lines(role="tool", agent_id="agent_001")
+        if "is_error" not in row
+    ]
+    due = sorted(row["message_id"] for row in [*messages, *results])
     for hook in ("guard", "counting"):
         subjects = [
             row["cause"]
-            for row in judged(one, hook)
+            for row in judged(stage, hook)
             if row["content"].startswith(("[input]", "[result]"))
         ]
         assert sorted(subjects) == due, hook
-    state = one.agent("counting").state
-    assert state.saved_state == {"asked": len(judged(one, "counting"))}
-    guard_ = one.agent("guard")
-    kept = [row for row in one.rows(role="tool", name="keep_note") if "is_error" not in row]
-    context = [text_of(m.content) for m in one.session.context(guard_.agent_id)]
-    assert len(context) == 1 + min(len(kept), 20)
+    state = stage.agent("counting").state
+    assert state.saved_state == {"asked": len(judged(stage, "counting"))}
+    guard_ = stage.agent("guard")
+    notes = [
+        row for row in stage.select_lines(role="tool", name="keep_note") if "is_error" not in row
+    ]
+    context = [text_of(m.content) for m in stage.session.context(guard_.agent_id)]
+    assert len(context) == 1 + min(len(notes), 20)
 
 
 turns = st.lists(st.lists(st.sampled_from(["send", "search"]), max_size=3), min_size=2, max_size=5)
 
 
-def check_cut(chosen: list[Turn], at: int) -> None:
+def check_cut(turns: list[Turn], index: int) -> None:
     """Play a session, cut its log anywhere, go on: all hooks are as if nothing had happened."""
     with tempfile.TemporaryDirectory() as folder:
-        one = begun(Path(folder), model(chosen))
+        stage = open_hooked_stage(Path(folder), model(turns))
         for text in ("Go.", "On."):
-            one.ask(text)
-        check_hooks(one)
-        rows = one.rows()
+            stage.ask(text)
+        check_hooks(stage)
+        rows = stage.select_lines()
         first = next(number for number, row in enumerate(rows) if row.get("content") == "Go.")
-        kept = first + 1 + at % (len(rows) - first)
-        one.session.close()
-        later = again(cut_after(one.log, kept), one)
-        before = everything(later.session)
-        later = again(later.log, later)
-        assert everything(later.session) == before
+        line_count = first + 1 + index % (len(rows) - first)
+        stage.session.close()
+        later = resume_stage(cut_after(stage.log, line_count), stage)
+        before = full_state(later.session)
+        later = resume_stage(later.log, later)
+        assert full_state(later.session) == before
         if has_open_calls(later.root):
             later.ask()
         later.ask("More.")
@@ -159,22 +180,22 @@ def check_cut(chosen: list[Turn], at: int) -> None:
         check_log(later.log)
 
 
-def again(log: Path, one: Stage) -> Stage:
+def resume_stage(log: Path, stage: Stage) -> Stage:
     """Return a stage that goes on with a log."""
-    one.session.close()
-    root, session = load_session(log, runtime=one.runtime, options=quick())
-    return Stage(root, session, one.runtime)
+    stage.session.close()
+    root, session = load_session(log, runtime=stage.runtime, options=fast_options())
+    return Stage(root, session, stage.runtime)
 
 
 @pytest.mark.req("S0-20", "S4-27")
 @settings(max_examples=15, deadline=None)
 @given(turns, st.integers(0, 10_000))
-def test_hooks_are_the_same_after_a_resume(chosen: list[Turn], at: int) -> None:
-    check_cut(chosen, at)
+def test_hooks_are_equal_after_a_resume(turns: list[Turn], index: int) -> None:
+    check_cut(turns, index)
 
 
 @pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(turns, st.integers(0, 10_000))
-def test_hooks_are_the_same_after_many_resumes(chosen: list[Turn], at: int) -> None:
-    check_cut(chosen, at)
+def test_hooks_are_equal_after_many_resumes(turns: list[Turn], index: int) -> None:
+    check_cut(turns, index)

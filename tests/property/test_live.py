@@ -40,11 +40,15 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=5,
 )
 RECORDS = st.builds(
-    lambda kind, subtype, item, rest: {
-        **rest,
+    lambda kind, subtype, item, members: {
+        **members,
         "type": kind,
         "subtype": subtype,
-        **({"item": {**(rest if isinstance(rest, dict) else {}), "type": item}} if item else {}),
+        **(
+            {"item": {**(members if isinstance(members, dict) else {}), "type": item}}
+            if item
+            else {}
+        ),
     },
     KINDS,
     st.sampled_from(["init", "compact_boundary", "text", "success", "result"]),
@@ -62,7 +66,7 @@ def listeners() -> list[LineParser]:
 
 @settings(max_examples=settings().max_examples // 2)
 @given(LINES)
-def test_whatever_a_client_says_becomes_events_that_can_be_written_and_read(
+def test_client_output_converts_to_events_that_round_trip(
     lines: list[bytes],
 ) -> None:
     for listen in listeners():
@@ -73,13 +77,13 @@ def test_whatever_a_client_says_becomes_events_that_can_be_written_and_read(
 
 @settings(max_examples=settings().max_examples // 2)
 @given(LINES)
-def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[bytes]) -> None:
+def test_client_output_converts_to_readable_commits(lines: list[bytes]) -> None:
     for listen in listeners():
         store = MemoryStore()
         chain = StreamCommits(store, "claude", lambda: 1_800_000_000_000_000)
-        for at, line in enumerate(lines):
+        for index, line in enumerate(lines):
             chain.add(listen(line))
-            if at % 2:
+            if index % 2:
                 chain.note_silence()
         chain.end()
         if chain.newest is not None:
@@ -88,16 +92,16 @@ def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[byt
 
 
 @given(st.lists(st.binary(max_size=6) | st.just(b"\n"), max_size=8))
-def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None:
-    cut = LineSplitter()
-    lines = [line for piece in pieces for line in cut.feed(piece)]
-    assert [*lines, cut.end()] == b"".join(pieces).split(b"\n")
+def test_lines_do_not_depend_on_chunk_boundaries(pieces: list[bytes]) -> None:
+    splitter = LineSplitter()
+    lines = [line for piece in pieces for line in splitter.feed(piece)]
+    assert [*lines, splitter.end()] == b"".join(pieces).split(b"\n")
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(LINES, st.sampled_from(["text", "json", "jsons"]))
-def test_no_output_stops_what_is_shown_of_it(lines: list[bytes], output: Any) -> None:
-    shown = make_formatter(Invocation(runtime="claude", command=("claude",), output=output))
+def test_formatter_accepts_any_output(lines: list[bytes], output: Any) -> None:
+    formatter = make_formatter(Invocation(runtime="claude", command=("claude",), output=output))
     for line in lines:
-        shown.feed(line + b"\n")
-    shown.end()
+        formatter.feed(line + b"\n")
+    formatter.end()

@@ -85,8 +85,8 @@ def messages(draw: st.DrawFn) -> Message:
     calls = draw(st.lists(CALL, max_size=3))
     if isinstance(content, list) and draw(st.booleans()):
         calls = list({call.id: call for call in calls}.values())
-        for call, at in zip(calls, sorted(draw(_places(len(calls), len(content)))), strict=True):
-            content.insert(at + calls.index(call), ToolCallSlot(call.id))
+        for call, index in zip(calls, sorted(draw(_places(len(calls), len(content)))), strict=True):
+            content.insert(index + calls.index(call), ToolCallSlot(call.id))
     return Message(
         role=role,
         content=content,
@@ -253,21 +253,21 @@ def test_content_and_occurrence_can_be_stored_as_json(message: Message) -> None:
     content = msgspec.convert(
         canonical.from_json(canonical.to_canonical_bytes(pure)), MessageContent
     )
-    rest = msgspec.convert(canonical.from_json(canonical.to_json_line(occurrence)), Occurrence)
-    assert join_occurrence(content, rest) == message
-    assert message_hash(join_occurrence(content, rest)) == message_hash(message)
+    decoded = msgspec.convert(canonical.from_json(canonical.to_json_line(occurrence)), Occurrence)
+    assert join_occurrence(content, decoded) == message
+    assert message_hash(join_occurrence(content, decoded)) == message_hash(message)
 
 
 @given(MESSAGE)
-def test_the_identity_of_a_message_is_that_of_its_content_alone(message: Message) -> None:
+def test_message_hash_depends_only_on_the_content(message: Message) -> None:
     pure, occurrence = split_occurrence(message)
-    ids = [{"id": str(at)} for at, _ in enumerate(occurrence.calls)]
+    ids = [{"id": str(index)} for index, _ in enumerate(occurrence.calls)]
     bare = Occurrence(shape=occurrence.shape, calls=ids)
     assert message_hash(join_occurrence(pure, bare)) == message_hash(message)
 
 
 @given(MESSAGE)
-def test_an_entry_and_its_message_are_the_same_content(message: Message) -> None:
+def test_entry_and_message_have_the_same_content(message: Message) -> None:
     members = {name: getattr(message, name) for name in Message.__struct_fields__}
     entry = ev.TranscriptEntry(**members)
     assert split_occurrence(entry) == split_occurrence(message)
@@ -275,27 +275,27 @@ def test_an_entry_and_its_message_are_the_same_content(message: Message) -> None
 
 
 @given(st.lists(MESSAGE, max_size=4), st.integers(0, 4))
-def test_a_context_hash_goes_on_from_any_point(context: list[Message], stop: int) -> None:
-    def hash_on(before: str, more: list[Message]) -> str:
-        for message in more:
+def test_context_hash_continues_from_any_prefix(context: list[Message], stop: int) -> None:
+    def hash_on(before: str, messages_: list[Message]) -> str:
+        for message in messages_:
             before = extend_context_hash(before, message)
         return before
 
     assert hash_on(hash_on("", context[:stop]), context[stop:]) == hash_on("", context)
 
 
-def test_there_is_a_strategy_for_every_member_of_every_event() -> None:
+def test_each_event_member_has_a_strategy() -> None:
     elsewhere: dict[type[ev.EventBase], set[str]] = {
         ev.TranscriptEntry: set(Message.__struct_fields__)
     }
     assert set(MEMBERS) == set(ev.EVENT_TYPES.values())
     for kind, members in MEMBERS.items():
-        own = set(kind.__struct_fields__) - set(ev.EventBase.__struct_fields__)
-        assert own == set(members) | elsewhere.get(kind, set())
+        fields = set(kind.__struct_fields__) - set(ev.EventBase.__struct_fields__)
+        assert fields == set(members) | elsewhere.get(kind, set())
 
 
 @given(events())
-def test_an_event_comes_back_from_its_line(event: ev.Event) -> None:
+def test_event_round_trips_as_line(event: ev.Event) -> None:
     line = ev.encode_event(event)
     assert b"\n" not in line
     assert ev.decode_event(line) == event
@@ -303,15 +303,13 @@ def test_an_event_comes_back_from_its_line(event: ev.Event) -> None:
 
 
 @given(events())
-def test_an_event_comes_back_from_its_dict(event: ev.Event) -> None:
+def test_event_round_trips_as_dict(event: ev.Event) -> None:
     assert ev.event_from_dict(ev.event_dict(event)) == event
     assert canonical.from_json(ev.encode_event(event)) == ev.event_dict(event)
 
 
 @given(STRING.filter(lambda name: name not in ev.EVENT_TYPES), st.dictionaries(STRING, JSON))
-def test_an_event_of_an_unknown_type_comes_back_as_it_was(
-    kind: str, members: dict[str, Any]
-) -> None:
+def test_event_of_unknown_type_round_trips(kind: str, members: dict[str, Any]) -> None:
     line = canonical.to_json_line({**members, "event_type": kind})
     event = ev.decode_event(line)
     assert isinstance(event, ev.UnknownEvent)
@@ -319,12 +317,12 @@ def test_an_event_of_an_unknown_type_comes_back_as_it_was(
 
 
 @given(WITHOUT_FLOATS)
-def test_canonical_bytes_are_what_the_slow_way_gives(value: Any) -> None:
+def test_canonical_bytes_equal_the_reference_implementation(value: Any) -> None:
     assert canonical.to_canonical_bytes(value) == slow_canonical(value)
 
 
 @given(JSON)
-def test_a_value_comes_back_from_its_canonical_bytes(value: Any) -> None:
-    again = canonical.from_json(canonical.to_canonical_bytes(value))
-    assert again == value
-    assert canonical.to_canonical_bytes(again) == canonical.to_canonical_bytes(value)
+def test_value_round_trips_as_canonical_bytes(value: Any) -> None:
+    decoded = canonical.from_json(canonical.to_canonical_bytes(value))
+    assert decoded == value
+    assert canonical.to_canonical_bytes(decoded) == canonical.to_canonical_bytes(value)

@@ -35,30 +35,30 @@ TEXTS = st.one_of(st.lists(PIECES, max_size=30).map("".join), st.text())
 
 
 @given(TEXTS)
-def test_no_line_begins_as_a_comment_of_a_hook(text: str) -> None:
+def test_no_line_starts_with_a_hook_marker(text: str) -> None:
     for line in escape_hook_markers(text).splitlines():
-        seen = "".join(
+        text_ = "".join(
             c
             for c in unicodedata.normalize("NFKC", line)
             if unicodedata.category(c)[0] not in "CZM"
         )
-        assert not seen.casefold().startswith("[hook")
+        assert not text_.casefold().startswith("[hook")
 
 
 @given(TEXTS)
-def test_a_text_that_went_through_once_stays_as_it_is(text: str) -> None:
+def test_escaping_is_idempotent(text: str) -> None:
     once = escape_hook_markers(text)
     assert escape_hook_markers(once) == once
 
 
 @given(TEXTS)
-def test_nothing_but_backslashes_is_added(text: str) -> None:
-    made = escape_hook_markers(text)
+def test_escaping_only_adds_backslashes(text: str) -> None:
+    escaped = escape_hook_markers(text)
     letters = iter(text)
-    wanted = next(letters, None)
-    for letter in made:
-        if letter == wanted:
-            wanted = next(letters, None)
+    expected = next(letters, None)
+    for letter in escaped:
+        if letter == expected:
+            expected = next(letters, None)
         else:
             assert letter == "\\"
-    assert wanted is None
+    assert expected is None

@@ -37,7 +37,7 @@ def batch_of(conversation: list[Message]) -> WriteBatch:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(messages() | OFTEN, max_size=4), max_size=5))
-def test_messages_by_places_are_those_by_names(conversations: list[list[Message]]) -> None:
+def test_messages_by_position_equal_messages_by_name(conversations: list[list[Message]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "s.db")
         for conversation in conversations:
@@ -54,19 +54,21 @@ def test_messages_by_places_are_those_by_names(conversations: list[list[Message]
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(messages() | OFTEN, max_size=6), st.binary(), st.sampled_from([1, 20_000]))
-def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes, times: int) -> None:
+def test_pack_round_trips(conversation: list[Message], raw: bytes, times: int) -> None:
     raw *= times
     batch = batch_of(conversation)
-    whole = WriteBatch(objects=batch.objects, deltas=batch.deltas, raw={commits.hash_raw(raw): raw})
-    things = list(validate_batch(whole).objects.values())
-    found = encode_pack(things)
-    assert found.objects == decode_objects(found.data) == {t.name: (t.kind, t.body) for t in things}
-    assert [*decode_objects(found.data)] == [thing.name for thing in things]
+    full_batch = WriteBatch(
+        objects=batch.objects, deltas=batch.deltas, raw={commits.hash_raw(raw): raw}
+    )
+    objects = list(validate_batch(full_batch).objects.values())
+    pack = encode_pack(objects)
+    assert pack.objects == decode_objects(pack.data) == {t.name: (t.kind, t.body) for t in objects}
+    assert [*decode_objects(pack.data)] == [object_.name for object_ in objects]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
+def test_invalid_pack_is_reported_as_damage(data: st.DataObject) -> None:
     """Also what was sealed as a pack by somebody who means harm."""
     import msgspec
     from blake3 import blake3
@@ -88,6 +90,6 @@ def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"12345678", b"12345678\2", None, 3, "x"])
-def test_what_is_too_short_or_of_another_type_is_damage(data: bytes) -> None:
+def test_short_or_mistyped_pack_is_reported_as_damage(data: bytes) -> None:
     with pytest.raises(PackCorrupted):
         decode_objects(data)

@@ -21,7 +21,7 @@ from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import ticking
 from harken.views.context import context
-from tests.session_kit import ask, born, folded, new_session, options
+from tests.session_kit import create_agent, fold_log, log_request, new_session, session_options
 
 ROOT = AgentId("agent_001")
 KEY = 'k€y "with"\nall\\'
@@ -61,18 +61,18 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(st.lists(steps(), max_size=8))
-def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
+def test_purged_log_verifies_and_differs_only_in_the_text(
     logged: list[dict[str, Any]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = new_session(Path(folder))
-        born(session)
+        create_agent(session)
         for step in logged:
             if "state" in step:
                 session.append(ev.AgentStateSaved(agent_id=ROOT, state=step["state"]))
             else:
                 session.log_transcript_entry(ROOT, step)
-                ask(session, ROOT)
+                log_request(session, ROOT)
         before = canonical.to_json_line([parse_message(_plain(m)) for m in session.context(ROOT)])
         saved = canonical.to_json_line(session.agent(ROOT).saved_state)
         session.close()
@@ -81,7 +81,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         log.close()
         assert not SECRET.is_in_bytes(session.path.read_bytes())
         assert verify(session.path) == []
-        resumed = Session.load(session.path, options=options())
+        resumed = Session.load(session.path, options=session_options())
         after = canonical.to_json_line([parse_message(_plain(m)) for m in resumed.context(ROOT)])
         assert after == in_json(before, SECRET.replace)
         assert canonical.to_json_line(resumed.agent(ROOT).saved_state) == in_json(
@@ -90,7 +90,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         resumed.close()
         requests = [e for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
         assert all(context(iter_events(session.path), e.message_id).verified for e in requests)
-        assert folded(session.path).next_message == 2 + _count(logged) + bool(places)
+        assert fold_log(session.path).next_message == 2 + _count(logged) + bool(places)
 
 
 def _plain(message: object) -> dict[str, Any]:

@@ -24,7 +24,14 @@ from harken.session.fold import current_messages, fold
 from harken.session.log.reader import iter_events
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
-from tests.recording_kit import Body, Client, answer, check, logs, recorder
+from tests.recording_kit import (
+    Body,
+    RecordedClient,
+    check_rebuilt_bodies,
+    log_paths,
+    open_recorder,
+    response_body,
+)
 
 WORDS = st.sampled_from(["Hi", "Go on.", "Who are you?", "The answer is 42, as it always was."])
 ODD = st.sampled_from(
@@ -78,7 +85,7 @@ class Style:
 
 
 def _anthropic(blocks: Blocks) -> tuple[Body, list[Any]]:
-    return answer(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
+    return response_body(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
 
 
 def _texts(blocks: Any) -> str:
@@ -97,23 +104,27 @@ def _chat(blocks: Blocks) -> tuple[Body, list[Any]]:
     ]
     message: Body = {"role": "assistant", "content": _texts(blocks) or None}
     message |= {"tool_calls": calls} if calls else {}
-    sent = {name: value for name, value in message.items() if value is not None}
+    members = {name: value for name, value in message.items() if value is not None}
     choice = {"index": 0, "message": {**message, "refusal": None}, "finish_reason": "stop"}
-    return {"id": "chatcmpl-1", "model": "gpt", "choices": [choice]}, [sent]
+    return {"id": "chatcmpl-1", "model": "gpt", "choices": [choice]}, [members]
 
 
 def _responses(blocks: Blocks) -> tuple[Body, list[Any]]:
     items: list[Body] = []
-    for at, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if block["type"] == "tool_use":
             call = {"call_id": block["id"], "name": block["name"]}
             arguments = json.dumps(block["input"])
-            items.append({"type": "function_call", "id": f"fc{at}", "arguments": arguments, **call})
+            items.append(
+                {"type": "function_call", "id": f"fc{index}", "arguments": arguments, **call}
+            )
         else:
             text = [{"type": "output_text", "text": _texts([block]), "annotations": []}]
-            items.append({"type": "message", "id": f"m{at}", "role": "assistant", "content": text})
-    whole = {"id": "resp_1", "model": "gpt", "status": "completed", "output": items}
-    return whole, [{name: v for name, v in item.items() if name != "id"} for item in items]
+            items.append(
+                {"type": "message", "id": f"m{index}", "role": "assistant", "content": text}
+            )
+    response = {"id": "resp_1", "model": "gpt", "status": "completed", "output": items}
+    return response, [{name: v for name, v in item.items() if name != "id"} for item in items]
 
 
 def _gemini(blocks: Blocks) -> tuple[Body, list[Any]]:
@@ -183,13 +194,13 @@ class Talk:
     """A conversation as its client has it."""
 
     body: Body
-    client: Client
+    client: RecordedClient
     style: Style
     waiting: list[str] = field(default_factory=list)
 
     def said(self) -> list[Any]:
-        said: list[Any] = self.body[self.style.said]
-        return said
+        messages: list[Any] = self.body[self.style.said]
+        return messages
 
     def begin(self) -> str:
         self.client.protocol, self.client.path = self.style.protocol, self.style.path
@@ -204,16 +215,16 @@ class LocalWorld:
     data: st.DataObject
     store: MemoryStore = field(default_factory=MemoryStore)
     talks: list[Talk] = field(default_factory=list)
-    clients: list[Client] = field(default_factory=list)
+    clients: list[RecordedClient] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.recorder = recorder(self.folder, store=self.store)
+        self.recorder = open_recorder(self.folder, store=self.store)
         for hints in (
             ClientHints(),
             ClientHints(client="claude-code", session="abc"),
             ClientHints(session="d"),
         ):
-            self.clients.append(Client(self.recorder, hints))
+            self.clients.append(RecordedClient(self.recorder, hints))
 
     def begin(self) -> None:
         style = self.data.draw(st.sampled_from(STYLES))
@@ -239,13 +250,13 @@ class LocalWorld:
     def hear(self, talk: Talk, id_: str) -> None:
         drawn: Any = self.data.draw(SAID)
         blocks = [{"type": "text", "text": drawn}] if isinstance(drawn, str) else drawn
-        whole, said = talk.style.answer(blocks)
-        talk.client.end(id_, whole=whole)
+        response, messages = talk.style.answer(blocks)
+        talk.client.end(id_, whole=response)
         how = self.data.draw(st.sampled_from(["as it came", "as it came", "changed", "ignored"]))
         if how == "changed":
-            said = [{**one, "extra": None} for one in said]
+            messages = [{**message, "extra": None} for message in messages]
         if how != "ignored":
-            talk.said().extend(said)
+            talk.said().extend(messages)
         talk.said().extend(self.user(talk.style))
 
     def half(self) -> None:
@@ -263,26 +274,29 @@ class LocalWorld:
 
     def fork(self) -> None:
         talk = self.talk()
-        cut = self.data.draw(st.integers(0, len(talk.said())))
+        length = self.data.draw(st.integers(0, len(talk.said())))
         body = copy.deepcopy(talk.body)
-        body[talk.style.said] = [*talk.said()[:cut], *self.user(talk.style)]
+        body[talk.style.said] = [*talk.said()[:length], *self.user(talk.style)]
         self.talks.append(Talk(body, talk.client, talk.style))
 
     def truncate(self) -> None:
-        said = self.talk().said()
-        del said[: self.data.draw(st.integers(0, len(said) - 1))]
+        messages = self.talk().said()
+        del messages[: self.data.draw(st.integers(0, len(messages) - 1))]
 
     def compact(self) -> None:
         talk = self.talk()
-        told = " ".join(talk.style.text(one) for one in talk.said()[-2:])
+        summary = " ".join(talk.style.text(message) for message in talk.said()[-2:])
         keep = self.data.draw(st.integers(0, 2))
-        kept = talk.said()[len(talk.said()) - keep :]
-        talk.body[talk.style.said] = [*talk.style.user(f"What was before: {told}"), *kept]
+        last_messages = talk.said()[len(talk.said()) - keep :]
+        talk.body[talk.style.said] = [
+            *talk.style.user(f"What was before: {summary}"),
+            *last_messages,
+        ]
 
     def rewrite(self) -> None:
         talk = self.talk()
-        at = self.data.draw(st.integers(0, len(talk.said()) - 1))
-        talk.said()[at : at + 1] = self.user(talk.style)
+        index = self.data.draw(st.integers(0, len(talk.said()) - 1))
+        talk.said()[index : index + 1] = self.user(talk.style)
 
     def dress(self) -> None:
         for message in self.talk().said():
@@ -301,11 +315,11 @@ class LocalWorld:
             self.recorder.close()
         for run in self.recorder._pool.open_sessions:
             run.close()  # as the end of a process does
-        held = [one.request.call for one in self.recorder._held_calls.values()]
-        self.recorder = recorder(self.folder, store=self.store)
+        call_ids = [call.request.call for call in self.recorder._held_calls.values()]
+        self.recorder = open_recorder(self.folder, store=self.store)
         for client in self.clients:
             client.recorder = self.recorder
-        for call in held:
+        for call in call_ids:
             self.recorder.begin(call)  # the spool has what is in no log
 
 
@@ -316,11 +330,11 @@ STEPS = [
 ]
 
 
-def run(folder: Path, data: st.DataObject, most: int) -> LocalWorld:
+def run(folder: Path, data: st.DataObject, max_steps: int) -> LocalWorld:
     """Return a world in which much has happened, closed: also where that fails, many times over."""
     world = LocalWorld(folder, data)
     try:
-        for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most)):
+        for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=max_steps)):
             getattr(world, step)()
     finally:
         world.recorder.close()
@@ -329,7 +343,7 @@ def run(folder: Path, data: st.DataObject, most: int) -> LocalWorld:
 
 def check_logs(world: LocalWorld) -> None:
     """Check that logs and commits say of each agent what it read."""
-    for path in logs(world.folder):
+    for path in log_paths(world.folder):
         log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             hash_ = ""
@@ -340,26 +354,26 @@ def check_logs(world: LocalWorld) -> None:
         for event in iter_events(path):
             fold(state, event)
             if isinstance(event, ev.ContextCommitted):
-                whole = materialize(world.store, CommitId(event.ctx)).messages
+                response = materialize(world.store, CommitId(event.ctx)).messages
                 context = current_messages(state.agents[event.agent_id or ""])  # type: ignore[index]
-                assert [*map(message_hash, whole)] == [*map(message_hash, context)]
+                assert [*map(message_hash, response)] == [*map(message_hash, context)]
 
 
 @pytest.mark.req("S3-17")
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
+def test_recorded_requests_are_rebuilt(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 30)
-        check(world.folder, world.clients)
+        check_rebuilt_bodies(world.folder, world.clients)
         check_logs(world)
 
 
 @pytest.mark.full
 @given(st.data())
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
-def test_many_requests_come_back_as_they_were_sent(data: st.DataObject) -> None:
+def test_many_recorded_requests_are_rebuilt(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 60)
-        check(world.folder, world.clients)
+        check_rebuilt_bodies(world.folder, world.clients)
         check_logs(world)

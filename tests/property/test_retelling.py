@@ -26,7 +26,7 @@ SECONDS = st.integers(0, 9)
 @st.composite
 def entries(draw: st.DrawFn, serial: list[int]) -> list[ConversationEntry]:
     """Messages in any order: results without calls, calls without results, the same said twice."""
-    found = []
+    entries_ = []
     for _ in range(draw(st.integers(0, 3))):
         serial[0] += 1
         kind = draw(st.sampled_from(["user", "assistant", "call", "tool"]))
@@ -41,17 +41,17 @@ def entries(draw: st.DrawFn, serial: list[int]) -> list[ConversationEntry]:
             of = f"c{draw(st.integers(1, serial[0] + 1))}"
             message = Message("tool", "seen", tool_call_id=of)
         time = draw(st.none() | SECONDS.map(lambda n: f"2026-01-31T12:00:0{n}.000000Z"))
-        found.append(ConversationEntry(message, time))
-    return found
+        entries_.append(ConversationEntry(message, time))
+    return entries_
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[BranchTip]]:
     """A store with commits of several agents that branch, begin anew and compact."""
     store, serial = MemoryStore(), [0]
-    made: list[BranchTip] = []
+    tips: list[BranchTip] = []
     for number in range(draw(st.integers(1, 8))):
-        before = draw(st.none() | st.sampled_from(made)) if made else None
+        before = draw(st.none() | st.sampled_from(tips)) if tips else None
         agent = before.agent if before is not None else "main"
         kind, trigger = "delta", "import"
         if before is not None and draw(st.integers(0, 3)) == 0:
@@ -66,19 +66,19 @@ def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[BranchTip]]:
             origin=CommitOrigin(principal=f"{agent} {number}"),
             created_at=f"2026-01-31T12:00:0{draw(SECONDS)}Z",
         )
-        made.append(BranchTip(agent, CommitId(checkpoint(store, draft))))
-    return store, made[::-1]
+        tips.append(BranchTip(agent, CommitId(checkpoint(store, draft))))
+    return store, tips[::-1]
 
 
 @given(histories())
-def test_any_commits_are_retold_as_a_log_that_could_be_written(
+def test_commits_convert_to_a_valid_log(
     history: tuple[MemoryStore, Sequence[BranchTip]],
 ) -> None:
     store, ends = history
-    found = retell(store, "cafe", ends)
-    check_contexts(store, found)
+    events = retell(store, "cafe", ends)
+    check_contexts(store, events)
     state = SessionState()
-    for event in found:
+    for event in events:
         check_event(state, event)
         if not isinstance(event, UnknownEvent):
             encode_checked_event(event)

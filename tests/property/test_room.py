@@ -22,12 +22,13 @@ def contexts(draw: st.DrawFn) -> list[ChatMessage]:
     for number in range(draw(st.integers(0, 8))):
         kind = draw(st.sampled_from(["user", "answer", "calls", "image"]))
         if kind == "calls":
-            made: Sequence[ToolCall] = [
-                call("look", f"c{number}_{at}") for at in range(draw(st.integers(1, 3)))
+            tool_calls: Sequence[ToolCall] = [
+                call("look", f"c{number}_{index}") for index in range(draw(st.integers(1, 3)))
             ]
-            messages.append(Message("assistant", draw(st.none() | texts), list(made)))
+            messages.append(Message("assistant", draw(st.none() | texts), list(tool_calls)))
             messages += [
-                Message("tool", draw(texts), tool_call_id=one.id, name="look") for one in made
+                Message("tool", draw(texts), tool_call_id=call.id, name="look")
+                for call in tool_calls
             ]
         elif kind == "image":
             messages.append(Message("user", [TextPart("see"), ImagePart("image/png", "AAAA")]))
@@ -39,31 +40,31 @@ def contexts(draw: st.DrawFn) -> list[ChatMessage]:
 
 @pytest.mark.req("S2-25")
 @given(contexts(), st.booleans(), st.integers(0, 3000))
-def test_no_call_that_stays_is_without_its_result(
-    context: list[ChatMessage], pending: bool, most: int
+def test_remaining_calls_have_results(
+    context: list[ChatMessage], pending: bool, max_bytes: int
 ) -> None:
-    cut = split_context(context, pending=pending, most=most)
-    kept = [] if cut.request is None else [context[cut.request]]
-    check_context(context[: cut.retained_start])
+    split = split_context(context, pending=pending, most=max_bytes)
+    request = [] if split.request is None else [context[split.request]]
+    check_context(context[: split.retained_start])
     check_context(
         [
-            *context[: cut.summary_start],
+            *context[: split.summary_start],
             Message("user", "sum"),
-            *kept,
-            *context[cut.retained_start :],
+            *request,
+            *context[split.retained_start :],
         ]
     )
-    assert cut.summary_start <= cut.retained_start <= len(context)
-    assert all(message.role == "system" for message in context[: cut.summary_start])
+    assert split.summary_start <= split.retained_start <= len(context)
+    assert all(message.role == "system" for message in context[: split.summary_start])
     if not pending:
-        assert cut.retained_start == len(context)
-    asked = [at for at, message in enumerate(context) if message.role == "user"]
-    if pending and asked:
-        assert asked[-1] == cut.request or asked[-1] >= cut.retained_start
+        assert split.retained_start == len(context)
+    requests = [index for index, message in enumerate(context) if message.role == "user"]
+    if pending and requests:
+        assert requests[-1] == split.request or requests[-1] >= split.retained_start
 
 
 @given(contexts(), st.integers(1, 3000))
-def test_what_is_made_to_fit_can_be_read(context: list[ChatMessage], most: int) -> None:
+def test_truncated_context_is_valid(context: list[ChatMessage], most: int) -> None:
     begins = sum(message.role == "system" for message in context)
     short = trim_to_tokens(context, begins, most)
     check_context(short)

@@ -59,7 +59,7 @@ many = settings(max_examples=500, deadline=None, suppress_health_check=list(Heal
 @pytest.mark.req("D-07")
 @quick.parametrize()  # type: ignore[untyped-decorator]
 @few
-def test_the_service_keeps_to_its_description(case: Case[Any]) -> None:
+def test_service_matches_its_openapi_document(case: Case[Any]) -> None:
     case.call_and_validate(headers=HEADERS, excluded_checks=UNSAID)
 
 
@@ -67,5 +67,5 @@ def test_the_service_keeps_to_its_description(case: Case[Any]) -> None:
 @pytest.mark.req("D-07")
 @long.parametrize()  # type: ignore[untyped-decorator]
 @many
-def test_the_service_keeps_to_its_description_at_length(case: Case[Any]) -> None:
+def test_service_matches_its_openapi_document_in_many_requests(case: Case[Any]) -> None:
     case.call_and_validate(headers=HEADERS, excluded_checks=UNSENT)

@@ -27,7 +27,17 @@ from harken.session.log.reader import iter_events
 from harken.session.segments import resolve_context
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
-from tests.session_kit import answered, ask, born, hash_of, hear, listed, options, plain, say
+from tests.session_kit import (
+    create_agent,
+    entry_segment,
+    hash_context,
+    log_answer,
+    log_request,
+    log_response,
+    log_user_message,
+    session_options,
+    without_log_fields,
+)
 
 Dice: TypeAlias = Callable[[int], int]
 """Given how many there are to choose from, says which."""
@@ -53,7 +63,7 @@ class History:
     def begin(self) -> None:
         """Take a snapshot from now on, and make the root."""
         self.listen()
-        born(self.session)
+        create_agent(self.session)
 
     def listen(self) -> None:
         self.session.add_listener(self._snap)
@@ -82,22 +92,22 @@ class History:
         agent = self.agent()
         relation: ev.Relation = self.one_of(["subagent", "hook"])
         spec = self.one_of([None, {"tools": [self.text]}])
-        held = self.session.allocate_agent_id()
-        self.session.defer_messages(held, [Message("system", self.text)] * self.dice(3))
+        agent_id = self.session.allocate_agent_id()
+        self.session.defer_messages(agent_id, [Message("system", self.text)] * self.dice(3))
         self.session.log_agent_created(
-            held, self.a_cause(agent), relation=relation, name=self.text, spec=spec
+            agent_id, self.a_cause(agent), relation=relation, name=self.text, spec=spec
         )
 
     def hear(self) -> None:
         substance = self.one_of([None, self.some_id()])
         if substance in self.session.state.copied_messages:
             substance = None
-        who = self.one_of([self.agent().id, USER])
-        hear(self.session, who, self.text, substance=substance)
+        author = self.one_of([self.agent().id, USER])
+        log_user_message(self.session, author, self.text, substance=substance)
 
     def say(self) -> None:
         parts = [{"type": "thinking", "text": "hm"}, {"type": "text", "text": self.text}]
-        say(self.session, self.agent().id, self.one_of([self.text, parts]))
+        log_answer(self.session, self.agent().id, self.one_of([self.text, parts]))
 
     def act(self) -> None:
         agent, count = self.agent(), 1 + self.dice(3)
@@ -137,9 +147,11 @@ class History:
 
     def speak_with(self) -> None:
         born_ones = list(self.session.agents)
-        some = [self.one_of(born_ones) for _ in range(self.dice(3))]
+        agent_ids = [self.one_of(born_ones) for _ in range(self.dice(3))]
         agent = self.agent().id
-        self.session.append(ev.InterlocutorsSet(agent_id=agent, speakers=some, listeners=some[:1]))
+        self.session.append(
+            ev.InterlocutorsSet(agent_id=agent, speakers=agent_ids, listeners=agent_ids[:1])
+        )
 
     def edit(self) -> None:
         agent = self.agent()
@@ -148,14 +160,14 @@ class History:
         for _ in range(self.dice(4)):
             start, stop = sorted((self.dice(size + 1), self.dice(size + 1)))
             entries = [e.message_id for e in self.agent().transcript or ()]
-            some = listed(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
-            segments.append(self.one_of([ev.Segment(start=start, stop=stop), some]))
+            segment = entry_segment(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
+            segments.append(self.one_of([ev.Segment(start=start, stop=stop), segment]))
         self.session.append(ev.TranscriptEdited(agent_id=agent.id, segments=segments))
 
     def load(self) -> None:
         ctx = f"ctx-{self.dice(4)}"
         event = ev.ContextLoaded(agent_id=self.agent().id, ctx=ctx, count=0, context_hash="")
-        event.count, event.context_hash = len(resolver(event)), hash_of(resolver(event))
+        event.count, event.context_hash = len(resolver(event)), hash_context(resolver(event))
         self.session.append(event)
 
     def ask(self) -> None:
@@ -163,19 +175,19 @@ class History:
         tools = self.session.state.tools.get("h")
         if tools is None and self.dice(2):
             tools = self.session.append(ev.ToolsDefined(tools=[{}], tools_hash="h"))
-        request = ask(self.session, agent.id, tools=tools)
-        self.contexts[request] = plain(self.session.context(agent.id))
+        request = log_request(self.session, agent.id, tools=tools)
+        self.contexts[request] = without_log_fields(self.session.context(agent.id))
 
     def answer(self) -> None:
         open_ones = list(self.session.state.requests.items())
         for agent_id, request in open_ones[: 1 + self.dice(2)]:
             usage = ev.Usage(input_tokens=self.dice(100), output_tokens=self.dice(100))
-            said = say(self.session, agent_id, self.text)
-            answered(
+            message_id = log_answer(self.session, agent_id, self.text)
+            log_response(
                 self.session,
                 agent_id,
                 request.message_id,
-                entry=said,
+                entry=message_id,
                 usage=self.one_of([None, usage]),
                 cost_usd=self.dice(100) / 7,
             )
@@ -207,7 +219,7 @@ class History:
     def resume(self) -> None:
         before = self.session.state.describe()
         self.session.close()
-        self.session = Session.load(self.session.path, options=options(resolver=resolver))
+        self.session = Session.load(self.session.path, options=session_options(resolver=resolver))
         assert self.session.state.describe() == before
         self.listen()
 
@@ -243,11 +255,11 @@ steps = st.lists(
 """Not fewer: by themselves, lists of Hypothesis have four members on average."""
 
 
-def write(path: Path, chosen: list[tuple[Callable[[History], None], int, str]]) -> History:
+def write(path: Path, steps: list[tuple[Callable[[History], None], int, str]]) -> History:
     """Make a history in a log."""
-    history = History(Session(path, options=options(resolver=resolver)))
+    history = History(Session(path, options=session_options(resolver=resolver)))
     history.begin()
-    for step, seed, text in chosen:
+    for step, seed, text in steps:
         history.dice, history.text = Random(seed).randrange, text
         step(history)
     history.session.close()
@@ -255,10 +267,10 @@ def write(path: Path, chosen: list[tuple[Callable[[History], None], int, str]]) 
 
 
 @given(steps, st.integers(0))
-def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> None:
+def test_fold_of_each_prefix_equals_the_live_state(steps: Any, position: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        history = write(path, chosen)
+        history = write(path, steps)
         state = SessionState()
         for event in iter_events(path):
             fold(state, event, resolver)
@@ -266,38 +278,38 @@ def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> Non
                 assert state.describe() == history.snapshots[event.message_id]
         assert len(history.snapshots) == state.next_message - 1  # all but session_started
         raw = path.read_bytes().splitlines(keepends=True)
-        kept = 2 + cut % (len(raw) - 1)
-        path.write_bytes(b"".join(raw[:kept]))
-        with Session.load(path, options=options(resolver=resolver)) as resumed:
-            assert resumed.state.describe() == history.snapshots[f"msg_{kept - 1:03d}"]
+        line_count = 2 + position % (len(raw) - 1)
+        path.write_bytes(b"".join(raw[:line_count]))
+        with Session.load(path, options=session_options(resolver=resolver)) as resumed:
+            assert resumed.state.describe() == history.snapshots[f"msg_{line_count - 1:03d}"]
 
 
 @pytest.mark.req("S0-22")
 @given(steps)
-def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) -> None:
+def test_request_contexts_are_rebuilt_from_the_log(steps: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        history = write(path, chosen)
-        read = list(iter_events(path))
-        requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
-        entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
-        commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
+        history = write(path, steps)
+        events = list(iter_events(path))
+        requests = {e.message_id: e for e in events if isinstance(e, ev.LlmRequest)}
+        entries = {e.message_id: e for e in events if isinstance(e, ev.TranscriptEntry)}
+        commits = {e.message_id: e for e in events if isinstance(e, ev.ContextLoaded)}
 
         def loaded(id_: MessageId) -> Sequence[ChatMessage]:
             return resolver(commits[id_])
 
         assert requests.keys() == history.contexts.keys()
         for id_, request in requests.items():
-            rebuilt = plain(resolve_context(request, requests, entries, loaded))
+            rebuilt = without_log_fields(resolve_context(request, requests, entries, loaded))
             assert rebuilt == history.contexts[id_]
-            assert (len(rebuilt), hash_of(rebuilt)) == (request.count, request.context_hash)
+            assert (len(rebuilt), hash_context(rebuilt)) == (request.count, request.context_hash)
 
 
 @given(steps)
-def test_the_tree_is_a_tree_whatever_happens(chosen: Any) -> None:
+def test_agents_always_form_a_tree(steps: Any) -> None:
     """Everybody stands in one row at most, that of his parent, and nobody below himself."""
     with tempfile.TemporaryDirectory() as folder:
-        state = write(Path(folder) / "s.jsonl", chosen).session.state
+        state = write(Path(folder) / "s.jsonl", steps).session.state
     rows: dict[AgentId, list[AgentId]] = {agent_id: [] for agent_id in state.agents}
     for above in state.agents.values():
         for below in (*above.subagents, *above.hooks):
@@ -305,9 +317,9 @@ def test_the_tree_is_a_tree_whatever_happens(chosen: Any) -> None:
     for agent in state.agents.values():
         stands = agent.place in ("subagent", "hook")
         assert rows[agent.id] == ([agent.parent] if stands else [])
-        seen = set()
+        visited = set()
         above_id: AgentId | None = agent.id
         while above_id is not None:
-            assert above_id not in seen
-            seen.add(above_id)
+            assert above_id not in visited
+            visited.add(above_id)
             above_id = state.agents[above_id].parent

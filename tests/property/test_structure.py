@@ -37,8 +37,17 @@ from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
 from harken.session.session import Session
-from tests.agent_kit import Play, call, calls, check_log, everything, quick, rows, run
-from tests.property.tree_model import Node, Tree, Wrong
+from tests.agent_kit import (
+    ScriptModel,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    run,
+    select_lines,
+)
+from tests.property.tree_model import InvalidAction, Node, Tree
 from tests.unit.agents.hooking import unguarded
 
 Dice: TypeAlias = Callable[[int], int]
@@ -55,7 +64,7 @@ class Guard(Hook):
         return Ok()
 
 
-class Directed(Play):
+class Directed(ScriptModel):
     """A model for everybody: says what the script has for an agent, else what is due."""
 
     session: Session
@@ -64,17 +73,17 @@ class Directed(Play):
     """Which scripted hook acts, and where it is asked then; None: nobody does."""
 
     def _answer(self, request: ModelRequest) -> Any:
-        asked = [
-            found[1]
+        questions = [
+            match[1]
             for m in request.messages
-            if m.role == "user" and (found := re.match(r"\[(\w+)\] Agent ", text_of(m.content)))
+            if m.role == "user" and (match := re.match(r"\[(\w+)\] Agent ", text_of(m.content)))
         ]
         agents = self.session.agents.values()
-        live = [one for one in agents if one.name == request.agent and one.place != "gone"]
-        is_hook = any(one.place == "hook" for one in live)
+        live = [agent for agent in agents if agent.name == request.agent and agent.place != "gone"]
+        is_hook = any(agent.place == "hook" for agent in live)
         lines = self.script.get(request.agent)
-        at = self.at if self.at and self.at[0] == request.agent else None
-        if lines and (at is None or (asked and asked[-1] == at[1])):
+        due = self.at if self.at and self.at[0] == request.agent else None
+        if lines and (due is None or (questions and questions[-1] == due[1])):
             return lines.pop(0)
         return "OK" if is_hook else "Said."
 
@@ -106,7 +115,7 @@ class Run:
 
     def _load(self, log: Path) -> None:
         self.root, self.session = load_session(
-            log, runtime=self.runtime, name="main", system_prompt="You.", options=quick()
+            log, runtime=self.runtime, name="main", system_prompt="You.", options=fast_options()
         )
         self.model.session, self.model.script, self.model.at = self.session, {}, None
 
@@ -115,41 +124,43 @@ class Run:
 
     def acts(self) -> None:
         """Somebody does one to three things in one message."""
-        who = self._somebody(lambda one: one.place != "hook")
-        if who is None:
+        node = self._somebody(lambda child: child.place != "hook")
+        if node is None:
             return
-        made, expected = self._message(who, 1 + self.dice(3))
-        self.model.script[who.name] = [made]
-        before, actor = self.tree.primary, self._agent(who.name).agent_id
-        self._go(who)
+        message, expected = self._message(node, 1 + self.dice(3))
+        self.model.script[node.name] = [message]
+        before, actor = self.tree.primary, self._agent(node.name).agent_id
+        self._go(node)
         self._check_results(actor, expected)
         if self.tree.primary is not before and len(expected) == 1:
-            prompted = '"prompt"' in made.tool_calls[0].function.arguments  # type: ignore[index]
-            answers = self.tree.primary if prompted else who
+            prompted = '"prompt"' in message.tool_calls[0].function.arguments  # type: ignore[index]
+            answers = self.tree.primary if prompted else node
             assert self.speaker.name == answers.name
 
     def moves_as_hook(self) -> None:
         """A hook acts when it is asked about an agent that makes a subagent."""
-        who = self._somebody(lambda one: one.place == "hook" and not one.silent)
-        watched, at = None if who is None else who.above, self.one_of(POINTS)
-        if who is None or watched is None or watched.is_code or not self._is_known(watched):
+        node = self._somebody(lambda child: child.place == "hook" and not child.silent)
+        watched, point = None if node is None else node.above, self.one_of(POINTS)
+        if node is None or watched is None or watched.is_code or not self._is_known(watched):
             return
         action = self.one_of(("meta", "meta", "quit", "endo", "task"))
-        if at in ("result", "response"):
+        if point in ("result", "response"):
             name = self.one_of(NAMES)
-            made = calls(call("task", f"h{self.number}", name=name, instructions="You."))
-            self.model.script[watched.name] = [made]
+            message = call_message(call("task", f"h{self.number}", name=name, instructions="You."))
+            self.model.script[watched.name] = [message]
             self._do(watched, "task", {"name": name})
-        elif at == "action":
-            made = calls(call("task", f"h{self.number}", name="Never", instructions="You."))
-            self.model.script[watched.name] = [made]
-        arguments = self._arguments(who, action)
-        is_done = self._do(who, action, arguments)
-        if at == "action" and not (is_done and action == "meta"):
+        elif point == "action":
+            message = call_message(
+                call("task", f"h{self.number}", name="Never", instructions="You.")
+            )
+            self.model.script[watched.name] = [message]
+        arguments = self._arguments(node, action)
+        is_done = self._do(node, action, arguments)
+        if point == "action" and not (is_done and action == "meta"):
             self._do(watched, "task", {"name": "Never"})
-        self.model.script[who.name] = [calls(self._call(action, "c0", arguments))]
-        self.model.at = who.name, at
-        actor = self._agent(who.name).agent_id
+        self.model.script[node.name] = [call_message(self._call(action, "c0", arguments))]
+        self.model.at = node.name, point
+        actor = self._agent(node.name).agent_id
         self._go(watched)
         self._check_results(actor, [is_done])
 
@@ -161,16 +172,16 @@ class Run:
 
     def _guard(self, name: str) -> None:
         primary = get_agent(self.root, self.session.state.primary or "")
-        made = Guard(self.session, runtime=self.runtime).install(primary, name)
+        message = Guard(self.session, runtime=self.runtime).install(primary, name)
         self.tree.guard(self.tree.primary, name)
         if primary is self.root:
-            self.guards.append(made.agent_id)
+            self.guards.append(message.agent_id)
 
     def resume(self) -> None:
-        before = everything(self.session)
+        before = full_state(self.session)
         self.session.close()
         self._load(self.session.path)
-        assert everything(self.session) == before
+        assert full_state(self.session) == before
 
     def forget(self) -> None:
         """Drop somebody from memory."""
@@ -180,42 +191,44 @@ class Run:
     def _somebody(self, fits: Callable[[Node], bool]) -> Node | None:
         """Anybody who fits and is the only one of that name."""
         everybody = self.tree.primary.everybody()
-        fit = [one for one in everybody if fits(one) and not one.is_code and self._is_known(one)]
+        fit = [
+            node for node in everybody if fits(node) and not node.is_code and self._is_known(node)
+        ]
         return self.one_of(fit) if fit else None
 
-    def _is_known(self, one: Node) -> bool:
-        return [each.name for each in self.tree.primary.everybody()].count(one.name) == 1
+    def _is_known(self, node: Node) -> bool:
+        return [each.name for each in self.tree.primary.everybody()].count(node.name) == 1
 
-    def _message(self, who: Node, count: int) -> tuple[Message, list[bool]]:
+    def _message(self, node: Node, count: int) -> tuple[Message, list[bool]]:
         """Return a message with so many calls, and which of them are done."""
-        made: list[ToolCall] = []
+        message: list[ToolCall] = []
         expected: list[bool] = []
-        for at in range(count):
+        for index in range(count):
             moved = ["task", "discuss", "terminate", "quit", "meta"]
-            possible = OFFERED if who.place in ("primary", "subagent") else moved
+            possible = OFFERED if node.place in ("primary", "subagent") else moved
             action = self.one_of(possible)
-            arguments = self._arguments(who, action)
-            made.append(self._call(action, f"c{at}", arguments))
-            expected.append(self._do(who, action, arguments))
-        return calls(*made), expected
+            arguments = self._arguments(node, action)
+            message.append(self._call(action, f"c{index}", arguments))
+            expected.append(self._do(node, action, arguments))
+        return call_message(*message), expected
 
-    def _do(self, who: Node, action: str, arguments: dict[str, Any]) -> bool:
+    def _do(self, node: Node, action: str, arguments: dict[str, Any]) -> bool:
         try:
-            self.tree.do(who, action, arguments)
-        except Wrong:
+            self.tree.do(node, action, arguments)
+        except InvalidAction:
             return False
         return True
 
     def _call(self, action: str, id_: str, arguments: dict[str, Any]) -> ToolCall:
-        more: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         if action in ("task", "hook"):
-            more["instructions"] = "You."
-        return call(action, f"{id_}_{self.number}", **arguments, **more)
+            members["instructions"] = "You."
+        return call(action, f"{id_}_{self.number}", **arguments, **members)
 
-    def _arguments(self, who: Node, action: str) -> dict[str, Any]:
-        below = [one.name for one in who.subs] + ["Nobody"] * (not self.dice(5))
-        there = self.one_of(below) if below else "Nobody"
-        some = [self.one_of(below) for _ in range(self.dice(3))] if below else []
+    def _arguments(self, node: Node, action: str) -> dict[str, Any]:
+        below = [sub.name for sub in node.subs] + ["Nobody"] * (not self.dice(5))
+        sub_name = self.one_of(below) if below else "Nobody"
+        names = [self.one_of(below) for _ in range(self.dice(3))] if below else []
         name = self.one_of(NAMES)
         maybe: dict[str, Any] = {}
         match action:
@@ -225,39 +238,39 @@ class Run:
             case "hook":
                 return {"name": f"{name}s", "tools": OFFERED if self.dice(4) else []}
             case "terminate":
-                return {"name": there}
+                return {"name": sub_name}
             case "discuss" | "introduce":
-                maybe |= {"speakers": some} if some else {}
-                maybe |= {"listeners": [there]} if not self.dice(4) else {}
+                maybe |= {"speakers": names} if names else {}
+                maybe |= {"listeners": [sub_name]} if not self.dice(4) else {}
                 return maybe | ({"prompt": "Talk."} if action == "discuss" else {})
             case "endo":
-                return {"subagent": there, **({} if self.dice(2) else {"prompt": "Now you."})}
+                return {"subagent": sub_name, **({} if self.dice(2) else {"prompt": "Now you."})}
             case "talk_with":
-                return {"name": self._path(who)}
+                return {"name": self._path(node)}
             case "clone":
-                maybe |= {} if self.dice(2) else {"into": there}
-                return {"name": there, "as_name": name, **maybe}
+                maybe |= {} if self.dice(2) else {"into": sub_name}
+                return {"name": sub_name, "as_name": name, **maybe}
             case "dump":
-                maybe |= {} if self.dice(2) else {"name": there}
+                maybe |= {} if self.dice(2) else {"name": sub_name}
                 return {"path": f"{self.dice(2)}.json", **maybe}
             case "restore":
                 maybe |= {} if self.dice(2) else {"name": name}
                 return {"path": f"{self.dice(2)}.json", **maybe}
         return {}
 
-    def _path(self, who: Node) -> str:
+    def _path(self, node: Node) -> str:
         way = []
         for _ in range(1 + self.dice(2)):
-            below = [*who.subs, *who.hooks]
+            below = [*node.subs, *node.hooks]
             if not below:
                 break
-            who = self.one_of(below)
-            way.append(who.name)
+            node = self.one_of(below)
+            way.append(node.name)
         return "/".join(way) or "Nobody"
 
-    def _go(self, who: Node) -> None:
+    def _go(self, node: Node) -> None:
         """Let an agent hear something; then all is as the model has it."""
-        agent = self._agent(who.name)
+        agent = self._agent(node.name)
         if agent.state.place == "primary":
             talk = Conversation(self.root)
             run(talk.say("Go."))
@@ -269,14 +282,14 @@ class Run:
     def _agent(self, name: str) -> Agent:
         live = self.session.state.is_live
         agents = self.session.agents.values()
-        ids = [one.id for one in agents if one.name == name and live(one.id)]
+        ids = [agent.id for agent in agents if agent.name == name and live(agent.id)]
         [id_] = ids
         return get_agent(self.root, id_)
 
     def _check_results(self, actor: str, expected: list[bool]) -> None:
-        found = rows(self.session.path, role="tool", agent_id=actor) if expected else []
-        for at, is_done in enumerate(expected):
-            [result] = [row for row in found if row["tool_call_id"] == f"c{at}_{self.number}"]
+        results = select_lines(self.session.path, role="tool", agent_id=actor) if expected else []
+        for index, is_done in enumerate(expected):
+            [result] = [row for row in results if row["tool_call_id"] == f"c{index}_{self.number}"]
             assert result.get("is_error", False) is not is_done, result["content"]
         self.number += 1
         self.model.script, self.model.at = {}, None
@@ -285,7 +298,7 @@ class Run:
         expected = self.tree.primary.shape()
         assert shape_of(self.session) == expected
         assert [unguarded(self.session, guard) for guard in self.guards[:1]] == [[]]
-        assert not any(one.open_calls for one in self.session.agents.values())
+        assert not any(agent.open_calls for agent in self.session.agents.values())
         self.trails.append((self.session.state.next_message, [*self.tree.trail, expected]))
         self.tree.trail = [expected]
 
@@ -293,21 +306,21 @@ class Run:
         self.session.close()
         check_log(self.session.path)
 
-    def cut(self, at: int) -> None:
+    def cut(self, position: int) -> None:
         """Resume the log up to an event: the tree has a shape that it had, and goes on."""
         raw = (self.folder / "s.jsonl").read_bytes().splitlines(keepends=True)
-        at = self.trails[0][0] + at % (len(raw) - self.trails[0][0] + 1)
+        position = self.trails[0][0] + position % (len(raw) - self.trails[0][0] + 1)
         log = self.folder / "cut.jsonl"
-        log.write_bytes(b"".join(raw[:at]))
+        log.write_bytes(b"".join(raw[:position]))
         self._load(log)
-        seen = next(shapes for events, shapes in self.trails if events >= at)
-        assert shape_of(self.session) in seen
-        before = everything(self.session)
+        expected = next(shapes for events, shapes in self.trails if events >= position)
+        assert shape_of(self.session) in expected
+        before = full_state(self.session)
         self.session.close()
         self._load(log)
-        assert everything(self.session) == before
+        assert full_state(self.session) == before
         run(Conversation(self.root).say("On."))
-        assert shape_of(self.session) in seen
+        assert shape_of(self.session) in expected
         self.close()
 
 
@@ -316,11 +329,11 @@ def shape_of(session: Session) -> Any:
     agents = session.agents
 
     def shape(id_: str) -> Any:
-        one = agents[AgentId(id_)]
-        below = [shape(each) for each in one.subagents], [shape(each) for each in one.hooks]
-        talk = [agents[e].name for e in one.speakers], [agents[e].name for e in one.listeners]
-        assert one.place in ("primary", "subagent", "hook")
-        return (one.name, one.place, *below, *talk)
+        agent = agents[AgentId(id_)]
+        below = [shape(each) for each in agent.subagents], [shape(each) for each in agent.hooks]
+        talk = [agents[e].name for e in agent.speakers], [agents[e].name for e in agent.listeners]
+        assert agent.place in ("primary", "subagent", "hook")
+        return (agent.name, agent.place, *below, *talk)
 
     return shape(session.state.primary or "")
 
@@ -335,30 +348,30 @@ STEPS = [
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=6, max_size=14)
 
 
-def played(folder: str, chosen: list[tuple[Callable[[Run], None], int]]) -> Run:
+def played(folder: str, steps: list[tuple[Callable[[Run], None], int]]) -> Run:
     """Return a run that has taken these steps, and is closed."""
-    one = Run(Path(folder))
-    for step, seed in chosen:
-        one.dice = Random(seed).randrange
-        step(one)
-    one.resume()
-    one.close()
-    return one
+    run = Run(Path(folder))
+    for step, seed in steps:
+        run.dice = Random(seed).randrange
+        step(run)
+    run.resume()
+    run.close()
+    return run
 
 
 @pytest.mark.req("S4-38", "S4-39", "S4-29", "S0-20")
 @settings(max_examples=25, deadline=None)
 @given(steps, st.integers(0, 10_000))
-def test_everybody_stands_where_the_requirements_say(chosen: Any, at: int) -> None:
+def test_agent_tree_equals_the_model(steps: Any, cut: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        played(folder, chosen).cut(at)
+        played(folder, steps).cut(cut)
 
 
 @pytest.mark.full
 @settings(max_examples=500, deadline=None)
 @given(steps, st.lists(st.integers(0, 10_000), min_size=5, max_size=5))
-def test_everybody_stands_there_in_many_sessions(chosen: Any, cuts: Any) -> None:
+def test_agent_tree_equals_the_model_in_many_sessions(steps: Any, cuts: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one = played(folder, chosen)
-        for at in cuts:
-            one.cut(at)
+        run = played(folder, steps)
+        for cut in cuts:
+            run.cut(cut)

@@ -75,21 +75,21 @@ TIDY = st.lists(
 @pytest.mark.req("S3-04")
 @settings(max_examples=50)
 @given(TIDY)
-def test_rows_come_back_as_they_were_given_and_the_log_is_whole(rows: list[dict[str, Any]]) -> None:
+def test_thread_rows_round_trip_and_the_log_verifies(rows: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as folder, logger(Path(folder), MemoryStore()) as log:
         ids = [log.log_message(record) for record in RECORDS]
         thread = log.start_thread("s")
-        entries = [_entry(one, ids) for one in rows]
-        for at, entry in enumerate(entries):
+        entries = [_entry(row, ids) for row in rows]
+        for index, entry in enumerate(entries):
             log.log_thread_entry(thread, entry)
-            if at == len(entries) // 2:
+            if index == len(entries) // 2:
                 log.close()  # and go on with it
         assert log.get_thread(thread) == entries
         assert verify(Path(folder) / "sessions" / "s.jsonl") == []
 
 
-def _entry(given: dict[str, Any], ids: list[str]) -> ThreadEntry:
-    members = dict(given)
+def _entry(row: dict[str, Any], ids: list[str]) -> ThreadEntry:
+    members = dict(row)
     message = members.pop("message", None)
     return ThreadEntry(
         timestamp=f"2024-01-15T10:30:{members.pop('second'):02d}Z",
@@ -101,7 +101,7 @@ def _entry(given: dict[str, Any], ids: list[str]) -> ThreadEntry:
 @pytest.mark.req("S3-16", "S3-17", "S3-18")
 @settings(max_examples=40)
 @given(st.data())
-def test_the_rows_of_a_request_are_its_context(data: st.DataObject) -> None:
+def test_thread_rows_of_a_request_equal_its_context(data: st.DataObject) -> None:
     """With messages that are dropped, come back, are doubled and summed up."""
     numbers = count()
     context: list[str] = ["You are Jack."]
@@ -129,12 +129,12 @@ def test_the_rows_of_a_request_are_its_context(data: st.DataObject) -> None:
 
 def _requests(log: InteractionLogger, thread: str) -> list[list[str | None]]:
     """Return what stood in the context at each request, by the rows alone."""
-    found: list[list[str | None]] = []
+    contexts: list[list[str | None]] = []
     now: dict[int | None, str | None] = {}
     for kind, content, position in brief(log, thread):
         if kind in ("MESSAGE_ADDED", "CONTEXT_REPLAYED"):
             now[position] = content
         elif kind == "LLM_REQUEST":
-            found.append([now[at] for at in range(len(now))])
+            contexts.append([now[index] for index in range(len(now))])
             now = {}
-    return found
+    return contexts

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
-from tests.session_kit import act, born, folded, hear, new_session, result, say
+from tests.session_kit import (
+    create_agent,
+    fold_log,
+    log_answer,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
+    new_session,
+)
 
 NAMES = ("a", "b")
 STEP = st.tuples(
@@ -23,11 +31,11 @@ STEP = st.tuples(
 
 def family(session: Session) -> list[AgentId]:
     """Return an agent, its child, and the child of that."""
-    ids = [born(session)]
+    ids = [create_agent(session)]
     for _ in range(2):
-        calling = act(session, ids[-1], "c1")
-        ids.append(born(session, cause=calling, relation="subagent"))
-        result(session, ids[-2], "c1")
+        calling = log_tool_calls(session, ids[-1], "c1")
+        ids.append(create_agent(session, cause=calling, relation="subagent"))
+        log_tool_result(session, ids[-2], "c1")
     return ids
 
 
@@ -40,10 +48,10 @@ class Model:
         self.said: dict[AgentId, MessageId | None] = {}
         """Agents that owe their parent a word, and the last that they said of it."""
 
-    def step(self, what: str, number: int, name: str) -> None:
+    def step(self, step_name: str, number: int, name: str) -> None:
         agent = self.ids[number]
         session, unheard = self.session, self.unheard[agent]
-        if what == "happen":
+        if step_name == "happen":
             piece = ev.PieceOfText(
                 agent_id=agent,
                 content=f"[event {name}] x",
@@ -52,29 +60,31 @@ class Model:
                 seen=len(unheard),
             )
             unheard.append(session.append(piece))
-        elif what == "hear" and unheard:
-            hear(session, agent, "[event] x", substance=unheard.pop(0))
+        elif step_name == "hear" and unheard:
+            log_user_message(session, agent, "[event] x", substance=unheard.pop(0))
             if number:
                 self.said[agent] = None
-        elif what == "say":
-            said = say(session, agent)
+        elif step_name == "say":
+            message_id = log_answer(session, agent)
             if agent in self.said:
-                self.said[agent] = said
-        elif what == "tell" and number and self.said.get(agent):
-            hear(session, self.ids[number - 1], "[x]: hi", substance=self.said.pop(agent))
+                self.said[agent] = message_id
+        elif step_name == "tell" and number and self.said.get(agent):
+            log_user_message(
+                session, self.ids[number - 1], "[x]: hi", substance=self.said.pop(agent)
+            )
             if number > 1:
                 self.said[self.ids[number - 1]] = None
-        elif what in ("arm", "disarm"):
-            armed = {name: {"kind": "time"}} if what == "arm" else {}
+        elif step_name in ("arm", "disarm"):
+            armed = {name: {"kind": "time"}} if step_name == "arm" else {}
             event = ev.AgentConfigured(agent_id=agent, spec={"triggers": armed})
             session.append(event)
-        elif what == "end" and number == 2:
+        elif step_name == "end" and number == 2:
             session.append(ev.AgentMoved(agent_id=agent, place="gone"))
             self.said.pop(agent, None)
 
 
 @given(st.lists(STEP, max_size=30))
-def test_what_is_unheard_and_owed_is_in_the_log(steps: list[tuple[str, int, str]]) -> None:
+def test_undelivered_events_are_in_the_log(steps: list[tuple[str, int, str]]) -> None:
     with TemporaryDirectory() as folder, new_session(Path(folder)) as session:
         model = Model(session)
         for step in steps:
@@ -82,4 +92,4 @@ def test_what_is_unheard_and_owed_is_in_the_log(steps: list[tuple[str, int, str]
         state = session.state
         assert {id_: [*agent.undelivered] for id_, agent in state.agents.items()} == model.unheard
         assert state.pending_reports == model.said
-        assert folded(session.path).describe() == state.describe()
+        assert fold_log(session.path).describe() == state.describe()

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.property.tree_model import Node, Tree, Wrong
+from tests.property.tree_model import InvalidAction, Node, Tree
 
 Address: TypeAlias = tuple[tuple[bool, int], ...]
 """The way from the primary: whether a hook is next, and which one."""
@@ -32,20 +32,20 @@ class State:
     done: tuple[str, ...] = ()
 
     def at(self, address: Address) -> Node:
-        one = self.tree.primary
+        node = self.tree.primary
         for is_hook, number in address:
-            one = (one.hooks if is_hook else one.subs)[number]
-        return one
+            node = (node.hooks if is_hook else node.subs)[number]
+        return node
 
     def after(self, address: Address, action: str, arguments: dict[str, Any]) -> State | None:
         """Return what it comes to; None where that cannot be done."""
         new = deepcopy(self)
-        who = new.at(address)
+        node = new.at(address)
         try:
-            new.tree.do(who, action, arguments)
-        except Wrong:
+            new.tree.do(node, action, arguments)
+        except InvalidAction:
             return None
-        new.done += (f"{who.name}: {action} {arguments}",)
+        new.done += (f"{node.name}: {action} {arguments}",)
         return new
 
     def guarded(self) -> State:
@@ -53,8 +53,8 @@ class State:
         new = deepcopy(self)
         primary = new.tree.primary
         new.guard = new.tree.guard(primary, "guard (of the user)")
-        for one in _below(primary):
-            one.concerned = True
+        for node in _below(primary):
+            node.concerned = True
         new.done += (f"the user: a guard for {primary.name}",)
         return new
 
@@ -62,48 +62,56 @@ class State:
         guard = self.guard
         if guard is None:
             return []
-        everybody = (one for _, one in addresses(self.tree) if one.original is not guard)
-        acting = (one for one in everybody if one.concerned and one.acts)
-        return [one.name for one in acting if not self._has_last_word(guard, one)]
+        everybody = (node for _, node in addresses(self.tree) if node.original is not guard)
+        acting = (node for node in everybody if node.concerned and node.acts)
+        return [node.name for node in acting if not self._has_last_word(guard, node)]
 
-    def _has_last_word(self, guard: Node, one: Node) -> bool:
+    def _has_last_word(self, guard: Node, node: Node) -> bool:
         """Whether a guard watches somebody, and nobody else does that is asked after it."""
-        last = [hook for hook in one.hooks if not (hook.own or hook.moved)]
+        last = [hook for hook in node.hooks if not (hook.own or hook.moved)]
         return bool(last) and all(hook.original is guard for hook in last)
 
     def key(self) -> Any:
-        def shape(one: Node) -> Any:
-            is_guard = self.guard is not None and one.original is self.guard
-            said = (one.name, one.own, one.moved, one.silent, one.bare, one.watches, one.concerned)
-            below = (tuple(map(shape, one.subs)), tuple(map(shape, one.hooks)))
-            return (*said, is_guard, one.original.name, *below)
+        def shape(node: Node) -> Any:
+            is_guard = self.guard is not None and node.original is self.guard
+            members = (
+                node.name,
+                node.own,
+                node.moved,
+                node.silent,
+                node.bare,
+                node.watches,
+                node.concerned,
+            )
+            below = (tuple(map(shape, node.subs)), tuple(map(shape, node.hooks)))
+            return (*members, is_guard, node.original.name, *below)
 
-        files = sorted((path, shape(one)) for path, one in self.tree.files.items())
+        files = sorted((path, shape(node)) for path, node in self.tree.files.items())
         return shape(self.tree.primary), tuple(files)
 
 
-def _below(one: Node) -> Iterator[Node]:
-    yield one
-    for other in [*one.subs, *(hook for hook in one.hooks if hook.own)]:
-        yield from _below(other)
+def _below(node: Node) -> Iterator[Node]:
+    yield node
+    for child in [*node.subs, *(hook for hook in node.hooks if hook.own)]:
+        yield from _below(child)
 
 
 def addresses(tree: Tree) -> list[tuple[Address, Node]]:
-    found: list[tuple[Address, Node]] = [((), tree.primary)]
-    for address, one in found:  # grows
-        found += [((*address, (True, at)), hook) for at, hook in enumerate(one.hooks)]
-        found += [((*address, (False, at)), sub) for at, sub in enumerate(one.subs)]
-    return found
+    pairs: list[tuple[Address, Node]] = [((), tree.primary)]
+    for address, node in pairs:  # grows
+        pairs += [((*address, (True, index)), hook) for index, hook in enumerate(node.hooks)]
+        pairs += [((*address, (False, index)), sub) for index, sub in enumerate(node.subs)]
+    return pairs
 
 
-def wishes(one: Node, tree: Tree) -> Iterator[tuple[str, dict[str, Any]]]:
+def wishes(node: Node, tree: Tree) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what an agent may try."""
-    if one.place == "hook":
+    if node.place == "hook":
         yield from (("meta", {}), ("quit", {}))
-    if one.bare:
+    if node.bare:
         return
-    subs = [sub.name for sub in one.subs]
-    deeper = [f"{sub.name}/{other.name}" for sub in one.subs for other in sub.subs]
+    subs = [sub.name for sub in node.subs]
+    deeper = [f"{sub.name}/{grandchild.name}" for sub in node.subs for grandchild in sub.subs]
     yield from (("task", {"name": name}) for name in ("k", "l"))
     yield from (("hook", {"name": name}) for name in ("k", "guard (of the user)"))
     yield "hook", {"name": "b", "tools": []}
@@ -120,11 +128,11 @@ def wishes(one: Node, tree: Tree) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def steps(state: State) -> Iterator[State]:
     """Yield all that one action comes to."""
-    for address, one in addresses(state.tree):
-        is_guard = state.guard is not None and one.original is state.guard
-        if one.is_code or one.silent or is_guard:
+    for address, node in addresses(state.tree):
+        is_guard = state.guard is not None and node.original is state.guard
+        if node.is_code or node.silent or is_guard:
             continue
-        for action, arguments in wishes(one, state.tree):
+        for action, arguments in wishes(node, state.tree):
             new = state.after(address, action, arguments)
             if new is not None:
                 yield new
@@ -136,30 +144,30 @@ def search(depth: int, after: int) -> int:
     Raises AssertionError with what was done, where somebody evades the guard.
     """
     row = [State(Tree(Node("main", "primary")))]
-    seen: set[Any] = set()
+    visited: set[Any] = set()
     later: set[Any] = set()
-    for left in range(depth, -1, -1):
+    for remaining in range(depth, -1, -1):
         watched = [state.guarded() for state in row if state.guard is None]
         for state in watched:
             assert not state.evading(), state.done
-        if left == depth:
+        if remaining == depth:
             row = [*row, *watched]  # from the beginning, as far as it goes
         else:
-            for _ in range(min(after, left)):
+            for _ in range(min(after, remaining)):
                 watched = _next(watched, later)
-        row = _next(row, seen) if left else []
-    return len(seen) + len(later)
+        row = _next(row, visited) if remaining else []
+    return len(visited) + len(later)
 
 
-def _next(row: list[State], seen: set[Any]) -> list[State]:
-    found: list[State] = []
+def _next(row: list[State], visited: set[Any]) -> list[State]:
+    pairs: list[State] = []
     for state in row:
         for new in steps(state):
             assert not new.evading(), new.done
-            if (key := new.key()) not in seen:
-                seen.add(key)
-                found.append(new)
-    return found
+            if (key := new.key()) not in visited:
+                visited.add(key)
+                pairs.append(new)
+    return pairs
 
 
 @pytest.mark.req("S4-28", "S4-29", "S4-38", "S4-39")

@@ -33,18 +33,20 @@ LISTS = {"openai-responses": "input", "gemini": "contents"}
 
 def near(value: Any) -> st.SearchStrategy[Any]:
     """Values that are like this one, but for what somebody else might make of it."""
-    odd = st.sampled_from(ODD) | JSON
+    values = st.sampled_from(ODD) | JSON
     if isinstance(value, dict):
         members = {name: near(inner) for name, inner in value.items()}
-        whole = st.fixed_dictionaries(members)
-        some = st.fixed_dictionaries({}, optional=members)
-        more = st.builds(
-            lambda one, two: {**two, **one}, whole, st.dictionaries(STRING, odd, max_size=1)
+        required = st.fixed_dictionaries(members)
+        optional_members = st.fixed_dictionaries({}, optional=members)
+        extended = st.builds(
+            lambda left, right: {**right, **left},
+            required,
+            st.dictionaries(STRING, values, max_size=1),
         )
-        return st.one_of(st.just(value), whole, more, some, odd)
+        return st.one_of(st.just(value), required, extended, optional_members, values)
     if isinstance(value, list) and value:
-        return st.just(value) | st.lists(st.one_of(*map(near, value)), max_size=3) | odd
-    return st.just(value) | st.just(value) | st.just(value) | odd
+        return st.just(value) | st.lists(st.one_of(*map(near, value)), max_size=3) | values
+    return st.just(value) | st.just(value) | st.just(value) | values
 
 
 BODIES = {name: near(body) for name, (_, body) in EXAMPLES.items()}
@@ -54,21 +56,21 @@ PIECES = {
 }
 
 
-def written(protocol: Protocol, data: bytes, path: str) -> Any:
-    asked = protocol.parse_request(path, data)
-    values = [protocol.write(*protocol.read(piece)) for piece in asked.pieces]
-    for piece, value in zip(asked.pieces, values, strict=True):
+def rebuild_body(protocol: Protocol, data: bytes, path: str) -> Any:
+    request = protocol.parse_request(path, data)
+    values = [protocol.write(*protocol.read(piece)) for piece in request.pieces]
+    for piece, value in zip(request.pieces, values, strict=True):
         assert equal_json(value, piece.raw)
         assert piece.key == protocol.piece(value).key
         assert protocol.likeness(piece)
-    return protocol.build_body(asked, values)
+    return protocol.build_body(request, values)
 
 
 @NAMES
-def test_an_ordinary_request_comes_back_with_small_forms(name: str) -> None:
+def test_ordinary_request_round_trips_in_small_forms(name: str) -> None:
     path, body = EXAMPLES[name]
     protocol, data = WIRE_PROTOCOLS[name], json.dumps(body).encode()
-    assert equal_json(written(protocol, data, path), body)
+    assert equal_json(rebuild_body(protocol, data, path), body)
     forms = [protocol.read(piece)[1] for piece in protocol.parse_request(path, data).pieces]
     assert sum("whole" in form for form in forms if form is not None) <= 2
     assert protocol.is_model_path(path)
@@ -77,24 +79,24 @@ def test_an_ordinary_request_comes_back_with_small_forms(name: str) -> None:
 @NAMES
 @FEWER
 @given(st.data())
-def test_a_request_comes_back(name: str, data: st.DataObject) -> None:
+def test_request_round_trips(name: str, data: st.DataObject) -> None:
     path, _ = EXAMPLES[name]
     body = data.draw(BODIES[name])
-    listed = LISTS.get(name, "messages")
-    if not isinstance(body, dict) or not isinstance(body.get(listed), list):
-        body = {listed: [body]}
+    member = LISTS.get(name, "messages")
+    if not isinstance(body, dict) or not isinstance(body.get(member), list):
+        body = {member: [body]}
     if name == "openai-responses" and isinstance(data.draw(st.sampled_from([0, "a"])), str):
-        body[listed] = "Hi"
-    assert equal_json(written(WIRE_PROTOCOLS[name], json.dumps(body).encode(), path), body)
+        body[member] = "Hi"
+    assert equal_json(rebuild_body(WIRE_PROTOCOLS[name], json.dumps(body).encode(), path), body)
 
 
 @NAMES
 @FEWER
 @given(st.data())
-def test_a_piece_has_a_form_beside_whatever_messages(name: str, data: st.DataObject) -> None:
+def test_piece_has_a_form_with_any_messages(name: str, data: st.DataObject) -> None:
     protocol = WIRE_PROTOCOLS[name]
-    said, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
-    messages, _ = protocol.read(said)
+    message, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
+    messages, _ = protocol.read(message)
     assert equal_json(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
 
 
@@ -121,24 +123,24 @@ ANSWERS = {
 @NAMES
 @FEWER
 @given(st.data())
-def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
+def test_any_stream_events_give_an_answer(name: str, data: st.DataObject) -> None:
     protocol, events = WIRE_PROTOCOLS[name], data.draw(ANSWERS[name])
-    whole = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
-    for answer in (encode_stream(*EVENTS[name], *events), encode_stream(*events), whole):
-        answered = decode_stream(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
-        assert "\n" not in answered.error
-        for piece in answered.pieces:
+    body = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
+    for answer in (encode_stream(*EVENTS[name], *events), encode_stream(*events), body):
+        response = decode_stream(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
+        assert "\n" not in response.error
+        for piece in response.pieces:
             assert equal_json(protocol.write(*protocol.read(piece)), piece.raw)
 
 
 @NAMES
 @given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
-def test_any_bytes_are_an_answer(name: str, data: bytes) -> None:
+def test_any_bytes_give_an_answer(name: str, data: bytes) -> None:
     assert decode_stream(WIRE_PROTOCOLS[name], data).finish is None
 
 
 @FEWER
 @given(JSON, JSON)
-def test_a_form_makes_any_value_of_any_other(plain: Any, value: Any) -> None:
+def test_patch_converts_any_value_to_any_other(plain: Any, value: Any) -> None:
     form = json.loads(json.dumps(build_form(plain, value)))
     assert equal_json(apply_form(plain, form), value)

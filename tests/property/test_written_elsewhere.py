@@ -21,7 +21,7 @@ from tests.unit.formats.context_kit import ODD_CONTEXT, tidy_contexts
 from tests.unit.formats.native_kit import read_context, read_steps, store_and_load
 
 NATIVES = pytest.mark.parametrize(
-    "native", [codex.NATIVE, gemini_cli.NATIVE, opencode.NATIVE], ids=lambda one: one.runtime
+    "native", [codex.NATIVE, gemini_cli.NATIVE, opencode.NATIVE], ids=lambda native: native.runtime
 )
 NEW = NewSessionInfo(
     id="019f0675-387a-79c2-9e8d-ceb8a3060001", folder="/w", time="2026-01-31T12:00:00.000000Z"
@@ -43,14 +43,16 @@ SOURCES = st.none() | st.fixed_dictionaries(
 
 def entries_of(messages: Sequence[Message]) -> st.SearchStrategy[list[ConversationEntry]]:
     return st.tuples(
-        *(st.builds(ConversationEntry, st.just(one), TIMES, SOURCES) for one in messages)
+        *(st.builds(ConversationEntry, st.just(message), TIMES, SOURCES) for message in messages)
     ).map(list)
 
 
 CONVERSATIONS = ODD_CONTEXT.flatmap(entries_of)
 
 
-def again(native: RuntimeFormat, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
+def read_back(
+    native: RuntimeFormat, entries: Sequence[ConversationEntry]
+) -> list[ConversationEntry]:
     """Return what is read of a session that was written."""
     assert native.writes is not None
     data = native.writes(entries, NEW)
@@ -64,37 +66,37 @@ def again(native: RuntimeFormat, entries: Sequence[ConversationEntry]) -> list[C
 @NATIVES
 @few
 @given(CONVERSATIONS)
-def test_a_provider_takes_what_is_sent_of_it_and_the_runtime_says_it_again_exactly(
+def test_written_session_is_valid_and_round_trips(
     native: RuntimeFormat, entries: list[ConversationEntry]
 ) -> None:
-    own = again(native, entries)
+    written_entries = read_back(native, entries)
     assert native.build_resume_request is not None
-    check(native.runtime, native.build_resume_request(own))
-    assert again(native, own) == own
+    check(native.runtime, native.build_resume_request(written_entries))
+    assert read_back(native, written_entries) == written_entries
 
 
-def said(messages: Sequence[Message]) -> list[object]:
+def list_contents(messages: Sequence[Message]) -> list[object]:
     """Return what was said and done, without thoughts, ids and who said an instruction."""
-    found: list[object] = []
+    contents: list[object] = []
     for message in messages:
         for item in iter_items(message):
             if isinstance(item, ToolCall):
-                found.append((item.function.name, item.function.arguments))
+                contents.append((item.function.name, item.function.arguments))
             elif isinstance(item, TextPart):
                 text = item.text.removeprefix(SYSTEM_PREFIX).removeprefix("[error]: ")
-                found.append(text.removesuffix("\n\n"))  # OpenCode's writer parts texts so
+                contents.append(text.removesuffix("\n\n"))  # OpenCode's writer parts texts so
             elif not isinstance(item, ThinkingPart):
-                found.append(item)
-    return found
+                contents.append(item)
+    return contents
 
 
 @NATIVES
 @few
 @given(tidy_contexts(images=False))
-def test_nothing_that_was_said_is_lost(native: RuntimeFormat, messages: list[Message]) -> None:
+def test_written_session_keeps_all_contents(native: RuntimeFormat, messages: list[Message]) -> None:
     entries = [ConversationEntry(message, None, None) for message in messages]
-    read_again = [entry.message for entry in again(native, entries)]
-    whole = "\n\n".join(text for text in said(messages) if isinstance(text, str))
-    assert "\n\n".join(text for text in said(read_again) if isinstance(text, str)) == whole
-    calls = [call for call in said(messages) if not isinstance(call, str)]
-    assert [call for call in said(read_again) if not isinstance(call, str)] == calls
+    read_again = [entry.message for entry in read_back(native, entries)]
+    text_ = "\n\n".join(text for text in list_contents(messages) if isinstance(text, str))
+    assert "\n\n".join(text for text in list_contents(read_again) if isinstance(text, str)) == text_
+    calls = [call for call in list_contents(messages) if not isinstance(call, str)]
+    assert [call for call in list_contents(read_again) if not isinstance(call, str)] == calls

@@ -39,8 +39,8 @@ SESSION = NewSessionInfo(
 
 
 def strict_claude(messages: list[dict[str, Any]]) -> None:
-    asked = {"role": "user", "content": [{"type": "text", "text": "Go on"}]}
-    STRICT.check_anthropic({"messages": [*messages, asked]}) if STRICT else None
+    request = {"role": "user", "content": [{"type": "text", "text": "Go on"}]}
+    STRICT.check_anthropic({"messages": [*messages, request]}) if STRICT else None
 
 
 def strict_pi(messages: list[dict[str, Any]]) -> None:
@@ -62,22 +62,22 @@ def writer(native: RuntimeFormat) -> Writer:
     return native.writes
 
 
-def again(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
+def read_back(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
     """Return entries as they are read after they were written."""
     return read_conversation(native.steps, writer(native)(entries, SESSION))
 
 
-def whole(messages: list[Message]) -> list[ConversationEntry]:
+def to_entries(messages: list[Message]) -> list[ConversationEntry]:
     return [ConversationEntry(message) for message in messages]
 
 
 @every_target
 @few
 @given(context=ODD_CONTEXT)
-def test_whatever_was_said_the_provider_takes_what_is_then_sent(
+def test_resume_request_of_a_written_session_is_valid(
     native: RuntimeFormat, fit: TargetRules, strict: Callable[[Any], None], context: list[Message]
 ) -> None:
-    entries = again(native, whole(context))
+    entries = read_back(native, to_entries(context))
     assert native.build_resume_request
     messages = native.build_resume_request(entries)
     json.dumps(messages, allow_nan=False, ensure_ascii=False).encode()
@@ -87,10 +87,10 @@ def test_whatever_was_said_the_provider_takes_what_is_then_sent(
 @every_target
 @few
 @given(context=ODD_CONTEXT)
-def test_every_line_is_read_and_stands_in_one_conversation(
+def test_written_lines_form_one_conversation(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
-    data = writer(native)(whole(context), SESSION)
+    data = writer(native)(to_entries(context), SESSION)
     _, reading = read_steps(native, data)
     assert not reading.bad
     assert not reading.branches
@@ -100,34 +100,38 @@ def test_every_line_is_read_and_stands_in_one_conversation(
 @every_target
 @few
 @given(context=tidy_contexts())
-def test_what_is_read_says_what_was_fitted(
+def test_written_session_reads_back_the_normalized_entries(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
-    expected = [message_hash(entry.message) for entry in normalize_entries(whole(context), fit)]
-    assert [message_hash(entry.message) for entry in again(native, whole(context))] == expected
+    expected = [
+        message_hash(entry.message) for entry in normalize_entries(to_entries(context), fit)
+    ]
+    assert [
+        message_hash(entry.message) for entry in read_back(native, to_entries(context))
+    ] == expected
 
 
 @every_target
 @few
 @given(context=ODD_CONTEXT)
-def test_what_was_written_once_is_its_own_and_stays_as_it_is(
+def test_rewriting_a_written_session_changes_nothing(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
-    once = again(native, whole(context))
-    assert again(native, once) == once
+    once = read_back(native, to_entries(context))
+    assert read_back(native, once) == once
     assert native.build_resume_request
-    assert native.build_resume_request(again(native, once)) == native.build_resume_request(once)
+    assert native.build_resume_request(read_back(native, once)) == native.build_resume_request(once)
 
 
 @every_target
 @few
 @given(context=ODD_CONTEXT, words=st.text(max_size=5))
-def test_the_same_conversation_gives_the_same_bytes_and_another_one_others(
+def test_written_bytes_depend_only_on_the_conversation(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message], words: str
 ) -> None:
     session = replace(SESSION, title=words, folder=words, model=words)
-    entries = whole(context)
+    entries = to_entries(context)
     assert writer(native)(entries, session) == writer(native)([*entries], session)
-    other = replace(session, id="5e551011-0000-4000-8000-00000000000a")
+    other_session = replace(session, id="5e551011-0000-4000-8000-00000000000a")
     if entries and writer(native)(entries, session).count(b"\n") > 1:
-        assert writer(native)(entries, session) != writer(native)(entries, other)
+        assert writer(native)(entries, session) != writer(native)(entries, other_session)

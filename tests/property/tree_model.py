@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 
-class Wrong(Exception):
+class InvalidAction(Exception):
     """What an agent wanted cannot be: it gets an error, and nothing changes."""
 
 
@@ -56,38 +56,38 @@ class Node:
 
     def copies(self, there: Sequence[Node] = (), *, own: bool = True) -> list[Node]:
         """The hooks that somebody new below it gets, who has hooks with these originals."""
-        watching = [one for one in self.hooks if one.watches and (own or not one.own)]
-        watching.sort(key=lambda one: one.own)
-        wanted = [one for one in watching if one.original not in there]
-        return [one.copied() for one in wanted]
+        watching = [hook for hook in self.hooks if hook.watches and (own or not hook.own)]
+        watching.sort(key=lambda hook: hook.own)
+        hooks = [hook for hook in watching if hook.original not in there]
+        return [hook.copied() for hook in hooks]
 
     def copied(self) -> Node:
         bare = self.own or self.bare
-        made = Node(self.name, "hook", None, True, self.is_code, own=self.own, bare=bare)
-        made.first = self.original
-        return made
+        copy = Node(self.name, "hook", None, True, self.is_code, own=self.own, bare=bare)
+        copy.first = self.original
+        return copy
 
-    def get(self, copies: Sequence[Node], *other: str) -> Iterator[None]:
+    def get(self, copies: Sequence[Node], *names: str) -> Iterator[None]:
         """Be watched by copies, one after the other; nobody there, nor others, have their names."""
         for copy in copies:
-            copy.name = _other(copy.name, {*other, *(one.name for one in self.hooks)})
+            copy.name = _other(copy.name, {*names, *(hook.name for hook in self.hooks)})
             self.add(copy, "hook")
             yield
 
-    def add(self, one: Node, place: str) -> None:
-        one.place, one.above = place, self
-        (self.hooks if place == "hook" else self.subs).append(one)
+    def add(self, node: Node, place: str) -> None:
+        node.place, node.above = place, self
+        (self.hooks if place == "hook" else self.subs).append(node)
 
     def shape(self) -> Any:
-        below = [one.shape() for one in self.subs], [one.shape() for one in self.hooks]
-        talk = [one.name for one in self.speakers], [one.name for one in self.listeners]
+        below = [node.shape() for node in self.subs], [node.shape() for node in self.hooks]
+        talk = [node.name for node in self.speakers], [node.name for node in self.listeners]
         return (self.name, self.place, *below, *talk)
 
     def everybody(self) -> list[Node]:
-        found = [self]
-        for one in found:
-            found += [*one.hooks, *one.subs]
-        return found
+        nodes = [self]
+        for node in nodes:
+            nodes += [*node.hooks, *node.subs]
+        return nodes
 
 
 @dataclass
@@ -102,140 +102,140 @@ class Tree:
     def note(self) -> None:
         self.trail.append(self.primary.shape())
 
-    def do(self, who: Node, action: str, arguments: dict[str, Any]) -> None:
-        if who.place == "gone" or (who.bare and action not in ("quit", "meta")):
-            raise Wrong
-        getattr(self, action)(who, **arguments)
+    def do(self, node: Node, action: str, arguments: dict[str, Any]) -> None:
+        if node.place == "gone" or (node.bare and action not in ("quit", "meta")):
+            raise InvalidAction
+        getattr(self, action)(node, **arguments)
         self.note()
 
-    def task(self, who: Node, name: str, **_: Any) -> None:
-        _free(who.subs, name)
+    def task(self, node: Node, name: str, **_: Any) -> None:
+        _free(node.subs, name)
         child = Node(name)
-        self._bear(who, child, who.copies(), who)
+        self._bear(node, child, node.copies(), node)
 
-    def clone(self, who: Node, name: str, into: str | None = None, as_name: str = "") -> None:
-        original, above = who.sub(name), who if into is None else who.sub(into)
+    def clone(self, node: Node, name: str, into: str | None = None, as_name: str = "") -> None:
+        original, above = node.sub(name), node if into is None else node.sub(into)
         _free(above.subs, as_name or name)
         copy = Node(as_name or original.name, bare=original.bare or above.bare)
         copies = above.copies()
-        there = [one.original for one in copies]
-        copies += original.copies(there, own=False)
-        self._bear(above, copy, copies, who)
+        originals = [copy.original for copy in copies]
+        copies += original.copies(originals, own=False)
+        self._bear(above, copy, copies, node)
 
-    def dump(self, who: Node, path: str, name: str | None = None) -> None:
-        self.files[path] = _dumped(who if name is None else who.sub(name))
+    def dump(self, node: Node, path: str, name: str | None = None) -> None:
+        self.files[path] = _dumped(node if name is None else node.sub(name))
 
-    def restore(self, who: Node, path: str, name: str | None = None) -> None:
+    def restore(self, node: Node, path: str, name: str | None = None) -> None:
         if path not in self.files:
-            raise Wrong
-        copy = _copy(self.files[path], who.hooks)
+            raise InvalidAction
+        copy = _copy(self.files[path], node.hooks)
         copy.name = name or copy.name
-        _free(who.subs, copy.name)
-        self._bear(who, copy, [], who)
+        _free(node.subs, copy.name)
+        self._bear(node, copy, [], node)
 
-    def _bear(self, above: Node, child: Node, hooks: Sequence[Node], who: Node) -> None:
+    def _bear(self, above: Node, child: Node, hooks: Sequence[Node], node: Node) -> None:
         for _ in child.get(hooks):
             pass
-        for one in child.everybody():
-            one.concerned = who.concerned
+        for descendant in child.everybody():
+            descendant.concerned = node.concerned
         above.add(child, "subagent")
         above.speakers, above.listeners = [child], []
 
     def discuss(
-        self, who: Node, speakers: Any = None, listeners: Any = None, prompt: str = ""
+        self, node: Node, speakers: Any = None, listeners: Any = None, prompt: str = ""
     ) -> None:
-        talk, hear = self._participants(who, speakers, listeners)
+        talk, hear = self._participants(node, speakers, listeners)
         if not talk:
-            raise Wrong
+            raise InvalidAction
         if speakers is not None or listeners is not None:
-            who.speakers, who.listeners = talk, hear
+            node.speakers, node.listeners = talk, hear
 
-    def introduce(self, who: Node, speakers: Any = None, listeners: Any = None) -> None:
-        talk, hear = self._participants(who, speakers, listeners)
+    def introduce(self, node: Node, speakers: Any = None, listeners: Any = None) -> None:
+        talk, hear = self._participants(node, speakers, listeners)
         if not talk + hear:
-            raise Wrong
-        who.speakers, who.listeners = talk, hear
+            raise InvalidAction
+        node.speakers, node.listeners = talk, hear
 
-    def _participants(self, who: Node, speakers: Any, listeners: Any) -> tuple[Any, Any]:
+    def _participants(self, node: Node, speakers: Any, listeners: Any) -> tuple[Any, Any]:
         if speakers is not None:
-            talk = [who.sub(name) for name in dict.fromkeys(speakers)]
-            hear = [who.sub(name) for name in dict.fromkeys(listeners or ())]
-            return talk, [one for one in hear if one not in talk]
-        talk = who.speakers or who.subs[-1:]
+            talk = [node.sub(name) for name in dict.fromkeys(speakers)]
+            hear = [node.sub(name) for name in dict.fromkeys(listeners or ())]
+            return talk, [listener for listener in hear if listener not in talk]
+        talk = node.speakers or node.subs[-1:]
         if listeners is not None:
-            hear = [who.sub(name) for name in dict.fromkeys(listeners)]
-            return [one for one in talk if one not in hear], hear
-        return talk, [one for one in who.listeners if one not in talk]
+            hear = [node.sub(name) for name in dict.fromkeys(listeners)]
+            return [speaker for speaker in talk if speaker not in hear], hear
+        return talk, [listener for listener in node.listeners if listener not in talk]
 
-    def terminate(self, who: Node, name: str) -> None:
-        _leave(who.sub(name))
+    def terminate(self, node: Node, name: str) -> None:
+        _leave(node.sub(name))
 
-    def hook(self, who: Node, name: str, tools: Sequence[str] | None = None) -> None:
-        watched = who.above if who.place == "hook" else who
+    def hook(self, node: Node, name: str, tools: Sequence[str] | None = None) -> None:
+        watched = node.above if node.place == "hook" else node
         assert watched is not None
         _free(watched.hooks, name)
-        made = Node(name, "hook", watches=True, own=watched is who or who.own or who.moved)
-        made.concerned, made.bare = who.concerned, tools == []
-        if made.own and made.acts:  # it may act, so it is guarded as who made it is
+        hook = Node(name, "hook", watches=True, own=watched is node or node.own or node.moved)
+        hook.concerned, hook.bare = node.concerned, tools == []
+        if hook.own and hook.acts:  # it may act, so it is guarded as who made it is
             for copy in watched.copies(own=False):
-                made.add(copy, "hook")
-        watched.add(made, "hook")
+                hook.add(copy, "hook")
+        watched.add(hook, "hook")
 
-    def guard(self, who: Node, name: str) -> Node:
+    def guard(self, node: Node, name: str) -> Node:
         """The user puts a hook of code there."""
-        made = Node(name, watches=True, is_code=True)
-        who.add(made, "hook")
-        self._reach(made, who)
+        guard = Node(name, watches=True, is_code=True)
+        node.add(guard, "hook")
+        self._reach(guard, node)
         self.note()
-        return made
+        return guard
 
     def _reach(self, hook: Node, watched: Node) -> None:
-        own = [one for one in watched.hooks if one.own and one.acts]
-        for one in [*watched.subs, *own]:
-            if hook.original not in [other.original for other in one.hooks]:
-                for _ in one.get([hook.copied()]):
-                    self._reach(one.hooks[-1], one)
+        own_hooks = [hook_ for hook_ in watched.hooks if hook_.own and hook_.acts]
+        for child in [*watched.subs, *own_hooks]:
+            if hook.original not in [present.original for present in child.hooks]:
+                for _ in child.get([hook.copied()]):
+                    self._reach(child.hooks[-1], child)
 
-    def quit(self, who: Node) -> None:
-        if who.place != "hook":
-            raise Wrong
-        _leave(who)
-        who.place = "gone"
+    def quit(self, node: Node) -> None:
+        if node.place != "hook":
+            raise InvalidAction
+        _leave(node)
+        node.place = "gone"
 
-    def meta(self, who: Node) -> None:
-        if who.place != "hook" or who.above is None:
-            raise Wrong
-        self._check(who, who.above, who.above, "subagent")
-        there = [one.original for one in who.hooks]
-        for _ in who.get(who.above.copies(there, own=False)) if who.own else ():
+    def meta(self, node: Node) -> None:
+        if node.place != "hook" or node.above is None:
+            raise InvalidAction
+        self._check(node, node.above, node.above, "subagent")
+        originals = [hook.original for hook in node.hooks]
+        for _ in node.get(node.above.copies(originals, own=False)) if node.own else ():
             self.note()
-        self._swap(who, who.above, "subagent")
+        self._swap(node, node.above, "subagent")
 
-    def endo(self, who: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
-        child = who.sub(subagent)
-        self._check(child, who, who, "hook")
-        self._under(who, child, silent=False)
+    def endo(self, node: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
+        child = node.sub(subagent)
+        self._check(child, node, node, "hook")
+        self._under(node, child, silent=False)
 
-    def _under(self, who: Node, child: Node, *, silent: bool) -> None:
-        there = [one.original for one in child.hooks]
-        for _ in child.get(who.copies(there), who.name):
+    def _under(self, node: Node, child: Node, *, silent: bool) -> None:
+        originals = [hook.original for hook in child.hooks]
+        for _ in child.get(node.copies(originals), node.name):
             self.note()
-        self._swap(child, who, "hook")
-        who.silent = (who.silent or not who.watches) if silent else False
+        self._swap(child, node, "hook")
+        node.silent = (node.silent or not node.watches) if silent else False
 
-    def talk_with(self, who: Node, name: str) -> None:
-        way = [who]
+    def talk_with(self, node: Node, name: str) -> None:
+        way = [node]
         for step in name.split("/"):
             way.append(way[-1].sub(step))
-            self._check(way[-1], way[-2], who, "hook")
-        for at, one in pairwise(way):
-            self._under(at, one, silent=True)
+            self._check(way[-1], way[-2], node, "hook")
+        for position, next_node in pairwise(way):
+            self._under(position, next_node, silent=True)
             self.note()
 
     def _check(self, taker: Node, before: Node, first: Node, now: str) -> None:
         if first.above is not None:
             row = first.above.hooks if first.place == "hook" else first.above.subs
-            _free([one for one in row if one not in (first, taker)], taker.name)
+            _free([member for member in row if member not in (first, taker)], taker.name)
         row = taker.hooks if now == "hook" else taker.subs
         _free(row, before.name)
 
@@ -251,77 +251,77 @@ class Tree:
             self.primary = taker
         else:
             for row in _rows(before.above):
-                row[:] = [taker if one is before else one for one in row]
+                row[:] = [taker if member is before else member for member in row]
         taker.add(before, now)
 
 
-def _rows(one: Node) -> tuple[list[Node], ...]:
-    return one.subs, one.hooks, one.speakers, one.listeners
+def _rows(node: Node) -> tuple[list[Node], ...]:
+    return node.subs, node.hooks, node.speakers, node.listeners
 
 
-def _leave(one: Node) -> None:
-    for row in _rows(one.above) if one.above is not None else ():
-        row[:] = [other for other in row if other is not one]
+def _leave(node: Node) -> None:
+    for row in _rows(node.above) if node.above is not None else ():
+        row[:] = [member for member in row if member is not node]
 
 
 def _named(row: Sequence[Node], name: str) -> Node:
-    for one in row:
-        if one.name == name:
-            return one
-    raise Wrong
+    for node in row:
+        if node.name == name:
+            return node
+    raise InvalidAction
 
 
 def _free(row: Sequence[Node], name: str) -> None:
-    if name in {one.name for one in row}:
-        raise Wrong
+    if name in {node.name for node in row}:
+        raise InvalidAction
 
 
-def _other(name: str, taken: set[str]) -> str:
+def _other(name: str, used_names: set[str]) -> str:
     """A name that nobody has: the same, or with a number."""
     names = [name, *(f"{name} ({number})" for number in range(2, 99))]
-    return next(one for one in names if one not in taken)
+    return next(candidate for candidate in names if candidate not in used_names)
 
 
-def _like(one: Node) -> Node:
+def _like(node: Node) -> Node:
     """The same agent, alone, as another one."""
     return replace(
-        one, above=None, first=None, concerned=False, subs=[], hooks=[], speakers=[], listeners=[]
+        node, above=None, first=None, concerned=False, subs=[], hooks=[], speakers=[], listeners=[]
     )
 
 
-def _dumped(one: Node) -> Node:
+def _dumped(node: Node) -> Node:
     """An agent with all below it; its hooks as their copies begin."""
-    new = _like(one)
-    for hook in one.hooks:
+    new = _like(node)
+    for hook in node.hooks:
         if hook.watches:
             new.add(_like(hook), "hook")
-    subs = {id(sub): _dumped(sub) for sub in one.subs}
+    subs = {id(sub): _dumped(sub) for sub in node.subs}
     for sub in subs.values():
         new.add(sub, "subagent")
-    new.speakers = [subs[id(each)] for each in one.speakers]
-    new.listeners = [subs[id(each)] for each in one.listeners]
+    new.speakers = [subs[id(each)] for each in node.speakers]
+    new.listeners = [subs[id(each)] for each in node.listeners]
     return new
 
 
-def _copy(one: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
+def _copy(node: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
     """An agent with all at it, each watched by copies of some hooks, too; of code by one of each.
 
     There is one kind of code here.
     """
-    new = _like(one)
-    new.watches = one.watches and is_hook
-    if not one.is_code and not (is_hook and one.bare):
+    new = _like(node)
+    new.watches = node.watches and is_hook
+    if not node.is_code and not (is_hook and node.bare):
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")
     is_there = any(hook.is_code for hook in new.hooks)
-    for hook in [hook for hook in one.hooks if not (hook.is_code and is_there)]:
+    for hook in [hook for hook in node.hooks if not (hook.is_code and is_there)]:
         added = _copy(hook, watching, is_hook=True)
-        added.name = _other(hook.name, {other.name for other in new.hooks})
+        added.name = _other(hook.name, {present.name for present in new.hooks})
         added.own = True
         new.add(added, "hook")
-    subs = {id(sub): _copy(sub, watching) for sub in one.subs}
+    subs = {id(sub): _copy(sub, watching) for sub in node.subs}
     for sub in subs.values():
         new.add(sub, "subagent")
-    new.speakers = [subs[id(each)] for each in one.speakers]
-    new.listeners = [subs[id(each)] for each in one.listeners]
+    new.speakers = [subs[id(each)] for each in node.speakers]
+    new.listeners = [subs[id(each)] for each in node.listeners]
     return new

@@ -13,7 +13,7 @@ import pytest
 
 from harken.agents.runtime import AgentRuntime, ModelSettings, Observers
 from harken.chat.commands.base import is_command
-from tests.agent_kit import Stage, play, stage
+from tests.agent_kit import Stage, open_stage, script_model
 from tests.cli.talking import Talking
 from tests.provider.server import Provider
 from tests.provider.wire import WIRES, Wire
@@ -34,7 +34,7 @@ class Named:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._model = play(main=[f"I am {name}."] * 9)
+        self._model = script_model(main=[f"I am {name}."] * 9)
 
     def stream(self, request: Any) -> Any:
         """Answer."""
@@ -48,7 +48,7 @@ def one(tmp_path: Path) -> Stage:
     runtime = AgentRuntime(
         model=models["x/small"], models=ModelSettings(resolver=lambda name: models[name])
     )
-    return stage(tmp_path, models["x/small"], runtime=runtime)
+    return open_stage(tmp_path, models["x/small"], runtime=runtime)
 
 
 def test_the_model_of_the_agent_can_be_changed_in_the_chat(one: Stage) -> None:
@@ -62,7 +62,7 @@ def test_the_model_of_the_agent_can_be_changed_in_the_chat(one: Stage) -> None:
     assert "main has x/small\n  1 x/small\n  2 x/large" in talk("/model")
     assert talk("/model x/large") == "main now uses x/large"
     assert one.ask("Who?") == "I am x/large."
-    [configured] = one.rows(event_type="agent_configured")
+    [configured] = one.select_lines(event_type="agent_configured")
     assert configured["language_model"] == "x/large"
     assert talk("/model 1") == "main now uses x/small"
     assert "model number 99" in talk("/model 99")
@@ -93,7 +93,7 @@ def test_a_shell_command_of_the_user_is_logged_and_read_by_the_agent(one: Stage)
     assert not is_command("!!! look", {})
     talk = Talking(one)
     assert talk("!echo green $((6 * 7))") == "exit code 0\ngreen 42"
-    assert [row["content"] for row in one.rows(agent_id="user")] == [
+    assert [row["content"] for row in one.select_lines(agent_id="user")] == [
         "!echo green $((6 * 7))",
         "exit code 0\ngreen 42",
     ]
@@ -151,7 +151,7 @@ def test_a_retry_of_a_model_call_is_told_with_its_waiting_time(tmp_path: Path, w
     with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
         model = wire.model(provider, max_retries=2)
         runtime = AgentRuntime(model=model, observers=Observers(on_notice=told.append))
-        assert stage(tmp_path, model, runtime=runtime).ask("Who?") == "It is Jill."
+        assert open_stage(tmp_path, model, runtime=runtime).ask("Who?") == "It is Jill."
     assert [line.partition("; ")[2] for line in told] == [
         "it is asked again in 0.1 s (retry 1 of 2)",
         "it is asked again in 0.1 s (retry 2 of 2)",

@@ -12,20 +12,20 @@ import pytest
 
 from harken.errors import LogDeleted
 from harken.session.session import Session
-from tests.session_kit import born, hear, options
+from tests.session_kit import create_agent, log_user_message, session_options
 
 
 def test_a_deleted_log_is_not_called_safe(tmp_path: Path) -> None:
-    session = Session(tmp_path / "s.jsonl", options=options(durability="turn"))
-    agent = born(session)
+    session = Session(tmp_path / "s.jsonl", options=session_options(durability="turn"))
+    agent = create_agent(session)
     session.path.unlink()
-    hear(session, agent, "one")
+    log_user_message(session, agent, "one")
     for _ in range(2):  # every later call fails in the same way
         with pytest.raises(LogDeleted, match="deleted while this session wrote it") as error:
             session.sync()
         assert "safe" not in str(error.value)
         assert "messages are lost" in str(error.value)
     with pytest.raises(LogDeleted):
-        hear(session, agent, "two")
+        log_user_message(session, agent, "two")
     with pytest.raises(LogDeleted):
         session.close()

@@ -14,7 +14,7 @@ from harken import AgentRuntime, LocalWorld
 from harken.chat.plain_chat import PlainUser
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.world.permissions.user_kit import YES, ScriptedUser
 from tests.unit.world.shell.sandbox_kit import SandboxFolders, sandbox_folders
 
@@ -61,9 +61,9 @@ def test_a_question_says_where_the_command_will_run(
             [shell.tool], folder=sandbox_folders.work, permissions=Permissions("ask")
         )
         world.user = person
-        model = play(main=[calls(call("bash", command="true")), "Done."])
+        model = script_model(main=[call_message(call("bash", command="true")), "Done."])
         (tmp_path / name).mkdir()
-        one = stage(tmp_path / name, model, runtime=AgentRuntime(model=model, world=world))
+        one = open_stage(tmp_path / name, model, runtime=AgentRuntime(model=model, world=world))
         one.ask("Go.")
         notes[name] = person.approvals[0].note
         assert notes[name] in one.log.read_text(), "the question in the log says so, too"

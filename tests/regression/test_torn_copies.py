@@ -15,7 +15,7 @@ from harken.session.log.file import LogFile
 from harken.session.session import Session
 from harken.testing import FailingDisk, Fault
 from tests.crash.kill_kit import small_file_system
-from tests.session_kit import born, hear, options
+from tests.session_kit import create_agent, log_user_message, session_options
 
 TORN = b'{"event_type":"transcript_ent'
 
@@ -23,8 +23,8 @@ TORN = b'{"event_type":"transcript_ent'
 @pytest.fixture
 def torn_log(tmp_path: Path) -> Path:
     path = tmp_path / "s.jsonl"
-    with Session(path, options=options()) as session:
-        hear(session, born(session), "one")
+    with Session(path, options=session_options()) as session:
+        log_user_message(session, create_agent(session), "one")
     path.write_bytes(path.read_bytes() + TORN)
     return path
 
@@ -42,12 +42,14 @@ def test_retries_on_a_failing_disk_leave_at_most_one_copy(
     before = torn_log.read_bytes()
     for _ in range(9):
         with pytest.raises(LogWriteError):
-            Session(torn_log, options=options(disk=FailingDisk(fail_at=step, fault=fault))).close()
+            Session(
+                torn_log, options=session_options(disk=FailingDisk(fail_at=step, fault=fault))
+            ).close()
         copies = copies_of(torn_log)
         assert copies in ([], [TORN])
         assert torn_log.read_bytes() == before or copies == [TORN]
-    with Session(torn_log, options=options()) as session:
-        hear(session, next(iter(session.agents)), "two")
+    with Session(torn_log, options=session_options()) as session:
+        log_user_message(session, next(iter(session.agents)), "two")
     assert copies_of(torn_log) == [TORN]
 
 
@@ -55,7 +57,7 @@ def test_a_kill_between_the_copy_and_the_cut_leaves_one_copy(torn_log: Path) -> 
     end = len(torn_log.read_bytes()) - len(TORN)
     torn_log.with_name(f"{torn_log.name}.torn-{end}").write_bytes(TORN)
     torn_log.with_name(f"{torn_log.name}.torn-{end}.part").write_bytes(TORN[:5])
-    with Session(torn_log, options=options()) as session:
+    with Session(torn_log, options=session_options()) as session:
         assert session.torn is not None
     assert copies_of(torn_log) == [TORN]
 
@@ -75,13 +77,13 @@ def test_a_link_in_the_place_of_the_copy_is_not_followed(torn_log: Path, tmp_pat
 def test_retries_on_a_disk_that_is_really_full_leave_no_more_files(tmp_path: Path) -> None:
     with small_file_system(tmp_path / "small", "64k") as folder:
         path = folder / "s.jsonl"
-        session = Session(path, options=options())
-        agent = born(session)
+        session = Session(path, options=session_options())
+        agent = create_agent(session)
         with pytest.raises(LogWriteError):
             while True:
-                hear(session, agent, "x" * 1000)
+                log_user_message(session, agent, "x" * 1000)
         session.close()
         for _ in range(9):
             with pytest.raises(LogWriteError):
-                Session(path, options=options())
+                Session(path, options=session_options())
         assert copies_of(path) == []

@@ -33,7 +33,7 @@ from harken.service.dependencies import ServiceLimits
 from harken.service.server import serve_in_thread
 from harken.service.sockets import listen_at
 from harken.store.memory import MemoryStore
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 
 PAGES = [
     {"Origin": "https://evil.example"},
@@ -61,7 +61,7 @@ def status_of(port: int, path: str, headers: Mapping[str, str]) -> int:
 def test_otlp_refuses_pages_with_and_without_a_token(page: dict[str, str]) -> None:
     for token in (None, "t" * 40):
         right = {} if token is None else {"authorization": f"Bearer {token}"}
-        with OtlpServer(Receiver(Collecting()), token=token) as server:
+        with OtlpServer(Receiver(CallCollector()), token=token) as server:
             thread = Thread(target=server.serve)
             thread.start()
             try:

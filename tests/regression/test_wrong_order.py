@@ -23,23 +23,23 @@ import harken
 from harken.agents.agent import log_birth
 from tests.wrong_uses_kit import (
     H,
-    Row,
     Stage,
+    WrongUse,
     ask,
-    check,
+    ask_base_agent,
+    check_error,
     forecasts,
-    hook,
+    hook_class,
     later_forecasts,
+    log_birth_twice,
     ok,
-    plain_agent,
     start_late,
-    twice_born,
     undescribed,
     untyped,
     weather,
 )
 
-TOOLS: dict[str, Row] = {
+TOOLS: dict[str, WrongUse] = {
     "a tool without a docstring": (
         lambda _: H.tool(undescribed),
         TypeError,
@@ -75,7 +75,7 @@ TOOLS: dict[str, Row] = {
     ),
 }
 
-ORDER: dict[str, Row] = {
+ORDER: dict[str, WrongUse] = {
     "a misspelt keyword of a runtime": (
         lambda _: H.AgentRuntime(mdoel=None),
         TypeError,
@@ -98,54 +98,54 @@ ORDER: dict[str, Row] = {
         "takes 1 positional argument but 2 were given",
     ),
     "an agent that was not born hears": (
-        lambda s: s.unborn().harken("Hi"),
+        lambda s: s.unregistered_agent().harken("Hi"),
         H.NameNotFound,
         "SmartAgent agent_002 is not in the log yet: call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born answers": (
-        lambda s: ask(s.unborn(), "Hi"),
+        lambda s: ask(s.unregistered_agent(), "Hi"),
         H.NameNotFound,
         "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born goes on": (
-        lambda s: ask(s.unborn(), None),
+        lambda s: ask(s.unregistered_agent(), None),
         H.NameNotFound,
         "call log_birth\\(agent, name=...\\) first",
     ),
-    "an agent that is born twice": (twice_born, H.InvalidEvent, "agent_001 was born before"),
-    "a plain agent": (plain_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
+    "an agent that is born twice": (log_birth_twice, H.InvalidEvent, "agent_001 was born before"),
+    "a plain agent": (ask_base_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
     "a hook that was not registered": (
         lambda s: s.install(type("Thrifty", (H.Hook,), {"judge": ok})),
         TypeError,
         'Thrifty is not registered.*put @register\\("..."\\) above the class',
     ),
     "a subclass of a registered hook": (
-        lambda s: s.install(type("Thriftier", (hook("thrifty", judge=ok),), {})),
+        lambda s: s.install(type("Thriftier", (hook_class("thrifty", judge=ok),), {})),
         TypeError,
         "Thriftier is not registered",
     ),
     "a dumb agent that was not registered": (
-        lambda s: log_birth(s.unborn(type("Echo", (H.DumbAgent,), {})), s.folder.name),
+        lambda s: log_birth(s.unregistered_agent(type("Echo", (H.DumbAgent,), {})), s.folder.name),
         TypeError,
         "Echo is not registered",
     ),
     "a hook without judge": (
-        lambda s: s.install(hook("blank")),
+        lambda s: s.install(hook_class("blank")),
         TypeError,
         "Blank has no method judge\\(self, question\\)",
     ),
     "a hook with a misspelt judge": (
-        lambda s: s.install(hook("misspelt", jugde=ok)),
+        lambda s: s.install(hook_class("misspelt", jugde=ok)),
         TypeError,
         "has no method judge.*did you mean 'jugde'",
     ),
     "a judge without a question": (
-        lambda s: s.install(hook("short", judge=lambda self: H.Ok())),
+        lambda s: s.install(hook_class("short", judge=lambda self: H.Ok())),
         TypeError,
         "Short.judge must take \\(self, question\\)",
     ),
     "a hook installed above nothing": (
-        lambda s: hook("lone", judge=ok)(s.load()[1]).install(None),
+        lambda s: hook_class("lone", judge=ok)(s.load()[1]).install(None),
         TypeError,
         "agent must be an Agent, not None",
     ),
@@ -160,22 +160,22 @@ ORDER: dict[str, Row] = {
         "for a class of agents",
     ),
     "a call after close": (
-        lambda s: ask(s.closed(), "Hi"),
+        lambda s: ask(s.closed_root(), "Hi"),
         H.LogError,
         "^(?!.*free disk space).*the session is closed.*load_session\\(\\)",
     ),
     "an input after close": (
-        lambda s: s.closed().harken("Hi"),
+        lambda s: s.closed_root().harken("Hi"),
         H.LogError,
         "^(?!.*free disk space).*the session is closed",
     ),
     "a birth after close": (
-        lambda s: s.closed().session.log_agent_created("agent_009", "msg_001", "Ann"),
+        lambda s: s.closed_root().session.log_agent_created("agent_009", "msg_001", "Ann"),
         H.LogError,
         "^(?!.*free disk space).*the session is closed",
     ),
     "an end after close": (
-        lambda s: s.closed().session.end(),
+        lambda s: s.closed_root().session.end(),
         H.LogError,
         "the session is closed",
     ),
@@ -202,7 +202,7 @@ WRONG_USES = {**TOOLS, **ORDER}
 
 @pytest.mark.parametrize("mistake", WRONG_USES)
 def test_a_wrong_use_is_an_error_where_it_is_made(tmp_path: Path, mistake: str) -> None:
-    check(Stage(tmp_path), WRONG_USES[mistake])
+    check_error(Stage(tmp_path), WRONG_USES[mistake])
 
 
 def test_a_refused_hook_leaves_no_line_in_the_log(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_failure_of_a_hook_reaches_the_logging_of_the_program(
 ) -> None:
     """Before, it was only a line of the session log, which `harken view SESSION hooks` shows."""
     root, session = Stage(tmp_path).load()
-    kind = hook("failing", judge=judge, points=frozenset({"response"}))
+    kind = hook_class("failing", judge=judge, points=frozenset({"response"}))
     kind(session, runtime=root.runtime).install(root)
     with (
         caplog.at_level(logging.WARNING, logger="harken.agents.hooks.hook"),
@@ -252,7 +252,7 @@ def test_a_hook_that_fails_at_what_concerns_it_is_reported_and_asked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, session = Stage(tmp_path).load()
-    kind = hook("unsure", judge=ok, should_ask=fail, points=frozenset({"response"}))
+    kind = hook_class("unsure", judge=ok, should_ask=fail, points=frozenset({"response"}))
     kind(session, runtime=root.runtime).install(root)
     assert ask(root, "Hello") == "Hi"
     assert "hook unsure (Unsure) failed in should_ask" in caplog.text

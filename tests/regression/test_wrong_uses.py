@@ -16,17 +16,17 @@ import pytest
 from harken.agents.runtime import ActionPolicy, AgentLibrary, ContextLimits
 from tests.wrong_uses_kit import (
     H,
-    Row,
     Stage,
+    WrongUse,
     ask,
-    check,
-    hook,
+    check_error,
+    harken_unawaited,
+    hook_class,
     ok,
-    unawaited,
     weather,
 )
 
-NAMES: dict[str, Row] = {
+NAMES: dict[str, WrongUse] = {
     "a misspelt point": (
         lambda _: type("Picky", (H.Hook,), {"points": frozenset({"actions"}), "judge": ok}),
         ValueError,
@@ -113,7 +113,7 @@ NAMES: dict[str, Row] = {
         "'Ann'.*main",
     ),
     "a hook without that option": (
-        lambda s: hook("optional", judge=ok)(s.load()[1], options={"every": 3}),
+        lambda s: hook_class("optional", judge=ok)(s.load()[1], options={"every": 3}),
         H.ConfigError,
         "there is no 'every'",
     ),
@@ -124,7 +124,7 @@ NAMES: dict[str, Row] = {
     ),
 }
 
-TYPES: dict[str, Row] = {
+TYPES: dict[str, WrongUse] = {
     "an integer as input": (
         lambda s: ask(s.root, 3),
         TypeError,
@@ -135,7 +135,7 @@ TYPES: dict[str, Row] = {
     "None heard": (lambda s: s.root.harken(None), TypeError, "must be a str, not None"),
     "a Path heard": (lambda s: s.root.harken(Path("x")), TypeError, "must be a str"),
     "a coroutine heard": (
-        lambda s: unawaited(s.root),
+        lambda s: harken_unawaited(s.root),
         TypeError,
         "a coroutine of response that was not awaited",
     ),
@@ -389,4 +389,4 @@ WRONG_USES = {**NAMES, **TYPES}
 
 @pytest.mark.parametrize("mistake", WRONG_USES)
 def test_a_wrong_use_is_an_error_where_it_is_made(tmp_path: Path, mistake: str) -> None:
-    check(Stage(tmp_path), WRONG_USES[mistake])
+    check_error(Stage(tmp_path), WRONG_USES[mistake])

@@ -1,4 +1,4 @@
-"""`tools/check_names.py` notices each kind of name and docstring that it is about."""
+"""`tools/check_names.py` reports each kind of name and docstring that it checks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tools import check_names
 
 
 def violations(folder: Path, check: str) -> list[str]:
-    (found,) = [one for one in check_names.measure(folder) if one.name == check]
-    return found.violations
+    (match,) = [candidate for candidate in check_names.measure(folder) if candidate.name == check]
+    return match.violations
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def violations(folder: Path, check: str) -> list[str]:
         ("MOST_FILES = 3", "constants such as MOST_"),
     ],
 )
-def test_each_check_notices_its_violation(tmp_path: Path, text: str, check: str) -> None:
+def test_check_reports_its_violation(tmp_path: Path, text: str, check: str) -> None:
     package = tmp_path / "package"
     package.mkdir()
     module = package / "module.py"
@@ -38,7 +38,7 @@ def test_each_check_notices_its_violation(tmp_path: Path, text: str, check: str)
     assert violations(package, check) == []
 
 
-def test_names_of_modules_and_classes_and_the_size_of_folders_are_checked(tmp_path: Path) -> None:
+def test_modules_classes_and_folders_are_checked(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
     for number in range(check_names.MAX_FILES_PER_FOLDER):
@@ -53,13 +53,34 @@ def test_names_of_modules_and_classes_and_the_size_of_folders_are_checked(tmp_pa
     ]
 
 
-def test_a_limit_that_is_exceeded_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_fails_above_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     package = tmp_path / "package"
     package.mkdir()
     (package / "commits.py").write_text("")
-    assert check_names.main([], package) == 0
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    assert check_names.main([], package, tests) == 0
     (package / "opinions.py").write_text("")
-    assert check_names.main([], package) == 1
+    assert check_names.main([], package, tests) == 1
     assert "names: module names: 1, limit 0; see --list" in capsys.readouterr().err
-    check_names.main(["--list", "module"], package)
+    check_names.main(["--list", "module"], package, tests)
     assert "package/opinions.py" in capsys.readouterr().out
+
+
+def test_test_helpers_and_modules_are_checked(tmp_path: Path) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "commits_kit.py").write_text(
+        "class Commit: ...\n\ndef read_commit(): ...\n\ndef test_found(): ...\n\ndef _told(): ...\n"
+    )
+    assert [check.violations for check in check_names.measure_tests(tests)] == [[], []]
+    (tests / "test_told.py").write_text(
+        "class Told: ...\n\ndef found(): ...\n\ndef named_by(): ...\n"
+    )
+    helpers, modules = check_names.measure_tests(tests)
+    assert helpers.violations == [
+        "tests/test_told.py:1 Told",
+        "tests/test_told.py:3 found",
+        "tests/test_told.py:5 named_by",
+    ]
+    assert modules.violations == ["tests/test_told.py"]

@@ -89,7 +89,7 @@ def test_each_named_requirement_gets_a_line_with_its_tests(tmp_path: Path, jobs:
     ]
 
 
-def test_a_range_also_lists_what_no_test_names(tmp_path: Path) -> None:
+def test_range_lists_requirements_without_tests(tmp_path: Path) -> None:
     run = req(tmp_path, "S0-03..S0-05", "S4-53", "D-01..D-02")
     assert run.returncode == 1
     assert [line.split()[:2] for line in run.stdout.splitlines()] == [
@@ -103,7 +103,7 @@ def test_a_range_also_lists_what_no_test_names(tmp_path: Path) -> None:
     assert "test_half" not in run.stdout + run.stderr
 
 
-def test_the_exit_code_is_0_when_all_that_was_asked_for_pass(tmp_path: Path) -> None:
+def test_exit_code_is_0_if_all_requested_tests_pass(tmp_path: Path) -> None:
     run = req(tmp_path, "S0-01,S0-03")
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) == 2
@@ -114,14 +114,14 @@ def test_a_module_that_cannot_be_read_proves_nothing(tmp_path: Path) -> None:
     assert (run.returncode, run.stdout) == (1, "S0-01 missing\n")
 
 
-def test_a_mark_that_is_no_id_fails(tmp_path: Path) -> None:
+def test_mark_with_an_invalid_id_fails(tmp_path: Path) -> None:
     run = req(tmp_path, tests=TESTS.replace("S0-01", "S0-1"))
     assert run.returncode == 1
     assert "S0-1 fail (no requirement id) test_it.py::test_good\n" in run.stdout
 
 
 @pytest.mark.parametrize("word", ["S0", "S0-02..S0-01", "S0-01..S1-02", "S0-1"])
-def test_a_word_that_is_no_id_is_an_error(tmp_path: Path, word: str) -> None:
+def test_invalid_id_argument_is_an_error(tmp_path: Path, word: str) -> None:
     run = req(tmp_path, word)
     assert run.returncode == 2
     assert word in run.stderr

@@ -26,7 +26,7 @@ from harken.session.state import AgentState, SessionState, UsageTotals
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Limits for an agent together with its subtree. None is no limit."""
+    """Limits for an agent together with its subtree. A field of None sets no limit."""
 
     model_calls: int | None = None
     tokens: int | None = None

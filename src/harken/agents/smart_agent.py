@@ -91,7 +91,7 @@ class SmartAgent(ToolAgent):
         tools: Sequence[str] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Create an agent; see `Agent`. `tools` names the tools that it may use (None: all)."""
+        """Create an agent; see `Agent`. `tools` names the tools that it may use, by default all."""
         runtime = runtime or AgentRuntime()
         if model is not None:
             runtime = replace(runtime, model=model)

@@ -18,7 +18,7 @@ def to_datetime(time_us: int, zone: tzinfo = UTC) -> datetime: ...
 @overload
 def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None: ...
 def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
-    """Convert a time to a datetime in a zone, with a resolution of seconds. None stays None.
+    """Convert a time to a datetime in a zone, with a resolution of seconds. Return None for None.
 
     >>> to_datetime(1_000_000, UTC).isoformat()
     '1970-01-01T00:00:01+00:00'
@@ -38,7 +38,7 @@ def format_minute(time: datetime | None, zone: tzinfo) -> str:
 
 
 def to_seconds(duration_us: float | None) -> float | None:
-    """Convert microseconds to seconds, rounded to milliseconds. None stays None.
+    """Convert microseconds to seconds, rounded to milliseconds. Return None for None.
 
     >>> to_seconds(1_234_567)
     1.235

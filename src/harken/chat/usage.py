@@ -65,7 +65,7 @@ class UsageTotal:
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost of all calls. None if the cost of any of them is not known."""
+        """The cost of all calls, or None if the cost of any of them is not known."""
         return self.priced_usd if self.priced and not self.unpriced else None
 
     def usage(self) -> dict[str, Any]:

@@ -50,12 +50,12 @@ def iter_histories(store: Store, tips: Iterable[CommitId]) -> Iterator[StoredCom
     walks = [walk(store, tip) for tip in dict.fromkeys(tips)]
     heads = [(_sort_key(commit), index, commit) for index, commit in enumerate(map(next, walks))]
     heapify(heads)
-    seen: set[CommitId] = set()
+    visited: set[CommitId] = set()
     while heads:
         _, index, commit = heappop(heads)
-        if commit.id in seen:
+        if commit.id in visited:
             continue  # Another walk has yielded this commit and its ancestors.
-        seen.add(commit.id)
+        visited.add(commit.id)
         yield commit
         following = next(walks[index], None)
         if following is not None:

@@ -105,7 +105,7 @@ def materialize(
     stop: Stop = "compaction",
     cache: Cache | None = None,
 ) -> MaterializedContext:
-    """Return the conversation of a commit. None stands for the empty conversation.
+    """Return the conversation of a commit. A commit of None has an empty conversation.
 
     The same commit and stop give the same artifact. The walk is done once: later the result is read
     from the store or the cache. Raises NameNotFound if the commit does not exist, or the stop is
@@ -173,7 +173,7 @@ def is_spawn(commit: StoredCommit) -> bool:
 
 
 def _build_context(
-    store: Store, commits: Sequence[StoredCommit], asked: tuple[CommitId, Stop] | None = None
+    store: Store, commits: Sequence[StoredCommit], stop_point: tuple[CommitId, Stop] | None = None
 ) -> MaterializedContext:
     artifacts = [commit.commit.artifact for commit in commits]
     return MaterializedContext(
@@ -181,7 +181,7 @@ def _build_context(
         message_count=sum(commit.commit.message_count for commit in commits),
         token_count=sum(commit.commit.token_count for commit in commits),
         store=store,
-        commit_and_stop=asked,
+        commit_and_stop=stop_point,
         artifacts=artifacts,
     )
 

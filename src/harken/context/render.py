@@ -84,7 +84,7 @@ def render(
     *,
     formats: FormatRegistry = FORMATS,
 ) -> RenderedConversation:
-    """Return the conversation of a commit in a format. None stands for the empty conversation.
+    """Return the conversation of a commit in a format. A commit of None has an empty conversation.
 
     Raises NameNotFound for a format that is neither registered nor that of a commit, and for
     commits as `materialize`; ConfigError for a format whose package is broken; ObjectNotFound,

@@ -43,7 +43,7 @@ _PREFIX = "harken-"
 _FOLDER_PATTERN = re.compile(rf"{_PREFIX}(\d+)-[0-9a-f]{{8}}")
 Key: TypeAlias = tuple[Path, AgentId]
 """The log of a session, and the id of an agent in it."""
-_LONGEST_NAME = "999999.sock"
+_MAX_LENGTH_NAME = "999999.sock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _create_folder(preferred: Path | None) -> Path:
     for folder in (
         temporary_folders if preferred is None else (preferred.absolute(), *temporary_folders)
     ):
-        if len(os.fsencode(folder / name / _LONGEST_NAME)) > MAX_PATH_BYTES:
+        if len(os.fsencode(folder / name / _MAX_LENGTH_NAME)) > MAX_PATH_BYTES:
             continue
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -87,20 +87,20 @@ class Change:
         ]
 
 
-def find_message(rows: Sequence[ContextMessage], given: str) -> int:
+def find_message(rows: Sequence[ContextMessage], ref: str) -> int:
     """Return the position of a message in a context. Raises NameNotFound, AmbiguousName."""
-    digits = given[1:]
+    digits = ref[1:]
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_NUMBER_DIGITS
-    if given[:1] in ("#", "-") and is_number:
-        position = int(digits) if given[0] == "#" else len(rows) - int(digits)
+    if ref[:1] in ("#", "-") and is_number:
+        position = int(digits) if ref[0] == "#" else len(rows) - int(digits)
         if 0 <= position < len(rows):
             return position
-    ids = {given, f"msg_{given:0>3}"}
+    ids = {ref, f"msg_{ref:0>3}"}
     matches = [row.position for row in rows if row.message_id in ids]
     if len(matches) > 1:
-        raise AmbiguousName("message", given, [f"#{position}" for position in matches])
+        raise AmbiguousName("message", ref, [f"#{position}" for position in matches])
     if not matches:
-        raise NameNotFound("message", given, _list_messages(rows))
+        raise NameNotFound("message", ref, _list_messages(rows))
     return matches[0]
 
 

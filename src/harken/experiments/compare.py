@@ -94,7 +94,7 @@ class DivergencePoint(SparseRecord, frozen=True, kw_only=True):
 
 
 class FinalAnswer(SparseRecord, frozen=True, kw_only=True):
-    """A final answer of runs. None stands for runs without one."""
+    """A final answer of runs. The text is None for runs without one."""
 
     text: str | None
     before: int
@@ -175,7 +175,7 @@ def metric_values(outcome: RunMetrics) -> dict[str, float | int | None]:
 
 
 def first_divergence(before: ComparedRun, after: ComparedRun) -> tuple[str, int] | None:
-    """Return the first agent that diverges, and its number of common messages. None if none does.
+    """Return the first agent that diverges, and its number of common messages, or None.
 
     A run that ends earlier, but is equal up to there, does not diverge. Both runs are compared from
     their start; see `ComparedRun.beside`. Raises as `compare`.
@@ -187,7 +187,7 @@ def first_divergence(before: ComparedRun, after: ComparedRun) -> tuple[str, int]
 
 
 def _find_divergences(before: ComparedRun, after: ComparedRun) -> dict[str, int | None]:
-    """Return the number of common messages of each agent in both runs; None means all."""
+    """Return the number of common messages of each agent in both runs, or None for all messages."""
     left, right = before.keys, after.keys
     return {name: _common_length(keys, right[name]) for name, keys in left.items() if name in right}
 

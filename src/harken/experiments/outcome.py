@@ -134,15 +134,15 @@ class ComparedRun:
     @cached_property
     def outcome(self) -> RunMetrics:
         """The metrics of the run. Events before the first request are ignored."""
-        counted = [*dropwhile(lambda event: not isinstance(event, ev.LlmRequest), self.events)]
-        requests = [event for event in counted if isinstance(event, ev.LlmRequest)]
+        events = [*dropwhile(lambda event: not isinstance(event, ev.LlmRequest), self.events)]
+        requests = [event for event in events if isinstance(event, ev.LlmRequest)]
         request_ids = {event.message_id for event in requests}
         ends = [
             event_
-            for event_ in counted
+            for event_ in events
             if isinstance(event_, ev.LlmResponse) and event_.request in request_ids
         ]
-        entries = [event for event in counted if isinstance(event, ev.TranscriptEntry)]
+        entries = [event for event in events if isinstance(event, ev.TranscriptEntry)]
         calls = Counter(call.function.name for entry in entries for call in entry.tool_calls or ())
         utterances = [event for event in entries if event.is_utterance]
         usage = [event.usage for event in ends if event.usage is not None]

@@ -67,7 +67,7 @@ class ContextRefused(ConfigError):
 def find_violations(
     messages: Sequence[ChatMessage], family: Family | None = None
 ) -> list[RuleViolation]:
-    """Return all violations of a family's rules. None means the rules of all families.
+    """Return all violations of a family's rules, or of the rules of all families.
 
     >>> from harken.core.messages import Message
     >>> [

@@ -37,7 +37,7 @@ DEFAULT_CONCURRENCY = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The settings to combine. None, or an empty value, means as recorded."""
+    """The settings to combine. Settings that are None or empty are as recorded."""
 
     models: Sequence[str | None] = (None,)
     prompts: Sequence[str | None] = (None,)

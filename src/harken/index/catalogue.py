@@ -142,9 +142,9 @@ class Catalogue:
         row = self._database.execute("SELECT ctx FROM lineage WHERE key = ?", [key]).fetchone()
         return None if row is None else CommitId(row[0])
 
-    def note_lineage(self, found: Mapping[bytes, CommitId]) -> None:
+    def note_lineage(self, commits: Mapping[bytes, CommitId]) -> None:
         """Record the commits of histories."""
-        self._lineage |= found
+        self._lineage |= commits
 
     def spawner(self, runtime: str, session: str, agent: str) -> CommitId | None:
         """Return the commit that spawned an agent, or None if it is unknown."""
@@ -193,18 +193,18 @@ class Catalogue:
 
         Records whose key contains a replaced text are omitted.
         """
-        with closing(Catalogue(path)) as other:
+        with closing(Catalogue(path)) as catalogue:
             for name, entry in self.iter_entries():
                 if replace(os.fsencode(name)) == os.fsencode(name):
-                    other.note(name, entry.fingerprint, replace(entry.record))
+                    catalogue.note(name, entry.fingerprint, replace(entry.record))
             lineage = self._database.execute("SELECT key, ctx FROM lineage")
-            other.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
+            catalogue.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
             query = "SELECT runtime, session, agent, ctx FROM spawned"
             for runtime, session, agent, ctx in self._database.execute(query):
                 text = f"{session}\n{agent}".encode()
                 if replace(text) == text:
-                    other.note_spawner(runtime, session, agent, CommitId(ctx))
-            other.commit()
+                    catalogue.note_spawner(runtime, session, agent, CommitId(ctx))
+            catalogue.commit()
 
     def close(self) -> None:
         """Close the database; notes since the last `commit` are lost."""

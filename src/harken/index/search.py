@@ -132,16 +132,16 @@ def _find_matches(facts: SessionIndex, text_query: TextQuery, query: SearchQuery
     expanded = text_query.expand_prefixes(partial(_find_words, facts.database))
     cursor = facts.database.execute(statement, [str(expanded), *values])
     limit = query.limit
-    counted = list(cursor if limit is None else islice(cursor, max(limit, query.min_counted)))
+    counted_rows = list(cursor if limit is None else islice(cursor, max(limit, query.min_counted)))
     next_row = next(cursor, None)
-    total, is_more = len(counted), next_row is not None
+    total, is_more = len(counted_rows), next_row is not None
     if limit is not None and 0 < limit <= total:
-        later_rows = chain(counted[limit:], filter(None, (next_row,)), cursor)
-        counted = [
-            *counted[:limit],
-            *takewhile(partial(_is_same_stretch, counted[limit - 1]), later_rows),
+        later_rows = chain(counted_rows[limit:], filter(None, (next_row,)), cursor)
+        counted_rows = [
+            *counted_rows[:limit],
+            *takewhile(partial(_is_same_stretch, counted_rows[limit - 1]), later_rows),
         ]
-    return _Matches(_sort_by_time(facts.database, counted)[:limit], total, is_more)
+    return _Matches(_sort_by_time(facts.database, counted_rows)[:limit], total, is_more)
 
 
 def _find_words(database: apsw.Connection, prefix: str) -> list[str]:

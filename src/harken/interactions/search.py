@@ -40,8 +40,8 @@ def _matching_units(facts: SessionIndex, store: Store | None, hit: SearchHit) ->
         units = _read_units(store, hit.location.message) if entry is None else split_message(entry)
     except (ValueError, LookupError, TypeError):
         return []
-    marked = {text.casefold() for text, is_word in hit.excerpt.pieces if is_word}
-    matching = [unit for unit in units if any(word in _searchable_text(unit) for word in marked)]
+    words = {text.casefold() for text, is_word in hit.excerpt.pieces if is_word}
+    matching = [unit for unit in units if any(word in _searchable_text(unit) for word in words)]
     return matching if matching and len(units) > 1 else list(units)
 
 

@@ -16,7 +16,7 @@ from harken.recording.item import Item, LoggedItem
 
 @dataclass(frozen=True, slots=True)
 class ItemOrigin:
-    """Where an item of a request comes from. It is new if both fields are None."""
+    """The origin of an item of a request. The item is new if both fields are None."""
 
     index: int | None = None
     """Its index in the current context."""

@@ -19,7 +19,7 @@ HARMLESS_INTERRUPTIONS = frozenset({PROVIDER_DISCONNECTED, CLIENT_DISCONNECTED, 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHints:
-    """What the client says about itself in a request. Every field may be missing or false."""
+    """Statements of a client about itself in a request. Any field may be missing or false."""
 
     client: str = ""
     """For example `claude-code`, `codex`, `openai-sdk`."""

@@ -99,9 +99,9 @@ async def reject_unknown_parameters(request: Request) -> None:
     given_names = [name for name, _ in request.query_params.multi_items()]
     for name in given_names:
         if name not in known_names:
-            listed = ", ".join(sorted(known_names)) or "none"
+            name_list = ", ".join(sorted(known_names)) or "none"
             raise RequestRefused(
-                "invalid", f"there is no parameter {name!r} here; there is: {listed}"
+                "invalid", f"there is no parameter {name!r} here; there is: {name_list}"
             )
         if given_names.count(name) > 1:
             raise RequestRefused("invalid", f"{name} is given more than once")

@@ -79,8 +79,8 @@ def collect(store: OpenStore, body: RequestBody) -> Json:
 def purge(store: OpenStore, body: RequestBody) -> Json:
     """Replace objects by stand-ins, permanently."""
     if body.is_packed:
-        packed = wire.unpack(body.data, wire.PackedPurge)
-        store.purge(packed.stand_ins, wire.read_json(packed.tombstone, Tombstone))
+        purge = wire.unpack(body.data, wire.PackedPurge)
+        store.purge(purge.stand_ins, wire.read_json(purge.tombstone, Tombstone))
     else:
         fields = body.json(wire.PlainPurge)
         values = {
@@ -96,7 +96,7 @@ def tombstones(store: OpenStore) -> Json:
     return Json(wire.Tombstones(dict(store.tombstones())))
 
 
-def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
-    for stored_object in things:
+def _frames(objects: Iterator[StoredObject]) -> Iterator[bytes]:
+    for stored_object in objects:
         yield wire.encode_frame(wire.PackedObject(stored_object.kind, stored_object.body))
     yield wire.END

@@ -216,7 +216,7 @@ class Store(Protocol):
         ...
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
-        """Set the retention of commits and artifacts; None is the default. Raises NameNotFound."""
+        """Set the retention of objects, or restore the default with None. Raises NameNotFound."""
         ...
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:

@@ -21,7 +21,7 @@ class RefusalSuite:
         raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
 
     def reopen_store(self, store: Store) -> Store | None:
-        """Return a second store over the same data, as in another process. None if impossible.
+        """Return a second store over the same data, as in another process, or None if impossible.
 
         It must not share memory with the first one.
         """

@@ -119,8 +119,8 @@ def heading(message: ChatMessage) -> str:
     'tool look (c1, error)'
     """
     notes = [message.tool_call_id or "", "error" if message.is_error else ""]
-    shown = ", ".join(filter(None, notes))
-    return " ".join(filter(None, [message.role, message.name, f"({shown})" if shown else ""]))
+    text = ", ".join(filter(None, notes))
+    return " ".join(filter(None, [message.role, message.name, f"({text})" if text else ""]))
 
 
 def format_message(message: ChatMessage) -> str:
@@ -162,7 +162,7 @@ def join_tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def format_count(n: int, one: str, several: str | None = None) -> str:
+def format_count(n: int, singular: str, plural: str | None = None) -> str:
     """Format a number with a noun in singular or plural.
 
     >>> (
@@ -172,7 +172,7 @@ def format_count(n: int, one: str, several: str | None = None) -> str:
     ... )
     ('1 message', '2 messages', '2 stretches')
     """
-    return f"{n} {one if n == 1 else several or one + 's'}"
+    return f"{n} {singular if n == 1 else plural or singular + 's'}"
 
 
 def format_size(size_bytes: int) -> str:

@@ -141,7 +141,7 @@ class RequestSteps:
         return len(self.requests)
 
     def numbers_for(self, agent_id: str | None) -> Sequence[int]:
-        """Return the numbers of an agent's calls. None means all agents."""
+        """Return the numbers of the calls of an agent, or of all agents."""
         if agent_id is None:
             return range(1, len(self.requests) + 1)
         return self._numbers_by_agent.get(AgentId(agent_id), [])

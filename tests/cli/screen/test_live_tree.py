@@ -12,8 +12,8 @@ from harken.core.events import Usage
 from harken.core.ids import AgentId
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.terminal.styled_text import Line, cell_width
-from tests.agent_kit import Line as Said
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import ScriptedAnswer as Said
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 from tests.unit.agents.hooking import watch
 
 USAGE = Usage(input_tokens=1500, output_tokens=20)
@@ -22,9 +22,9 @@ TEA: list[Chunk] = [TextDelta("Tea."), Finish(stop_reason="end_turn", usage=USAG
 
 @pytest.fixture
 def one(tmp_path: Path) -> Stage:
-    asks = calls(call("task", "a", name="Ann", prompt="?"), call("task", "b", name="Bob"))
-    ann: list[Said] = [calls(call("task", name="Zoe", prompt="?")), "Tea."]
-    return stage(tmp_path, play(main=[asks, "Done."], Ann=ann, Zoe=[TEA], Bob=[]))
+    asks = call_message(call("task", "a", name="Ann", prompt="?"), call("task", "b", name="Bob"))
+    ann: list[Said] = [call_message(call("task", name="Zoe", prompt="?")), "Tea."]
+    return open_stage(tmp_path, script_model(main=[asks, "Done."], Ann=ann, Zoe=[TEA], Bob=[]))
 
 
 def text(lines: list[Line]) -> list[str]:
@@ -71,7 +71,7 @@ def test_what_each_does_is_that_of_this_moment(one: Stage) -> None:
 
 def test_a_tree_that_is_larger_than_the_screen_is_paged(tmp_path: Path) -> None:
     births = [call("task", f"c{n}", name=f"n{n}") for n in range(30)]
-    one = stage(tmp_path, play(main=[calls(*births), "Done."]))
+    one = open_stage(tmp_path, script_model(main=[call_message(*births), "Done."]))
     one.ask("Go.")
     tree = tree_of(one)
     first = text(tree.lines(70, 10, 0.0))
@@ -98,8 +98,8 @@ def test_no_line_is_wider_or_lower_than_there_is_room(one: Stage, width: int, he
 
 
 def test_hostile_names_are_harmless(tmp_path: Path) -> None:
-    asks = calls(call("task", name="a\u202eb日本語" * 9))
-    one = stage(tmp_path, play(main=[asks, "Done."]))
+    asks = call_message(call("task", name="a\u202eb日本語" * 9))
+    one = open_stage(tmp_path, script_model(main=[asks, "Done."]))
     one.ask("Go.")
     shown = "\n".join(text(tree_of(one).lines(60, 9, 0.0)))
     assert "\u202e" not in shown

@@ -21,7 +21,7 @@ from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.pieces import Printer, Prose, TextRows, note
-from tests.agent_kit import call, calls, play, run, stage
+from tests.agent_kit import call, call_message, open_stage, run, script_model
 from tests.cli.screen.drawing import CODES, Heard, drawn
 from tests.cli.talking import Talking
 from tests.unit.agents.compacting import talk
@@ -29,7 +29,7 @@ from tests.unit.agents.hooking import sending, watch
 
 
 def test_a_prompt_and_its_answer_are_told(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["It is **hot**."]))
+    one = open_stage(tmp_path, script_model(main=["It is **hot**."]))
     heard = Heard(one)
     one.ask("Is the tea\nhot?")
     assert heard.lines == ["› Is the tea", "  hot?"]  # the answer streams, or is told at the end
@@ -42,8 +42,10 @@ def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
         """Pour."""
         return "\n".join(f"cup {number}" for number in range(cups))
 
-    one = stage(
-        tmp_path, play(main=[calls(call("pour", cups=9), text="At once."), "Done."]), tools=[pour]
+    one = open_stage(
+        tmp_path,
+        script_model(main=[call_message(call("pour", cups=9), text="At once."), "Done."]),
+        tools=[pour],
     )
     heard = Heard(one)
     one.ask("pour")
@@ -61,12 +63,12 @@ def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
 
 
 def test_a_compaction_is_one_line_and_who_sums_up_is_not_seen(tmp_path: Path) -> None:
-    one = stage(tmp_path, talk(main=["Hot."], compaction="## Goals\nTea."))
+    one = open_stage(tmp_path, talk(main=["Hot."], compaction="## Goals\nTea."))
     heard = Heard(one)
     one.ask("tea?")
     assert isinstance(one.root, SmartAgent)
     run(one.root.compact())
-    [edited] = one.rows(event_type="transcript_edited", reason="compaction")
+    [edited] = one.select_lines(event_type="transcript_edited", reason="compaction")
     number = int(edited["summary"].removeprefix("msg_"))
     assert heard.lines == [
         "› tea?",
@@ -76,7 +78,7 @@ def test_a_compaction_is_one_line_and_who_sums_up_is_not_seen(tmp_path: Path) ->
 
 
 def test_of_a_long_prompt_the_beginning_is_told(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Thanks."]))
+    one = open_stage(tmp_path, script_model(main=["Thanks."]))
     heard = Heard(one)
     one.ask("read this\n" + "line\n" * 1000)
     assert len(heard.lines) == PROMPT_LINES + 1
@@ -85,7 +87,9 @@ def test_of_a_long_prompt_the_beginning_is_told(tmp_path: Path) -> None:
 
 def test_of_a_long_line_that_a_subagent_says_the_beginning_is_told(tmp_path: Path) -> None:
     made = call("task", name="Ann", instructions="You are Ann.", user_prompt="talk")
-    one = stage(tmp_path, play(main=[calls(made), "Done."], Ann=["word " * 1000]))
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(made), "Done."], Ann=["word " * 1000])
+    )
     heard = Heard(one)
     one.ask("go")
     assert max(map(len, heard.lines)) < 500
@@ -93,7 +97,7 @@ def test_of_a_long_line_that_a_subagent_says_the_beginning_is_told(tmp_path: Pat
 
 
 def test_what_failed_is_told(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[calls(call("brew", what="x")), "Oh."]))
+    one = open_stage(tmp_path, script_model(main=[call_message(call("brew", what="x")), "Oh."]))
     heard = Heard(one)
     one.ask("brew")
     assert heard.lines[1] == "● brew(x)"
@@ -108,15 +112,15 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
         """Look."""
         return "tea"
 
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", name="Ann", prompt="Tea?")),
-            calls(call("terminate", name="Ann")),
+            call_message(call("task", name="Ann", prompt="Tea?")),
+            call_message(call("terminate", name="Ann")),
             "Done.",
         ],
-        Ann=[calls(call("look"), text="Let me see."), "\n".join("abcdefgh")],
+        Ann=[call_message(call("look"), text="Let me see."), "\n".join("abcdefgh")],
     )
-    one = stage(tmp_path, model, tools=[look])
+    one = open_stage(tmp_path, model, tools=[look])
     heard = Heard(one)
     one.ask("go")
     assert heard.lines == [
@@ -138,8 +142,10 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
 
 
 def test_a_birth_is_told_where_the_line_above_does_not_say_it(tmp_path: Path) -> None:
-    both = calls(call("task", name="Ann", prompt="Tea?"), call("task", name="Bob", prompt="Milk?"))
-    one = stage(tmp_path, play(main=[both, "Done."], Ann=["Tea."], Bob=["Milk."]))
+    both = call_message(
+        call("task", name="Ann", prompt="Tea?"), call("task", name="Bob", prompt="Milk?")
+    )
+    one = open_stage(tmp_path, script_model(main=[both, "Done."], Ann=["Tea."], Bob=["Milk."]))
     heard = Heard(one)
     one.ask("go")
     assert heard.lines[1:4] == ["● task(Ann: Tea?)", "● task(Bob: Milk?)", "  + Ann"]
@@ -174,7 +180,7 @@ def test_what_hooks_do_is_told(tmp_path: Path) -> None:
 
 
 def test_the_last_word_of_a_hook_that_leaves_is_told_as_a_hooks(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["PLAN: pour.", "Poured."]), tools=[])
+    one = open_stage(tmp_path, script_model(main=["PLAN: pour.", "Poured."]), tools=[])
     start_planning(one.root)
     heard = Heard(one)
     one.ask("plan")
@@ -185,18 +191,18 @@ def test_the_last_word_of_a_hook_that_leaves_is_told_as_a_hooks(tmp_path: Path) 
 
 
 def test_notes_that_a_hook_drops_are_not_worth_a_line(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Tea.", "More tea."], guard=["OK"] * 9))
+    one = open_stage(tmp_path, script_model(main=["Tea.", "More tea."], guard=["OK"] * 9))
     assert isinstance(one.root, SmartAgent)
     new_hook(one.root, "Watch.").install(one.root, "guard")
     heard = Heard(one)
     one.ask("tea?")
-    assert one.rows(event_type="transcript_edited", reason="notes dropped")
+    assert one.select_lines(event_type="transcript_edited", reason="notes dropped")
     assert heard.lines == ["› tea?"]
 
 
 def test_what_a_restored_agent_remembers_is_not_told_as_if_it_happened_now(tmp_path: Path) -> None:
-    model = play(main=["Hello."], Ann=["Tea.", "Tea again."])
-    one = stage(
+    model = script_model(main=["Hello."], Ann=["Tea.", "Tea again."])
+    one = open_stage(
         tmp_path, model, runtime=AgentRuntime(model=model, world=LocalWorld(folder=tmp_path))
     )
     chat = Talking(one)
@@ -209,7 +215,7 @@ def test_what_a_restored_agent_remembers_is_not_told_as_if_it_happened_now(tmp_p
 
 
 def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["No."]))
+    one = open_stage(tmp_path, script_model(main=["No."]))
     heard = Heard(one)
     watch(one, response=lambda _: Rewrite("Yes."))
     one.ask("go")
@@ -229,7 +235,7 @@ def test_a_failing_hook_is_told(tmp_path: Path) -> None:
 
 
 def test_a_failed_model_call_is_told_when_it_is_shown_again(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[ModelError("the line is dead")]))
+    one = open_stage(tmp_path, script_model(main=[ModelError("the line is dead")]))
     heard = Heard(one)
     with pytest.raises(ModelError):
         one.ask("go")
@@ -239,7 +245,7 @@ def test_a_failed_model_call_is_told_when_it_is_shown_again(tmp_path: Path) -> N
 
 def test_an_answer_that_did_not_end_as_usual_says_so(tmp_path: Path) -> None:
     chunks: list[Chunk] = [TextDelta("and on"), Finish(stop_reason="max_tokens")]
-    one = stage(tmp_path, play(main=[chunks]))
+    one = open_stage(tmp_path, script_model(main=[chunks]))
     heard = Heard(one)
     one.ask("go")
     assert heard.lines[1:] == ["the answer reached the maximum length"]
@@ -253,11 +259,15 @@ def test_nothing_that_is_told_acts_on_the_terminal(tmp_path: Path) -> None:
         """Odd."""
         return f"{bad}\n{bad}"
 
-    model = play(
-        main=[calls(call("task", name="Ann", prompt=bad)), calls(call("odd", "c2", what=bad)), bad],
+    model = script_model(
+        main=[
+            call_message(call("task", name="Ann", prompt=bad)),
+            call_message(call("odd", "c2", what=bad)),
+            bad,
+        ],
         Ann=[bad],
     )
-    one = stage(tmp_path, model, tools=[odd])
+    one = open_stage(tmp_path, model, tools=[odd])
     heard = Heard(one)
     watch(one, result=lambda _: Comment(bad))
     one.ask(bad)
@@ -267,7 +277,7 @@ def test_nothing_that_is_told_acts_on_the_terminal(tmp_path: Path) -> None:
 
 def test_thoughts_are_folded_to_a_line(tmp_path: Path) -> None:
     said = Message("assistant", [ThinkingPart("one two three"), TextPart("Four.")])
-    one = stage(tmp_path, play(main=[said]))
+    one = open_stage(tmp_path, script_model(main=[said]))
     heard = Heard(one)
     one.ask("go")
     assert heard.again()[1:] == ["thought, 3 words (Ctrl-T shows it)", "Four."]

@@ -24,7 +24,7 @@ from harken.core.stream import TextDelta
 from harken.errors import AgentBusy, ModelError
 from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import format_model_name
-from tests.agent_kit import Stage, play, run, stage
+from tests.agent_kit import Stage, open_stage, run, script_model
 from tests.cli.screen.drawing import drawn
 from tests.unit.agents.compacting import talk
 
@@ -55,14 +55,14 @@ async def sleepy(_: object) -> str:
 
 def test_what_waits_is_sent_when_the_turn_before_has_an_answer(tmp_path: Path) -> None:
     async def act() -> None:
-        one = stage(tmp_path, play(main=["One.", "Two.", "Three."]))
+        one = open_stage(tmp_path, script_model(main=["One.", "Two.", "Three."]))
         playing = Playing(one)
         playing.turns.start("a")
         playing.turns.queued.add("b")
         playing.turns.queued.add("c")
         await playing.until(lambda: len(playing.ends) == 3)
         assert [str(end.answer) for end in playing.ends] == ["One.", "Two.", "Three."]
-        assert one.heard("main") == ["a", "b", "c"]
+        assert one.user_messages("main") == ["a", "b", "c"]
         assert not playing.turns.running
 
     run(act())
@@ -72,7 +72,7 @@ def test_a_turn_that_is_stopped_ends_without_an_answer_and_what_waits_stays(
     tmp_path: Path,
 ) -> None:
     async def act() -> None:
-        playing = Playing(stage(tmp_path, play(main=[sleepy, "Two."])))
+        playing = Playing(open_stage(tmp_path, script_model(main=[sleepy, "Two."])))
         playing.turns.stop()  # nothing runs
         playing.turns.start("a")
         playing.turns.queued.add("b")
@@ -88,7 +88,7 @@ def test_a_turn_that_is_stopped_ends_without_an_answer_and_what_waits_stays(
 
 def test_a_compaction_is_work_of_its_own_and_what_waits_is_sent_then(tmp_path: Path) -> None:
     async def act() -> None:
-        one = stage(tmp_path, talk(main=["One.", "Two."]))
+        one = open_stage(tmp_path, talk(main=["One.", "Two."]))
         playing = Playing(one)
         playing.turns.start("a")
         with pytest.raises(AgentBusy):
@@ -114,7 +114,7 @@ def test_a_compaction_that_fails_or_is_stopped_ends_like_a_turn(tmp_path: Path) 
                 raise line  # type: ignore[misc]
             return await sleepy(None)
 
-        playing = Playing(stage(tmp_path, talk(main=["One."], compaction=summary)))
+        playing = Playing(open_stage(tmp_path, talk(main=["One."], compaction=summary)))
         playing.turns.start("a")
         await playing.until(lambda: playing.ends)
         playing.turns.compact("")
@@ -133,7 +133,7 @@ def test_a_compaction_that_the_budget_does_not_allow_is_told_and_the_chat_goes_o
     tmp_path: Path,
 ) -> None:
     async def act() -> None:
-        one = stage(tmp_path, talk(main=["One.", "Two."]), budget=Budget(model_calls=1))
+        one = open_stage(tmp_path, talk(main=["One.", "Two."]), budget=Budget(model_calls=1))
         playing = Playing(one)
         playing.turns.start("a")
         await playing.until(lambda: playing.ends)
@@ -156,7 +156,7 @@ def test_a_failed_model_call_is_how_a_turn_ended(tmp_path: Path) -> None:
                 raise said
             return said
 
-        playing = Playing(stage(tmp_path, play(main=[answer])))
+        playing = Playing(open_stage(tmp_path, script_model(main=[answer])))
         playing.turns.start("a")
         await playing.until(lambda: playing.ends)
         assert str(playing.ends[0].error) == "no line"
@@ -169,7 +169,7 @@ def test_a_failed_model_call_is_how_a_turn_ended(tmp_path: Path) -> None:
 
 def test_what_no_turn_should_raise_is_given_on(tmp_path: Path) -> None:
     async def act() -> None:
-        one = stage(tmp_path, play(main=["One."]))
+        one = open_stage(tmp_path, script_model(main=["One."]))
         playing = Playing(one)
         one.session.close()
         playing.turns.start("a")
@@ -182,7 +182,7 @@ def test_what_no_turn_should_raise_is_given_on(tmp_path: Path) -> None:
 
 def test_closing_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
     async def act() -> None:
-        playing = Playing(stage(tmp_path, play(main=[sleepy])))
+        playing = Playing(open_stage(tmp_path, script_model(main=[sleepy])))
         playing.turns.start("a")
         await asyncio.sleep(0.01)
         await playing.turns.close()
@@ -281,7 +281,7 @@ HERE = TerminalEnvironment(folder=Path("/home/ann/tea"), user_home="/home/ann")
 
 
 def test_the_greeting_is_two_lines(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]))
+    one = open_stage(tmp_path, script_model(main=["Hi."]))
     assert drawn(iter_greeting(opened(one), HERE)) == [
         "harken · play · ~/tea",
         "/help lists commands and keys · Ctrl-D ends",
@@ -289,15 +289,15 @@ def test_the_greeting_is_two_lines(tmp_path: Path) -> None:
 
 
 def test_a_new_session_has_nothing_to_show_again(tmp_path: Path) -> None:
-    one = opened(stage(tmp_path, play()))
+    one = opened(open_stage(tmp_path, script_model()))
     assert drawn(iter_last_exchanges(one, past_events(one))) == []
 
 
 def test_of_an_old_session_the_last_exchanges_are_shown(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["A.", "B.", "C.", "D.", ModelError("no line")]))
+    one = open_stage(tmp_path, script_model(main=["A.", "B.", "C.", "D.", ModelError("no line")]))
     for text in "abcd":
         one.ask(text)
-    again = opened(one.again())
+    again = opened(one.resume())
     assert drawn(iter_last_exchanges(again, past_events(again))) == [
         "… 1 earlier exchange (/view perspective main)",
         *("› b", "B.", "› c", "C.", "› d", "D."),
@@ -308,7 +308,7 @@ def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> N
     def dies(_: object) -> Awaitable[str]:
         raise ModelError("no line")
 
-    one = stage(tmp_path, play(main=[dies]))
+    one = open_stage(tmp_path, script_model(main=[dies]))
     playing = Playing(one)
 
     async def act() -> None:
@@ -316,7 +316,7 @@ def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> N
         await playing.until(lambda: playing.ends)
 
     run(act())
-    again = opened(one.again())
+    again = opened(one.resume())
     assert drawn(iter_last_exchanges(again, past_events(again))) == [
         "› a",
         "no line",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harken import tool
 from harken.core.messages import ToolCall
-from tests.agent_kit import Stage, calls, check_log, play, stage
+from tests.agent_kit import Stage, call_message, check_log, open_stage, script_model
 
 
 @tool
@@ -32,7 +32,7 @@ TOOLS = (add, fail, dawdle)
 
 def acting(folder: Path, *made: ToolCall) -> Stage:
     """Return a stage whose root made these calls in one message, then answered."""
-    one = stage(folder, play(main=[calls(*made), "Done."]), tools=TOOLS)
+    one = open_stage(folder, script_model(main=[call_message(*made), "Done."]), tools=TOOLS)
     assert one.ask("Act.") == "Done."
     check_log(one.log)
     return one

@@ -24,7 +24,7 @@ from harken.session.session import SessionOptions
 from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
 from harken.testing import ticking
-from tests.agent_kit import Line, Play, Stage, everything, stage
+from tests.agent_kit import ScriptedAnswer, ScriptModel, Stage, full_state, open_stage
 
 WORDS = "kettle " * 100
 """175 tokens, as they are estimated."""
@@ -43,22 +43,22 @@ def said(text: str, read: int | None = None, written: int = 10) -> list[Chunk]:
     return [TextDelta(text), Finish(stop_reason="end_turn", usage=usage)]
 
 
-class Talk(Play):
+class Talk(ScriptModel):
     """Gives each agent its lines in the order in which it is asked; who sums up has one line.
 
     A compaction takes answers out of a context, so their number says nothing here.
     """
 
     def _answer(self, request: ModelRequest) -> Any:
-        part = self.parts[request.agent]
-        at = 0 if request.agent == NAME else len(self.asked_of(request.agent)) - 1
+        part = self.answers[request.agent]
+        at = 0 if request.agent == NAME else len(self.requests_of(request.agent)) - 1
         line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
         if isinstance(line, Exception):
             raise line
         return line(request) if callable(line) else line
 
 
-def talk(*, compaction: Line = SUMMARY, **parts: Sequence[Line]) -> Talk:
+def talk(*, compaction: ScriptedAnswer = SUMMARY, **parts: Sequence[ScriptedAnswer]) -> Talk:
     """Return a model with these parts, and what it says when it sums up."""
     return Talk({**parts, NAME: [compaction]})
 
@@ -91,7 +91,7 @@ class Scene:
     def kept(self, stop: str = "compaction", name: str = "main") -> list[tuple[str, str]]:
         return plain(materialize(self.store, self.commits(name)[-1].id, stop).messages)
 
-    def resumed(self, model: Play | None = None, log: bytes | None = None) -> Scene:
+    def resumed(self, model: ScriptModel | None = None, log: bytes | None = None) -> Scene:
         """Close the session and resume it, from another text of its log if there is one."""
         self.stage.session.close()
         if log is not None:
@@ -103,12 +103,12 @@ class Scene:
 
     def is_exact(self) -> bool:
         """Whether the state is what the log alone says. The session is closed then."""
-        before, again = everything(self.stage.session), self.resumed()
+        before, again = full_state(self.stage.session), self.resumed()
         with again.stage.session:
-            return everything(again.stage.session) == before
+            return full_state(again.stage.session) == before
 
 
-def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -> Scene:
+def begin(folder: Path, model: ScriptModel, *, window: int | None = None, **how: Any) -> Scene:
     """Begin a session whose models read so many tokens at once."""
     store, told = how.pop("store", None) or MemoryStore(), list[str]()
     windows = ContextWindows({"*": window} if window else {})
@@ -120,7 +120,7 @@ def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -
         models=ModelSettings(parameters=how.pop("parameters", {})),
         observers=Observers(on_notice=told.append, on_chunk=how.pop("on_chunk", None)),
     )
-    made = stage(folder, model, runtime=runtime, options=options(store), **how)
+    made = open_stage(folder, model, runtime=runtime, options=options(store), **how)
     return Scene(made, store, told)
 
 

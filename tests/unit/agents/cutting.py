@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from harken import AgentRuntime, LocalWorld, Tool, load_session
-from tests.agent_kit import Stage, quick
+from tests.agent_kit import Stage, fast_options
 
 
 def cut_after(log: Path, count: int) -> Path:
@@ -17,5 +17,5 @@ def cut_after(log: Path, count: int) -> Path:
 
 def resume(log: Path, model: Any, *tools: Tool, **more: Any) -> Stage:
     runtime = AgentRuntime(model=model, world=LocalWorld(tools))
-    root, session = load_session(log, runtime=runtime, options=quick(), **more)
+    root, session = load_session(log, runtime=runtime, options=fast_options(), **more)
     return Stage(root, session, runtime)

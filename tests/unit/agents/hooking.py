@@ -10,7 +10,7 @@ from harken.core.ids import AgentId
 from harken.core.verdict import HookPoint, Verdict
 from harken.session.session import Session
 from harken.session.state import AgentState
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 
 Judge: TypeAlias = Callable[[HookQuestion], Any]
 SENT: list[str] = []
@@ -49,7 +49,9 @@ def watch(one: Stage, name: str = "guard", /, **judges: Judge) -> Judging:
 
 def words(one: Stage, hook: Agent) -> list[tuple[str, str]]:
     """Return the roles and texts of a hook's transcript."""
-    return [(r["role"], r["content"]) for r in one.rows(agent_id=hook.agent_id) if "role" in r]
+    return [
+        (r["role"], r["content"]) for r in one.select_lines(agent_id=hook.agent_id) if "role" in r
+    ]
 
 
 @tool
@@ -60,8 +62,10 @@ def send(text: str) -> str:
 
 
 def sending(folder: Path, text: str = "hello", **more: Any) -> Stage:
-    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."], smart=[])
-    return stage(folder, model, tools=[send], **more)
+    model = script_model(
+        main=[call_message(call("send", text=text)), "Done.", "Really done.", "Yes."], smart=[]
+    )
+    return open_stage(folder, model, tools=[send], **more)
 
 
 def unguarded(session: Session, guard: str) -> list[str]:

@@ -13,7 +13,7 @@ from harken.agents.tree.hook_action import new_hook
 from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import HookPoint
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Stage, call, calls, stage
+from tests.agent_kit import Stage, call, call_message, open_stage
 from tests.unit.agents.hooking import send
 
 Says: TypeAlias = Callable[[ModelRequest], Any]
@@ -50,7 +50,7 @@ def sends(request: ModelRequest) -> Any:
     """Send a text, once, whatever is asked; then say so."""
     others = [one for one in request.messages if not text_of(one.content).startswith("[hook")]
     if others[-1].role == "user":
-        return calls(call("send", f"c{len(request.messages)}", text="hello"))
+        return call_message(call("send", f"c{len(request.messages)}", text="hello"))
     return "Done."
 
 
@@ -78,7 +78,7 @@ def guarded(folder: Path, cast: Cast, **more: Any) -> Stage:
     runtime = AgentRuntime(
         model=cast.model(), world=LocalWorld([send]), policy=ActionPolicy(actions=ACTIONS)
     )
-    return stage(folder, cast.model(), runtime=runtime, **more)
+    return open_stage(folder, cast.model(), runtime=runtime, **more)
 
 
 def guard(

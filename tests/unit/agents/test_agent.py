@@ -21,16 +21,26 @@ from harken import (
 from harken.agents.agent import get_agent, log_birth, unload_agent
 from harken.agents.runtime import AgentLibrary
 from harken.errors import ConfigError, NameNotFound
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
-from tests.session_kit import lines
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
+from tests.session_kit import read_lines
 
 
 def session_in(folder: Path) -> Session:
-    return Session(folder / "s.jsonl", options=quick())
+    return Session(folder / "s.jsonl", options=fast_options())
 
 
 def entries(session: Session) -> list[dict[str, Any]]:
-    return [line for line in lines(session.path) if line["event_type"] == "transcript_entry"]
+    return [line for line in read_lines(session.path) if line["event_type"] == "transcript_entry"]
 
 
 @pytest.mark.req("S0-37")
@@ -47,7 +57,7 @@ def test_an_agent_allocates_its_id_and_logs_nothing_before_its_birth(tmp_path: P
     one = SmartAgent(session, "You are one.")
     two = SmartAgent(session, "You are two.")
     assert (one.agent_id, two.agent_id) == ("agent_001", "agent_002")
-    assert [line["event_type"] for line in lines(session.path)] == ["session_started"]
+    assert [line["event_type"] for line in read_lines(session.path)] == ["session_started"]
 
 
 @pytest.mark.req("S0-37")
@@ -61,7 +71,7 @@ def test_the_system_prompt_is_the_first_entry_after_the_birth(
         session.log_agent_created(agent.agent_id, name="one")
     else:
         log_birth(agent, name="one")
-    birth, prompt = lines(session.path)[1:]
+    birth, prompt = read_lines(session.path)[1:]
     assert (birth["event_type"], birth["name"]) == ("agent_created", "one")
     assert (prompt["role"], prompt["content"]) == ("system", "You are one.")
 
@@ -71,7 +81,7 @@ def test_the_system_prompt_is_the_first_entry_after_the_birth(
 def test_an_initial_transcript_of_this_session_is_not_logged_again(
     tmp_path: Path, by_session: bool
 ) -> None:
-    first = stage(tmp_path, play(main=["Hi."]))
+    first = open_stage(tmp_path, script_model(main=["Hi."]))
     first.ask("Hello")
     known = len(entries(first.session))
     again = SmartAgent(first.session, init_prompt=first.root.transcript, runtime=first.runtime)
@@ -89,7 +99,7 @@ def test_an_initial_transcript_of_this_session_is_not_logged_again(
 def test_plain_messages_to_start_from_are_logged_once_and_survive(
     tmp_path: Path, by_session: bool
 ) -> None:
-    first = stage(tmp_path, play(main=["Hi."], again=["-", "Blue."]))
+    first = open_stage(tmp_path, script_model(main=["Hi."], again=["-", "Blue."]))
     given = [
         {"role": "user", "content": "I like blue."},
         {"role": "assistant", "content": "Noted."},
@@ -104,9 +114,9 @@ def test_plain_messages_to_start_from_are_logged_once_and_survive(
     assert [message["content"] for message in again.transcript] == said
     mine = [e["content"] for e in entries(first.session) if e["agent_id"] == again.agent_id]
     assert mine == said
-    live = everything(first.session)
-    later = first.again()
-    assert everything(later.session) == live
+    live = full_state(first.session)
+    later = first.resume()
+    assert full_state(later.session) == live
     assert [m["content"] for m in get_agent(later.root, again.agent_id).transcript] == said
 
 
@@ -115,20 +125,24 @@ def test_a_transcript_of_another_session_is_logged_in_full(tmp_path: Path) -> No
     """Its ids mean other messages here."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    one = stage(tmp_path / "one", play(main=["I am one."]), system_prompt="You are one.")
+    one = open_stage(
+        tmp_path / "one", script_model(main=["I am one."]), system_prompt="You are one."
+    )
     one.ask("Who are you?")
-    two = stage(tmp_path / "two", play(main=["I am two."]), system_prompt="You are two.")
+    two = open_stage(
+        tmp_path / "two", script_model(main=["I am two."]), system_prompt="You are two."
+    )
     two.ask("Who are you?")
     fork = SmartAgent(two.session, init_prompt=one.root.transcript, runtime=two.runtime)
     log_birth(fork, two.root.state.birth, "fork", "subagent")
     assert [m["content"] for m in fork.transcript] == ["You are one.", "Who are you?", "I am one."]
-    assert two.again().agent("fork").transcript == fork.transcript
+    assert two.resume().agent("fork").transcript == fork.transcript
 
 
 @pytest.mark.req("S0-37")
 def test_an_initial_transcript_may_hold_calls_and_parts(tmp_path: Path) -> None:
-    model = play(main=[calls(call("look")), "Nothing."])
-    one = stage(tmp_path, model)
+    model = script_model(main=[call_message(call("look")), "Nothing."])
+    one = open_stage(tmp_path, model)
     one.ask("Look.")
     known = len(entries(one.session))
     fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
@@ -145,9 +159,9 @@ def test_before_its_birth_an_agent_shows_what_it_starts_from(tmp_path: Path) -> 
 
 @pytest.mark.req("S0-38")
 def test_what_is_heard_is_a_user_entry_without_substance_where_it_is_new(tmp_path: Path) -> None:
-    first = stage(tmp_path, play())
+    first = open_stage(tmp_path, script_model())
     first.root.harken("hello")
-    row = lines(first.log)[-1]
+    row = read_lines(first.log)[-1]
     assert (row["role"], row["content"]) == ("user", "hello")
     assert row["agent_id"] == first.root.agent_id
     assert "substance" not in row
@@ -156,34 +170,39 @@ def test_what_is_heard_is_a_user_entry_without_substance_where_it_is_new(tmp_pat
 
 @pytest.mark.req("S0-38")
 def test_what_is_heard_keeps_what_it_represents(tmp_path: Path) -> None:
-    first = stage(tmp_path, play(main=["Hi."]))
+    first = open_stage(tmp_path, script_model(main=["Hi."]))
     said = run(first.root.response("hello"))
     first.root.harken(said.as_said_by("somebody"))
-    row = lines(first.log)[-1]
+    row = read_lines(first.log)[-1]
     assert (row["content"], row["substance"]) == ("[somebody]: Hi.", said.message_id)
 
 
 @pytest.mark.req("S0-38")
 def test_hearing_a_string_subclass_of_any_kind_logs_a_plain_text(tmp_path: Path) -> None:
-    first = stage(tmp_path, play())
+    first = open_stage(tmp_path, script_model())
     first.root.harken(LoggedString("no id"))
-    assert "substance" not in lines(first.log)[-1]
+    assert "substance" not in read_lines(first.log)[-1]
 
 
 @pytest.mark.req("S0-39", "S4-02")
 def test_a_response_carries_the_id_of_its_own_entry(tmp_path: Path) -> None:
-    first = stage(tmp_path, play(main=[calls(call("look"), text="I look."), "Nothing there."]))
+    first = open_stage(
+        tmp_path, script_model(main=[call_message(call("look"), text="I look."), "Nothing there."])
+    )
     said = run(first.root.response("look"))
     assert isinstance(said, LoggedString)
-    [row] = first.rows(message_id=said.message_id)
+    [row] = first.select_lines(message_id=said.message_id)
     assert (row["role"], row["content"]) == ("assistant", "Nothing there.")
     assert "substance" not in row
-    assert [r["content"] for r in first.rows(role="assistant")] == ["I look.", "Nothing there."]
+    assert [r["content"] for r in first.select_lines(role="assistant")] == [
+        "I look.",
+        "Nothing there.",
+    ]
 
 
 @pytest.mark.req("S0-36", "S0-39")
 def test_a_response_is_an_ordinary_string_everywhere(tmp_path: Path) -> None:
-    said = run(stage(tmp_path, play(main=["Hi."])).root.response("hello"))
+    said = run(open_stage(tmp_path, script_model(main=["Hi."])).root.response("hello"))
     assert said == "Hi."
     assert {str(said): 1}[said] == 1
     assert json.loads(json.dumps(said)) == "Hi."
@@ -193,11 +212,11 @@ def test_a_response_is_an_ordinary_string_everywhere(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-40")
 def test_informing_lets_another_agent_hear_with_the_metadata_intact(tmp_path: Path) -> None:
-    first = stage(tmp_path, play(main=[calls(call("task", name="Ann")), "Hi."]))
+    first = open_stage(tmp_path, script_model(main=[call_message(call("task", name="Ann")), "Hi."]))
     said = run(first.root.response("hello"))
     ann = first.agent("Ann")
     first.root.inform(ann, said)
-    row = lines(first.log)[-1]
+    row = read_lines(first.log)[-1]
     assert (row["agent_id"], row["role"]) == (ann.agent_id, "user")
     assert (row["content"], row["substance"]) == ("Hi.", said.message_id)
 
@@ -215,7 +234,7 @@ def test_a_response_with_input_is_hearing_and_answering(tmp_path: Path) -> None:
     logs = []
     for name in ("at once", "in two steps"):
         (tmp_path / name).mkdir()
-        one = stage(tmp_path / name, play(main=["Hi."]))
+        one = open_stage(tmp_path / name, script_model(main=["Hi."]))
         if name == "at once":
             assert run(one.root.response("hello")) == "Hi."
         else:
@@ -234,33 +253,35 @@ def test_a_plain_agent_says_that_it_cannot_answer(tmp_path: Path) -> None:
 
 
 def test_an_agent_without_a_model_says_what_to_do(tmp_path: Path) -> None:
-    root, _ = load_session(tmp_path / "s.jsonl", options=quick())
+    root, _ = load_session(tmp_path / "s.jsonl", options=fast_options())
     with pytest.raises(ConfigError, match="model"):
         run(root.response("hello"))
 
 
 def cafe(folder: Path) -> Stage:
     """Return a stage where main has Jack and Jill, and Jill has Inner."""
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", name="Jack", instructions="You are Jack.")),
-            calls(call("task", name="Jill", instructions="You are Jill.", prompt="Get ready.")),
+            call_message(call("task", name="Jack", instructions="You are Jack.")),
+            call_message(
+                call("task", name="Jill", instructions="You are Jill.", prompt="Get ready.")
+            ),
             "Both are here.",
-            calls(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
+            call_message(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
             "They talked.",
-            calls(call("discuss")),
+            call_message(call("discuss")),
             "They talked again.",
         ],
         Jack=["Jack 1", "Jack 2", "Jack 3"],
         Jill=[
-            calls(call("task", name="Inner", instructions="You are Inner.", prompt="Well?")),
+            call_message(call("task", name="Inner", instructions="You are Inner.", prompt="Well?")),
             "Jill 1",
             "Jill 2",
             "Jill 3",
         ],
         Inner=["Inner 1"],
     )
-    one = stage(folder, model)
+    one = open_stage(folder, model)
     one.ask("Make Jack and Jill.")
     return one
 
@@ -284,7 +305,7 @@ def test_agents_that_were_evicted_go_on_as_if_they_had_not_been(tmp_path: Path) 
                     one.runtime,
                 )
             one.ask(text)
-        answers.append([{**r, "sum": ""} for r in lines(one.log)])
+        answers.append([{**r, "sum": ""} for r in read_lines(one.log)])
         check_log(one.log)
     assert answers[0] == answers[1]
 
@@ -301,17 +322,17 @@ def test_an_evicted_agent_comes_back_with_its_exact_transcript(tmp_path: Path) -
 
 @pytest.mark.req("S0-30", "S4-17")
 def test_a_terminated_agent_can_be_revived_to_be_read_after_a_resume(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", name="Ann", instructions="You are Ann.", prompt="Say A.")),
-            calls(call("terminate", name="Ann")),
+            call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Say A.")),
+            call_message(call("terminate", name="Ann")),
             "Ann is gone.",
         ],
         Ann=["A."],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     one.ask("Go.")
-    later = one.again()
+    later = one.resume()
     ann = later.agent("Ann")
     assert [m["content"] for m in ann.transcript] == ["You are Ann.", "Say A.", "A."]
     assert ann.state.place == "gone"
@@ -335,7 +356,7 @@ def test_two_kinds_of_agents_cannot_have_one_name() -> None:
 
 
 def test_a_log_never_runs_a_kind_that_nobody_registered(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]))
+    one = open_stage(tmp_path, script_model(main=["Hi."]))
     one.session.log_agent_created(
         one.session.allocate_agent_id(),
         one.root.state.birth,
@@ -354,7 +375,9 @@ def test_a_kind_may_be_given_by_the_runtime_alone(tmp_path: Path) -> None:
         async def answer(self, heard: str) -> str:
             return heard
 
-    runtime = AgentRuntime(model=play(main=["Hi."]), library=AgentLibrary(kinds={"parrot": Parrot}))
-    one = stage(tmp_path, play(), runtime=runtime)
+    runtime = AgentRuntime(
+        model=script_model(main=["Hi."]), library=AgentLibrary(kinds={"parrot": Parrot})
+    )
+    one = open_stage(tmp_path, script_model(), runtime=runtime)
     log_birth(Parrot(one.session, runtime=runtime), one.root.state.birth, "Polly", "subagent")
-    assert run(one.again().agent("Polly").response("ho")) == "ho"
+    assert run(one.resume().agent("Polly").response("ho")) == "ho"

@@ -13,7 +13,17 @@ from harken.core.messages import Message
 from harken.core.stream import Finish, iter_chunks
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 
 
 @tool
@@ -30,8 +40,8 @@ def costing(message: Message, *, tokens: int = 0, usd: float = 0.0) -> list[Any]
 
 
 def looking(folder: Path, budget: Budget, **cost: Any) -> Stage:
-    lines = [costing(calls(call("look")), **cost)] * 10
-    return stage(folder, play(main=lines), tools=[look], budget=budget)
+    lines = [costing(call_message(call("look")), **cost)] * 10
+    return open_stage(folder, script_model(main=lines), tools=[look], budget=budget)
 
 
 SPENDING = [
@@ -49,33 +59,35 @@ def test_what_is_used_up_ends_in_a_readable_text_and_stays_used_up(
     one = looking(tmp_path, budget, **cost)
     text = run(one.root.response("Look."))
     assert text == f"[stopped] {says}"
-    [piece] = one.rows(event_type="piece_of_text")
+    [piece] = one.select_lines(event_type="piece_of_text")
     assert (piece["content"], piece["message_id"]) == (text, text.message_id)
-    assert piece["cause"] == one.rows(role="tool")[-1]["message_id"]
+    assert piece["cause"] == one.select_lines(role="tool")[-1]["message_id"]
     check_log(one.log)
-    live = everything(one.session)
-    later = one.again()
-    assert everything(later.session) == live
+    live = full_state(one.session)
+    later = one.resume()
+    assert full_state(later.session) == live
     assert budget_of(later.root.state.spec) == budget
-    asked = len(later.rows(event_type="llm_request"))
+    asked = len(later.select_lines(event_type="llm_request"))
     assert later.ask("Go on.") == text
-    assert len(later.rows(event_type="llm_request")) == asked
+    assert len(later.select_lines(event_type="llm_request")) == asked
 
 
 @pytest.mark.parametrize(("budget", "cost", "says"), SPENDING, ids=["calls", "tokens", "cost"])
 def test_a_budget_covers_the_whole_subtree(
     tmp_path: Path, budget: Budget, cost: dict[str, Any], says: str
 ) -> None:
-    model = play(
+    model = script_model(
         main=[
-            costing(calls(call("task", name="Ann", prompt="Look.")), **cost),
+            costing(call_message(call("task", name="Ann", prompt="Look.")), **cost),
             costing(Message("assistant", "Done."), **cost),
         ],
-        Ann=[costing(calls(call("look")), **cost)] * 10,
+        Ann=[costing(call_message(call("look")), **cost)] * 10,
     )
-    one = stage(tmp_path, model, tools=[look], budget=budget)
+    one = open_stage(tmp_path, model, tools=[look], budget=budget)
     assert one.ask("Go.") == f"[stopped] {says}"
-    [piece, *_] = [r for r in one.rows(event_type="piece_of_text") if r["agent_id"] != "agent_001"]
+    [piece, *_] = [
+        r for r in one.select_lines(event_type="piece_of_text") if r["agent_id"] != "agent_001"
+    ]
     assert piece["content"] == f"[stopped] {says}"
     result = one.result()
     assert result["content"] == piece["content"]
@@ -84,36 +96,36 @@ def test_a_budget_covers_the_whole_subtree(
 
 
 def test_what_a_terminated_subagent_spent_stays_spent(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", name="Ann", prompt="Look.")),
-            calls(call("terminate", name="Ann")),
+            call_message(call("task", name="Ann", prompt="Look.")),
+            call_message(call("terminate", name="Ann")),
             "Done.",
         ],
         Ann=["Seen."],
     )
-    one = stage(tmp_path, model, budget=Budget(model_calls=3))
+    one = open_stage(tmp_path, model, budget=Budget(model_calls=3))
     assert one.ask("Go.") == "[stopped] agent main has used 3 of 3 model calls"
 
 
 def test_a_failed_model_call_counts(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[ModelError("no")]), budget=Budget(model_calls=1))
+    one = open_stage(tmp_path, script_model(main=[ModelError("no")]), budget=Budget(model_calls=1))
     with pytest.raises(ModelError):
         one.ask("Go.")
-    assert one.again().ask() == "[stopped] agent main has used 1 of 1 model calls"
+    assert one.resume().ask() == "[stopped] agent main has used 1 of 1 model calls"
 
 
 def test_a_subagent_may_have_a_budget_of_its_own(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("discuss", prompt="Look.", speakers=["Ann"])), "Ann ran out."],
-        Ann=[calls(call("look"))] * 10,
+    model = script_model(
+        main=[call_message(call("discuss", prompt="Look.", speakers=["Ann"])), "Ann ran out."],
+        Ann=[call_message(call("look"))] * 10,
     )
-    one = stage(tmp_path, model, tools=[look])
+    one = open_stage(tmp_path, model, tools=[look])
     ann = SmartAgent(one.session, "You are Ann.", runtime=one.runtime, budget=Budget(model_calls=2))
     log_birth(ann, one.root.state.birth, "Ann", "subagent")
     assert one.ask("Go.") == "Ann ran out."
     assert one.result()["content"] == "[stopped] agent Ann has used 2 of 2 model calls"
-    later = one.again()
+    later = one.resume()
     assert budget_of(later.agent("Ann").state.spec) == Budget(model_calls=2)
 
 
@@ -121,46 +133,46 @@ def deeper(request: ModelRequest) -> Any:
     """Make a subagent below, and tell what came of it."""
     if request.messages[-1].role == "tool":
         return f"{request.agent} > {request.messages[-1].content}"
-    return calls(call("task", name=f"{request.agent}+", prompt="Deeper."))
+    return call_message(call("task", name=f"{request.agent}+", prompt="Deeper."))
 
 
 @pytest.mark.req("S0-31")
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_a_tree_may_be_only_so_deep(tmp_path: Path, depth: int) -> None:
     names = ["main" + "+" * n for n in range(6)]
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(**{name: [deeper] * 2 for name in names}),
+        script_model(**{name: [deeper] * 2 for name in names}),
         budget=Budget(depth=depth),
     )
     said = one.ask("Go.")
     assert said.endswith(f"Error: agent main may have {depth} levels of subagents below")
     assert len(one.session.agents) == depth + 1
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 @pytest.mark.req("S0-31")
 @pytest.mark.parametrize("resumed", [False, True])
 def test_only_so_many_may_live_at_one_time(tmp_path: Path, resumed: bool) -> None:
     def makes(n: int) -> Message:
-        return calls(call("task", f"c{n}", name=f"A{n}"))
+        return call_message(call("task", f"c{n}", name=f"A{n}"))
 
-    model = play(
+    model = script_model(
         main=[
             makes(1),
             makes(2),
             "-",
             makes(3),
-            calls(call("terminate", "t", name="A1")),
+            call_message(call("terminate", "t", name="A1")),
             makes(4),
             "Done.",
         ]
     )
-    one = stage(tmp_path, model, budget=Budget(live_subagents=2))
+    one = open_stage(tmp_path, model, budget=Budget(live_subagents=2))
     one.ask("Go.")
     if resumed:
-        one = one.again()
+        one = one.resume()
     one.ask("Go on.")
     assert one.result("c3")["content"] == (
         "Error: agent main may have 2 live subagents, and has them"
@@ -171,27 +183,29 @@ def test_only_so_many_may_live_at_one_time(tmp_path: Path, resumed: bool) -> Non
 
 
 def test_live_subagents_are_counted_in_the_whole_subtree(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Get help.")), "Done."],
-        Ann=[calls(call("task", "a", name="Bob"), call("task", "b", name="Joe")), "Tried."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Get help.")), "Done."],
+        Ann=[call_message(call("task", "a", name="Bob"), call("task", "b", name="Joe")), "Tried."],
     )
-    one = stage(tmp_path, model, budget=Budget(live_subagents=2))
+    one = open_stage(tmp_path, model, budget=Budget(live_subagents=2))
     one.ask("Go.")
     assert one.result("a", "Ann")["content"] == "Created subagent: Bob"
     assert "may have 2 live subagents" in one.result("b", "Ann")["content"]
 
 
 def test_calls_made_at_once_cannot_pass_a_limit_together(tmp_path: Path) -> None:
-    made = calls(*(call("task", f"c{n}", name=f"A{n}", prompt="Hi?") for n in range(5)))
+    made = call_message(*(call("task", f"c{n}", name=f"A{n}", prompt="Hi?") for n in range(5)))
     parts = {f"A{n}": ["Hi."] for n in range(5)}
-    one = stage(tmp_path, play(main=[made, "Done."], **parts), budget=Budget(live_subagents=3))
+    one = open_stage(
+        tmp_path, script_model(main=[made, "Done."], **parts), budget=Budget(live_subagents=3)
+    )
     one.ask("Go.")
     assert len(one.root.subagents) == 3
 
 
 def test_a_budget_is_written_into_the_birth_and_nothing_else(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(), budget=Budget(tokens=5))
-    [birth] = one.rows(event_type="agent_created")
+    one = open_stage(tmp_path, script_model(), budget=Budget(tokens=5))
+    [birth] = one.select_lines(event_type="agent_created")
     assert birth["spec"] == {"kind": "smart", "budget": {"tokens": 5}}
 
 
@@ -201,9 +215,9 @@ def test_a_new_budget_at_resume_lets_a_session_go_on(tmp_path: Path) -> None:
     one.ask("Look.")
     one.session.close()
     root, session = load_session(
-        one.log, runtime=one.runtime, budget=Budget(model_calls=2), options=quick()
+        one.log, runtime=one.runtime, budget=Budget(model_calls=2), options=fast_options()
     )
     more = Stage(root, session, one.runtime)
     assert more.ask("Look again.") == "[stopped] agent main has used 2 of 2 model calls"
     assert budget_of(more.root.state.spec) == Budget(model_calls=2)
-    assert budget_of(more.again().root.state.spec) == Budget(model_calls=2)
+    assert budget_of(more.resume().root.state.spec) == Budget(model_calls=2)

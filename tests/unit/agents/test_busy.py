@@ -8,14 +8,16 @@ import pytest
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.tree.actions import affected_subtrees
 from harken.errors import AgentBusy
-from tests.agent_kit import call, calls, check_log, play, run, stage
+from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
 from tests.unit.agents.talking import people, talk
 
 
 def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
-    discuss = calls(talk(prompt="Well?", speakers=["Jill", "Jack"]))
+    discuss = call_message(talk(prompt="Well?", speakers=["Jill", "Jack"]))
     parts = {"Jack": ["Yes."], "Jill": ["Yes."]}
-    one = stage(tmp_path, play(main=[people("Jack", "Jill"), "Ready.", discuss, "Done."], **parts))
+    one = open_stage(
+        tmp_path, script_model(main=[people("Jack", "Jill"), "Ready.", discuss, "Done."], **parts)
+    )
     one.ask("Go.")
     jack = one.agent("Jack")
     jack._turn_lock.enter()
@@ -23,27 +25,27 @@ def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
         run(finish_open_calls(jack))
     assert one.ask("Talk.") == "Done."
     assert "Jack is in a turn" in one.result()["content"]
-    assert one.heard("Jill") == one.heard("Jack") == []
+    assert one.user_messages("Jill") == one.user_messages("Jack") == []
     check_log(one.log)
 
 
 def test_a_discuss_without_speakers_may_touch_anybody(tmp_path: Path) -> None:
-    root = stage(tmp_path, play()).root
+    root = open_stage(tmp_path, script_model()).root
     assert affected_subtrees(root, "discuss", {"listeners": ["B"]}) is None
     assert affected_subtrees(root, "discuss", {"speakers": ["A"], "listeners": ["B"]}) == {"A", "B"}
 
 
 @pytest.mark.parametrize("name", ["hook guard", "Hook  x", "User", "a\nb", "a\x1b[2J", " "])
 def test_nobody_speaks_as_somebody_else(tmp_path: Path, name: str) -> None:
-    one = stage(tmp_path, play(main=[calls(call("task", name=name)), "Done."]))
+    one = open_stage(tmp_path, script_model(main=[call_message(call("task", name=name)), "Done."]))
     one.ask("Go.")
     assert one.result()["is_error"]
     assert one.root.subagents == {}
 
 
 def test_a_blank_prompt_is_refused(tmp_path: Path) -> None:
-    blank = calls(call("task", "c2", name="Jim", prompt=" "), talk("c3", prompt=""))
-    one = stage(tmp_path, play(main=[people("Jack"), blank, "Done."]))
+    blank = call_message(call("task", "c2", name="Jim", prompt=" "), talk("c3", prompt=""))
+    one = open_stage(tmp_path, script_model(main=[people("Jack"), blank, "Done."]))
     one.ask("Go.")
     assert list(one.root.subagents) == ["Jack"]
     for id_ in ("c2", "c3"):
@@ -51,9 +53,9 @@ def test_a_blank_prompt_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_revive_nobody(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[people("Jack", "Jill"), "Done."]))
+    one = open_stage(tmp_path, script_model(main=[people("Jack", "Jill"), "Done."]))
     one.ask("Go.")
-    one = one.again()
+    one = one.resume()
     jill = one.root.subagents["Jill"]
     assert set(one.session.live) == {one.root.agent_id, jill.agent_id}
     assert asyncio.iscoroutinefunction(jill.response)

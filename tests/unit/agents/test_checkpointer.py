@@ -31,7 +31,17 @@ from harken.session.session import SessionOptions
 from harken.store.base import StoredCommit, WriteBatch
 from harken.store.memory import MemoryStore
 from harken.testing import ticking
-from tests.agent_kit import Play, Stage, call, calls, check_log, play, run, stage, told
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def options(store: MemoryStore) -> SessionOptions:
     return SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
 
 
-def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
+def begin(folder: Path, model: ScriptModel, store: MemoryStore, **how: Any) -> Stage:
     """Begin a session whose agents have checkpoints, and one tool."""
     on_notice = how.pop("on_notice", None)
     checkpoints = Checkpointer(store=store, **how)
@@ -60,10 +70,10 @@ def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
         checkpoints=checkpoints,
         observers=Observers(on_notice=on_notice),
     )
-    return stage(folder, model, runtime=runtime, options=options(store))
+    return open_stage(folder, model, runtime=runtime, options=options(store))
 
 
-def resume(stage: Stage, store: MemoryStore, model: Play | None = None) -> Stage:
+def resume(stage: Stage, store: MemoryStore, model: ScriptModel | None = None) -> Stage:
     stage.session.close()
     root, session = load_session(
         stage.log, runtime=stage.runtime, options=options(store), model=model
@@ -107,10 +117,10 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
         seen.append(len(store.names_with_prefix("ctx-")))
         return "seen"
 
-    model = play(main=[calls(call("peek")), "done"])
+    model = script_model(main=[call_message(call("peek")), "done"])
     checkpoints = Checkpointer(store=store)
     runtime = AgentRuntime(model=model, world=LocalWorld([peek]), checkpoints=checkpoints)
-    scene = stage(tmp_path, model, runtime=runtime)
+    scene = open_stage(tmp_path, model, runtime=runtime)
     scene.ask("go")
     assert seen == [1]
     commits = chain(store, scene)
@@ -122,7 +132,7 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
 
 @pytest.mark.req("S2-28")
 def test_the_store_has_a_commit_before_the_log_says_so(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, play(main=["hello", "again"]), store)
+    scene = begin(tmp_path, script_model(main=["hello", "again"]), store)
     known: list[bool] = []
     scene.session.add_listener(
         lambda event: (
@@ -134,11 +144,11 @@ def test_the_store_has_a_commit_before_the_log_says_so(tmp_path: Path, store: Me
     scene.ask("hi")
     scene.ask("and?")
     assert known == [True, True]
-    logged = scene.rows(event_type="context_committed")
+    logged = scene.select_lines(event_type="context_committed")
     assert [row["ctx"] for row in logged] == [one.id for one in chain(store, scene)]
     assert logged[1]["parent_ctx"] == logged[0]["ctx"]
     assert logged[1]["checkpoint"] == "turn_boundary"
-    [answer] = scene.rows(role="assistant", content="again")
+    [answer] = scene.select_lines(role="assistant", content="again")
     assert logged[1]["upto"] == answer["message_id"]
 
 
@@ -150,7 +160,9 @@ def store_ids(store: MemoryStore) -> list[CommitId]:
 def test_results_have_a_commit_of_their_own_where_that_is_asked_for(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=[calls(call("look")), "done"]), store, results=True)
+    scene = begin(
+        tmp_path, script_model(main=[call_message(call("look")), "done"]), store, results=True
+    )
     scene.ask("go")
     assert shape(chain(store, scene)) == [
         ("delta", "turn_boundary", 3),
@@ -164,7 +176,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
     for every, expected in ((2, [5, 4, 2]), (None, [11])):
         folder = tmp_path / str(every)
         folder.mkdir()
-        scene = begin(folder, play(main=list("abcde")), store, turns_per_commit=every)
+        scene = begin(folder, script_model(main=list("abcde")), store, turns_per_commit=every)
         for text in "12345":
             scene.ask(text)
         checkpoints = scene.runtime.checkpoints
@@ -182,7 +194,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
 
 @pytest.mark.req("S2-28")
 def test_an_agent_or_operator_may_ask_for_a_commit(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, play(main=["hello"]), store, turns_per_commit=None)
+    scene = begin(tmp_path, script_model(main=["hello"]), store, turns_per_commit=None)
     assert checkpoint_agent(scene.root) is None
     scene.ask("hi")
     ctx = checkpoint_agent(scene.root, summary="greeted")
@@ -190,7 +202,7 @@ def test_an_agent_or_operator_may_ask_for_a_commit(tmp_path: Path, store: Memory
     stored = get_commit(store, ctx)
     assert (stored.commit.checkpoint, stored.notes.summary) == ("explicit", "greeted")
     assert checkpoint_agent(scene.root) == ctx
-    bare = stage(tmp_path_in(tmp_path), play(main=["hello"]))
+    bare = open_stage(tmp_path_in(tmp_path), script_model(main=["hello"]))
     assert checkpoint_agent(bare.root) is None
 
 
@@ -205,7 +217,9 @@ def test_a_subagent_begins_with_a_snapshot_whose_parent_is_the_commit_that_spawn
     tmp_path: Path, store: MemoryStore
 ) -> None:
     task = call("task", name="helper", instructions="You help.", prompt="do it")
-    model = play(main=[calls(task), "all done"], helper=[calls(call("look")), "did it"])
+    model = script_model(
+        main=[call_message(task), "all done"], helper=[call_message(call("look")), "did it"]
+    )
     scene = begin(tmp_path, model, store, principal="ann")
     scene.ask("go")
     mine, helpers = chain(store, scene), chain(store, scene, "helper")
@@ -226,7 +240,7 @@ def test_a_subagent_that_took_a_place_before_it_said_a_thing_begins_with_its_own
     tmp_path: Path, store: MemoryStore
 ) -> None:
     task = call("task", name="helper", instructions="You help.")
-    model = play(main=[calls(task), "It is there."], helper=["I have it."])
+    model = script_model(main=[call_message(task), "It is there."], helper=["I have it."])
     scene = begin(tmp_path, model, store)
     scene.ask("a secret")
     endo(scene.root, scene.root.subagents["helper"], scene.root.state.birth, points=())
@@ -241,7 +255,9 @@ def test_a_spawn_commits_its_parent_first_however_rare_checkpoints_are(
 ) -> None:
     task = call("task", name="helper", prompt="do it")
     later = call("discuss", "c2", prompt="and?")
-    model = play(main=[calls(task), calls(later), "done"], helper=["did it", "that too"])
+    model = script_model(
+        main=[call_message(task), call_message(later), "done"], helper=["did it", "that too"]
+    )
     scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
     assert shape(chain(store, scene)) == [("delta", "spawn", 3)]
@@ -257,12 +273,12 @@ def test_a_spawn_commits_its_parent_first_however_rare_checkpoints_are(
 def test_after_a_crash_checkpoints_go_on_from_what_the_log_knows(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one", ModelError("down")]), store)
+    scene = begin(tmp_path, script_model(main=["one", ModelError("down")]), store)
     scene.ask("first")
     with pytest.raises(ModelError):
         scene.ask("second")
     before = chain(store, scene)
-    again = resume(scene, store, play(main=["one", "two"]))
+    again = resume(scene, store, script_model(main=["one", "two"]))
     ended = chain(store, again)
     assert ended[: len(before)] == before
     assert shape(ended[len(before) :]) == [("delta", "session_end", 1)]
@@ -275,7 +291,7 @@ def test_after_a_crash_checkpoints_go_on_from_what_the_log_knows(
 def test_where_the_log_missed_a_commit_it_is_merely_made_again(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one", "two"]), store)
+    scene = begin(tmp_path, script_model(main=["one", "two"]), store)
     scene.ask("first")
     made = len(store.names_with_prefix("ctx-"))
     log = scene.log.read_bytes().splitlines(keepends=True)
@@ -292,7 +308,9 @@ def test_where_the_log_missed_a_commit_it_is_merely_made_again(
 def test_an_edited_context_is_committed_with_what_was_pending_before(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one", "two", "three"]), store, turns_per_commit=None)
+    scene = begin(
+        tmp_path, script_model(main=["one", "two", "three"]), store, turns_per_commit=None
+    )
     scene.ask("first")
     checkpoint_agent(scene.root)
     scene.ask("second")
@@ -333,7 +351,7 @@ def test_a_checkpoint_of_a_long_session_writes_what_is_new_alone(tmp_path: Path)
         def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
             raise AssertionError("a checkpoint reads no history")
 
-    scene = begin(tmp_path, play(main=[str(at) for at in range(50)]), Counting())
+    scene = begin(tmp_path, script_model(main=[str(at) for at in range(50)]), Counting())
     for at in range(50):
         scene.ask(str(at))
     assert written == [3, *[2] * 49]
@@ -343,13 +361,13 @@ def test_a_checkpoint_of_a_long_session_writes_what_is_new_alone(tmp_path: Path)
 def test_the_first_request_holds_the_commit_and_the_first_commit_has_it_as_parent(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one"]), store)
+    scene = begin(tmp_path, script_model(main=["one"]), store)
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
-    model = play(main=["-", "two"])
+    model = script_model(main=["-", "two"])
     fork = started(tmp_path / "fork", model, store, ctx)
     assert fork.ask("second") == "two"
-    assert told(model.asked[0]) == ["You are main.", "first", "one", "second"]
+    assert request_texts(model.requests[0]) == ["You are main.", "first", "one", "second"]
     commits = chain(store, fork)
     assert commits[-1].commit.parent == ctx
     assert shape(commits[-1:]) == [("delta", "turn_boundary", 2)]
@@ -360,14 +378,14 @@ def test_the_first_request_holds_the_commit_and_the_first_commit_has_it_as_paren
 
 
 def started(
-    folder: Path, model: Play, store: MemoryStore, ctx: str, prompt: str | None = None
+    folder: Path, model: ScriptModel, store: MemoryStore, ctx: str, prompt: str | None = None
 ) -> Stage:
     """Begin a session from a commit, with a system prompt of its own or without."""
     folder.mkdir()
     runtime = AgentRuntime(
         model=model, world=LocalWorld([look]), checkpoints=Checkpointer(store=store)
     )
-    scene = stage(folder, model, runtime=runtime, options=options(store), system_prompt=prompt)
+    scene = open_stage(folder, model, runtime=runtime, options=options(store), system_prompt=prompt)
     start_from_commit(scene.root, ctx)
     return scene
 
@@ -376,13 +394,13 @@ def started(
 def test_any_template_starts_from_any_commit_with_its_own_system_prompt(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one"]), store)
+    scene = begin(tmp_path, script_model(main=["one"]), store)
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
-    model = play(main=["-", "two"])
+    model = script_model(main=["-", "two"])
     other = started(tmp_path / "other", model, store, ctx, "You review.")
     other.ask("second")
-    assert told(model.asked[0]) == ["You review.", "first", "one", "second"]
+    assert request_texts(model.requests[0]) == ["You review.", "first", "one", "second"]
     assert kept(store, other) == context(other)
     full = [text for _, text in kept(store, other, stop="root")]
     assert full == ["You are main.", "first", "one", "You review.", "second", "two"]
@@ -391,11 +409,11 @@ def test_any_template_starts_from_any_commit_with_its_own_system_prompt(
 
 @pytest.mark.req("S2-08", "D-03")
 def test_two_forks_of_one_commit_never_hear_each_other(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, play(main=["one", "two"]), store)
+    scene = begin(tmp_path, script_model(main=["one", "two"]), store)
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
-    left = started(tmp_path / "left", play(main=["-", "left"]), store, ctx)
-    right = started(tmp_path / "right", play(main=["-", "right"]), store, ctx)
+    left = started(tmp_path / "left", script_model(main=["-", "left"]), store, ctx)
+    right = started(tmp_path / "right", script_model(main=["-", "right"]), store, ctx)
     left.ask("to the left")
     right.ask("to the right")
     scene.ask("straight on")
@@ -412,14 +430,14 @@ def test_two_forks_of_one_commit_never_hear_each_other(tmp_path: Path, store: Me
 def test_a_start_in_the_middle_of_a_turn_gives_its_calls_their_results(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    model = play(main=[calls(call("look"), call("look", "c2")), "done"])
+    model = script_model(main=[call_message(call("look"), call("look", "c2")), "done"])
     scene = begin(tmp_path, model, store)
     scene.ask("go")
     boundary = chain(store, scene)[0]
     for prompt in (None, "You review."):
         fork = started(tmp_path / f"fork{prompt}", model, store, boundary.id, prompt)
         assert fork.ask() == "done"
-        results = fork.rows(role="tool")
+        results = fork.select_lines(role="tool")
         assert [row["tool_call_id"] for row in results] == ["c1", "c2"]
         assert kept(store, fork) == context(fork)
         check_context_kept(store, fork)
@@ -434,20 +452,20 @@ def check_context_kept(store: MemoryStore, scene: Stage) -> None:
 def test_only_an_agent_that_has_heard_nothing_starts_from_a_commit(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one"]), store)
+    scene = begin(tmp_path, script_model(main=["one"]), store)
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
     with pytest.raises(ValueError, match="has begun already"):
         start_from_commit(scene.root, ctx)
     inner = tmp_path_in(tmp_path)
-    bare = stage(inner, play(main=["one"]), system_prompt=None)
+    bare = open_stage(inner, script_model(main=["one"]), system_prompt=None)
     with pytest.raises(InvalidEvent, match="without a store"):
         start_from_commit(bare.root, ctx)
 
 
 @pytest.mark.req("S2-09")
 def test_the_template_of_a_subagent_is_in_its_commits(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, play(main=["one"]), store, machine="m1", ticket_id="tkt-1")
+    scene = begin(tmp_path, script_model(main=["one"]), store, machine="m1", ticket_id="tkt-1")
     scene.ask("first")
     commit = chain(store, scene)[-1].commit
     assert (commit.machine, commit.ticket_id, commit.template) == ("m1", "tkt-1", "")
@@ -458,7 +476,7 @@ def test_the_template_of_a_subagent_is_in_its_commits(tmp_path: Path, store: Mem
 def test_an_agent_that_was_given_a_transcript_begins_its_chain_with_all_of_it(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one"], heir=["-", "two"]), store)
+    scene = begin(tmp_path, script_model(main=["one"], heir=["-", "two"]), store)
     scene.ask("first")
     given = scene.root.transcript[1:]
     heir = SmartAgent(scene.session, "You inherit.", given, runtime=scene.runtime)
@@ -473,8 +491,9 @@ def test_an_agent_that_was_given_a_transcript_begins_its_chain_with_all_of_it(
 @pytest.mark.req("S2-28")
 def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore) -> None:
     task = call("task", name="helper", prompt="do it")
-    model = play(
-        main=[calls(task), calls(call("terminate", "c2", name="helper")), "done"], helper=["ok"]
+    model = script_model(
+        main=[call_message(task), call_message(call("terminate", "c2", name="helper")), "done"],
+        helper=["ok"],
     )
     scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
@@ -493,7 +512,7 @@ class Echo(DumbAgent):
 def test_what_code_decides_is_committed_at_each_answer_too(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["-"]), store)
+    scene = begin(tmp_path, script_model(main=["-"]), store)
     echo = Echo(scene.session, runtime=scene.runtime)
     log_birth(echo, scene.root.state.birth, "echo", "subagent")
     run(echo.response("hi"))

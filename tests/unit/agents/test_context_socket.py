@@ -16,7 +16,15 @@ from harken.context.socket_client import VARIABLE, current_context
 from harken.context.socket_server import ContextSocketServer
 from harken.store.memory import MemoryStore
 from harken.world.shell.shell import Shell
-from tests.agent_kit import Line, Play, Stage, call, calls, play, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    open_stage,
+    script_model,
+)
 
 ASK = (
     f"{sys.executable} -c 'from harken.context.socket_client import *; import os; "
@@ -32,7 +40,9 @@ def sockets() -> Iterator[ContextSocketServer]:
     made.close()
 
 
-def begin(folder: Path, model: Play, sockets: ContextSocketServer | None, **how: Any) -> Stage:
+def begin(
+    folder: Path, model: ScriptModel, sockets: ContextSocketServer | None, **how: Any
+) -> Stage:
     """Begin a session whose agents can run programs."""
     store = how.pop("store", None) or MemoryStore()
     environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", VARIABLE: "stale"}
@@ -43,7 +53,7 @@ def begin(folder: Path, model: Play, sockets: ContextSocketServer | None, **how:
     runtime = AgentRuntime(
         model=model, world=LocalWorld([shell.tool, peek]), checkpoints=checkpoints
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 @tool
@@ -63,12 +73,16 @@ def seen(scene: Stage, *ids: str, agent: str = "main") -> list[str]:
 def test_a_program_sees_the_commit_of_the_turn_that_called_it_also_without_a_text(
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
-    model = play(
-        main=[calls(call("bash", command=ASK)), calls(call("bash", "c2", command=ASK)), "."]
+    model = script_model(
+        main=[
+            call_message(call("bash", command=ASK)),
+            call_message(call("bash", "c2", command=ASK)),
+            ".",
+        ]
     )
     scene = begin(tmp_path, model, sockets)
     scene.ask("go")
-    commits = [row["ctx"] for row in scene.rows(event_type="context_committed")]
+    commits = [row["ctx"] for row in scene.select_lines(event_type="context_committed")]
     assert seen(scene, "c1", "c2") == commits[:2]
     assert len(set(commits)) == 3
 
@@ -78,12 +92,12 @@ def test_all_calls_of_a_message_see_the_same_whatever_is_committed_meanwhile(
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     task = call("task", "c2", name="helper", prompt="do it")
-    made = calls(
+    made = call_message(
         call("bash", command=ASK), task, call("peek", "c3"), call("bash", "c4", command=ASK)
     )
-    scene = begin(tmp_path, play(main=[made, "."], helper=["ok"]), sockets, results=True)
+    scene = begin(tmp_path, script_model(main=[made, "."], helper=["ok"]), sockets, results=True)
     scene.ask("go")
-    boundary = scene.rows(event_type="context_committed")[0]["ctx"]
+    boundary = scene.select_lines(event_type="context_committed")[0]["ctx"]
     assert seen(scene, "c1", "c4") == [boundary] * 2
     assert scene.result("c3")["content"] == boundary
 
@@ -93,24 +107,26 @@ def test_subagents_that_work_side_by_side_see_each_their_own(
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     both = [call("task", f"c{n}", name=name, prompt="go") for n, name in enumerate(("Ann", "Bob"))]
-    asks: list[Line] = [calls(call("bash", command=ASK)), "done"]
-    scene = begin(tmp_path, play(main=[calls(*both), "."], Ann=asks, Bob=asks), sockets)
+    asks: list[ScriptedAnswer] = [call_message(call("bash", command=ASK)), "done"]
+    scene = begin(
+        tmp_path, script_model(main=[call_message(*both), "."], Ann=asks, Bob=asks), sockets
+    )
     scene.ask("go")
     for name in ("Ann", "Bob"):
-        commits = scene.rows(event_type="context_committed", agent_id=scene.id_of(name))
+        commits = scene.select_lines(event_type="context_committed", agent_id=scene.id_of(name))
         assert seen(scene, "c1", agent=name) == [commits[0]["ctx"]]
 
 
 def test_who_is_gone_has_no_socket(tmp_path: Path, sockets: ContextSocketServer) -> None:
     ask, end = call("bash", command=ASK), call("terminate", "c2", name="Ann")
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", name="Ann", prompt="go")),
-            calls(end),
-            calls(call("peek", "c3")),
+            call_message(call("task", name="Ann", prompt="go")),
+            call_message(end),
+            call_message(call("peek", "c3")),
             ".",
         ],
-        Ann=[calls(ask), "done"],
+        Ann=[call_message(ask), "done"],
     )
     scene = begin(tmp_path, model, sockets)
     scene.ask("go")
@@ -122,8 +138,11 @@ def test_who_is_gone_has_no_socket(tmp_path: Path, sockets: ContextSocketServer)
 def test_without_commits_there_is_no_variable_and_a_stale_one_is_not_passed_on(
     tmp_path: Path, how: str
 ) -> None:
-    model = play(
-        main=[calls(call("bash", command=f"echo ${{{VARIABLE}-none}}"), call("peek", "c2")), "."]
+    model = script_model(
+        main=[
+            call_message(call("bash", command=f"echo ${{{VARIABLE}-none}}"), call("peek", "c2")),
+            ".",
+        ]
     )
     scene = begin(tmp_path, model, None, off=how == "no checkpoints")
     scene.ask("go")
@@ -135,10 +154,10 @@ def test_without_commits_there_is_no_variable_and_a_stale_one_is_not_passed_on(
 def test_with_fewer_checkpoints_it_is_the_last_commit_and_empty_before_the_first(
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
-    asks = [calls(call("peek", f"c{n}")) for n in range(4)]
-    scene = begin(tmp_path, play(main=[*asks, "."]), sockets, turns_per_commit=2)
+    asks = [call_message(call("peek", f"c{n}")) for n in range(4)]
+    scene = begin(tmp_path, script_model(main=[*asks, "."]), sockets, turns_per_commit=2)
     scene.ask("go")
-    first, second, *_ = (row["ctx"] for row in scene.rows(event_type="context_committed"))
+    first, second, *_ = (row["ctx"] for row in scene.select_lines(event_type="context_committed"))
     answers = [scene.result(f"c{n}")["content"] for n in range(4)]
     assert answers == ["", first, first, second]
 
@@ -152,7 +171,7 @@ class NoSockets(ContextSocketServer):
 
 def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path) -> None:
     told: list[str] = []
-    model = play(main=[calls(call("peek")), "."])
+    model = script_model(main=[call_message(call("peek")), "."])
     checkpoints = Checkpointer(store=MemoryStore(), sockets=NoSockets())
     runtime = AgentRuntime(
         model=model,
@@ -160,7 +179,7 @@ def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path)
         checkpoints=checkpoints,
         observers=Observers(on_notice=told.append),
     )
-    scene = stage(tmp_path, model, runtime=runtime)
+    scene = open_stage(tmp_path, model, runtime=runtime)
     scene.ask("go")
     assert scene.result()["content"] == "no socket"
     assert told == ["programs are not told which commit their agent is at: no room"]

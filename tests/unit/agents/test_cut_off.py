@@ -8,8 +8,18 @@ import pytest
 from harken import FunctionModel, Hook, HookQuestion, Ok, Tool, register_agent_class, tool
 from harken.core.messages import ToolCall
 from harken.errors import ModelError
-from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, stage, told
-from tests.session_kit import lines
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    request_texts,
+    script_model,
+)
+from tests.session_kit import read_lines
 from tests.unit.agents.cutting import cut_after, resume
 
 
@@ -21,14 +31,14 @@ def pay() -> str:
 
 def dangling(folder: Path, *made: ToolCall, **more: Any) -> Path:
     """Return a log that ends with calls in progress."""
-    one = stage(folder, play(main=[calls(*made), "-"]), tools=[pay], **more)
+    one = open_stage(folder, script_model(main=[call_message(*made), "-"]), tools=[pay], **more)
     disk_log = one.log
     session = one.session
     stop_at: list[int] = []
 
     def stop(event: Any) -> None:
         if getattr(event, "role", None) == "assistant" and not stop_at:
-            stop_at.append(len(lines(disk_log)))
+            stop_at.append(len(read_lines(disk_log)))
 
     session.add_listener(stop)
     one.ask("Pay.")
@@ -38,56 +48,56 @@ def dangling(folder: Path, *made: ToolCall, **more: Any) -> Path:
 
 @pytest.mark.req("S0-32")
 def test_a_call_without_a_result_gets_one_that_says_so_and_is_not_run(tmp_path: Path) -> None:
-    model = play(main=["-", "I will check."])
+    model = script_model(main=["-", "I will check."])
     later = resume(dangling(tmp_path, call("pay")), model, pay)
     result = later.result()
     assert result["content"].startswith("Error: interrupted")
     assert "may or may not have acted" in result["content"]
     assert (result["is_error"], result["name"]) == (True, "pay")
     assert later.ask() == "I will check."
-    assert told(model.asked[0])[-1] == result["content"]
+    assert request_texts(model.requests[0])[-1] == result["content"]
     check_log(later.log)
 
 
 @pytest.mark.req("S0-32")
 def test_of_several_calls_each_gets_exactly_one_result(tmp_path: Path) -> None:
     log = dangling(tmp_path, call("pay", "c1"), call("pay", "c2"), call("nope", "c3"))
-    later = resume(log, play(main=["-", "I will check."]), pay)
+    later = resume(log, script_model(main=["-", "I will check."]), pay)
     assert later.ask() == "I will check."
-    assert [row["tool_call_id"] for row in later.rows(role="tool")] == ["c1", "c2", "c3"]
+    assert [row["tool_call_id"] for row in later.select_lines(role="tool")] == ["c1", "c2", "c3"]
     check_log(later.log)
 
 
 @pytest.mark.req("S0-32")
 def test_resuming_twice_closes_a_call_once(tmp_path: Path) -> None:
-    later = resume(dangling(tmp_path, call("pay")), play(main=["-", "Ok."]), pay)
-    again = later.again()
-    assert len(again.rows(role="tool")) == 1
+    later = resume(dangling(tmp_path, call("pay")), script_model(main=["-", "Ok."]), pay)
+    again = later.resume()
+    assert len(again.select_lines(role="tool")) == 1
     assert again.ask() == "Ok."
 
 
 @pytest.mark.req("S0-32")
 @pytest.mark.parametrize("made", [call("", "c1"), call("pay", "")], ids=["no name", "no id"])
 def test_odd_calls_do_not_hinder_a_resume(tmp_path: Path, made: ToolCall) -> None:
-    later = resume(dangling(tmp_path, made), play(main=["-", "Ok."]), pay)
+    later = resume(dangling(tmp_path, made), script_model(main=["-", "Ok."]), pay)
     assert later.ask() == "Ok."
     check_log(later.log)
 
 
 @pytest.mark.req("S0-32")
 def test_a_model_call_that_was_cut_off_is_noted_and_made_again(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]))
+    one = open_stage(tmp_path, script_model(main=["Hi."]))
     at: list[int] = []
-    one.session.add_listener(lambda _: at.append(len(lines(one.log))))
+    one.session.add_listener(lambda _: at.append(len(read_lines(one.log))))
     one.ask("hello")
-    kinds = [row["event_type"] for row in one.rows()]
+    kinds = [row["event_type"] for row in one.select_lines()]
     one.session.close()
     cut = cut_after(one.log, kinds.index("llm_request") + 1)
-    later = resume(cut, play(main=["Hi."]))
-    [response] = later.rows(event_type="llm_response")
+    later = resume(cut, script_model(main=["Hi."]))
+    [response] = later.select_lines(event_type="llm_response")
     assert response["stop_reason"] == "interrupted"
     assert later.ask() == "Hi."
-    assert [row["content"] for row in later.rows(role="assistant")] == ["Hi."]
+    assert [row["content"] for row in later.select_lines(role="assistant")] == ["Hi."]
 
 
 def counting() -> tuple[Tool, Tool, list[str]]:
@@ -114,7 +124,7 @@ def counting() -> tuple[Tool, Tool, list[str]]:
 def test_tools_that_may_be_run_again_simply_are(tmp_path: Path, text: str | None) -> None:
     log = dangling(tmp_path, call("save", "c1", text="a"), call("pay", "c2"), call("read", "c3"))
     save, read, done = counting()
-    model = play(main=["-", "All there."])
+    model = script_model(main=["-", "All there."])
     later = resume(log, model, save, read, pay)
     assert done == []
     assert later.ask(text) == "All there."
@@ -122,13 +132,13 @@ def test_tools_that_may_be_run_again_simply_are(tmp_path: Path, text: str | None
     assert later.result("c1")["content"] == "saved a"
     assert later.result("c3")["content"] == "read it"
     assert later.result("c2")["content"].startswith("Error: interrupted")
-    assert told(model.asked[0])[-1] == (text or "read it")
+    assert request_texts(model.requests[0])[-1] == (text or "read it")
     check_log(later.log)
 
 
 @pytest.mark.req("S0-32")
 def test_a_tool_that_is_gone_or_changed_is_not_run_again(tmp_path: Path) -> None:
-    later = resume(dangling(tmp_path, call("save", text="a")), play(main=["-", "Ok."]), pay)
+    later = resume(dangling(tmp_path, call("save", text="a")), script_model(main=["-", "Ok."]), pay)
     assert later.ask() == "Ok."
     assert later.result()["content"].startswith("Error: interrupted")
 
@@ -138,18 +148,18 @@ def test_a_subagents_tool_that_may_be_run_again_is_when_it_is_talked_with(tmp_pa
     save, read, done = counting()
     parts: dict[str, Any] = {
         "main": [
-            calls(call("task", "t", name="Ann", prompt="Save.")),
-            calls(call("discuss", "d", prompt="Did you?")),
+            call_message(call("task", "t", name="Ann", prompt="Save.")),
+            call_message(call("discuss", "d", prompt="Did you?")),
             "Done.",
         ],
-        "Ann": [calls(call("save", text="a")), "I did."],
+        "Ann": [call_message(call("save", text="a")), "I did."],
     }
-    one = stage(tmp_path, Play(parts), tools=[save, read])
+    one = open_stage(tmp_path, ScriptModel(parts), tools=[save, read])
     one.ask("Go.")
-    kinds = [row.get("tool_calls", [{}])[0].get("id") for row in one.rows()]
+    kinds = [row.get("tool_calls", [{}])[0].get("id") for row in one.select_lines()]
     one.session.close()
     done.clear()
-    later = resume(cut_after(one.log, kinds.index("c1") + 1), Play(parts), save, read)
+    later = resume(cut_after(one.log, kinds.index("c1") + 1), ScriptModel(parts), save, read)
     assert later.ask() == "Done."
     assert done == ["a"]
     assert later.result("c1", "Ann")["content"] == "saved a"
@@ -161,8 +171,10 @@ def scene(folder: Path, *steps: ToolCall, **parts: Any) -> Stage:
     every: dict[str, Any] = {
         name: [f"{name} {n}" for n in range(5)] for name in ("Jack", "Jill", "Joe")
     }
-    made = calls(*(call("task", f"t{name}", name=name) for name in every))
-    return stage(folder, play(main=[made, calls(*steps), "It goes on."], **{**every, **parts}))
+    made = call_message(*(call("task", f"t{name}", name=name) for name in every))
+    return open_stage(
+        folder, script_model(main=[made, call_message(*steps), "It goes on."], **{**every, **parts})
+    )
 
 
 @pytest.mark.req("S0-32")
@@ -179,13 +191,13 @@ def scene(folder: Path, *steps: ToolCall, **parts: Any) -> Stage:
 def test_a_discussion_that_was_cut_off_says_who_had_spoken(
     tmp_path: Path, speakers: list[str] | None, resumed: bool, jack: Any, jill: Any, says: str
 ) -> None:
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(
+        script_model(
             main=[
-                calls(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
-                calls(call("discuss", "d0", prompt="Warm up.", speakers=["Jack", "Jill"])),
-                calls(
+                call_message(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
+                call_message(call("discuss", "d0", prompt="Warm up.", speakers=["Jack", "Jill"])),
+                call_message(
                     call("discuss", prompt="Talk.", **({"speakers": speakers} if speakers else {}))
                 ),
                 "It goes on.",
@@ -197,7 +209,7 @@ def test_a_discussion_that_was_cut_off_says_who_had_spoken(
     with pytest.raises(ModelError):
         one.ask("Go.")
     if resumed:
-        one = one.again()
+        one = one.resume()
     assert one.ask() == "It goes on."
     content = one.result()["content"]
     assert content.startswith("Error: interrupted")
@@ -217,7 +229,7 @@ def test_two_discussions_that_were_cut_off_are_told_apart(tmp_path: Path) -> Non
     )
     with pytest.raises(ModelError):
         one.ask("Go.")
-    later = one.again()
+    later = one.resume()
     assert later.result("c1")["content"].endswith("Had spoken: nobody. Had not: Jack.")
     assert later.result("c2")["content"].endswith("Had spoken: Jill. Had not: Joe.")
 
@@ -226,20 +238,20 @@ def test_two_discussions_that_were_cut_off_are_told_apart(tmp_path: Path) -> Non
 def test_a_task_that_was_cut_off_says_what_there_is_of_it(tmp_path: Path) -> None:
     parts: dict[str, Any] = {
         "main": [
-            calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi?")),
+            call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Hi?")),
             "It goes on.",
         ],
         "Ann": ["Hi."],
     }
-    one = stage(tmp_path, Play(parts))
+    one = open_stage(tmp_path, ScriptModel(parts))
     one.ask("Go.")
-    rows = one.rows()
+    rows = one.select_lines()
     one.session.close()
     first = next(at for at, row in enumerate(rows) if "tool_calls" in row)
     last = next(at for at, row in enumerate(rows) if row.get("role") == "tool")
     notes: list[str] = []
     for count in range(first + 1, last + 1):
-        later = resume(cut_after(one.log, count), Play(parts))
+        later = resume(cut_after(one.log, count), ScriptModel(parts))
         assert later.ask() == "It goes on."
         notes.append(later.result()["content"].partition("again. ")[2])
         there = [agent.transcript[0]["content"] for agent in later.root.subagents.values()]
@@ -263,18 +275,18 @@ class Watcher(Hook):
 def test_a_subagent_is_never_left_without_its_parents_guards(tmp_path: Path) -> None:
     """A crash between a birth and the copies of the hooks must not make a free agent."""
     parts: dict[str, Any] = {
-        "main": [calls(call("task", name="Ann")), "Done."],
+        "main": [call_message(call("task", name="Ann")), "Done."],
         "Ann": ["Hi."],
     }
-    one = stage(tmp_path, Play(parts))
+    one = open_stage(tmp_path, ScriptModel(parts))
     for name in ("first", "second"):
         Watcher(one.session, runtime=one.runtime).install(one.root, name)
     one.ask("Go.")
-    total = len(one.rows())
+    total = len(one.select_lines())
     one.session.close()
     created = 0
     for count in range(1, total):
-        later = resume(cut_after(one.log, count), Play(parts))
+        later = resume(cut_after(one.log, count), ScriptModel(parts))
         for agent in later.root.subagents.values():
             created += 1
             assert [hook.name for hook in agent.hooks] == ["first", "second"]
@@ -283,9 +295,9 @@ def test_a_subagent_is_never_left_without_its_parents_guards(tmp_path: Path) -> 
 
 @pytest.mark.req("S0-32")
 def test_the_root_gets_the_system_prompt_that_a_crash_left_out(tmp_path: Path) -> None:
-    one = stage(tmp_path, play())
+    one = open_stage(tmp_path, script_model())
     one.session.close()
-    later = resume(cut_after(one.log, 2), play(main=["Hi."]), system_prompt="You are main.")
+    later = resume(cut_after(one.log, 2), script_model(main=["Hi."]), system_prompt="You are main.")
     assert later.ask("hello") == "Hi."
     assert [m["content"] for m in later.root.transcript] == ["You are main.", "hello", "Hi."]
 
@@ -295,18 +307,20 @@ def test_after_a_crash_at_any_event_the_session_ends_as_it_would_have(tmp_path: 
     """Cut the log of a busy run after every line; each cut resumes, and asks nothing twice."""
 
     def main(request: Any) -> Any:
-        texts = " ".join(told(request))
+        texts = " ".join(request_texts(request))
         for name in ("Ann", "Bob"):
             made = f"Created subagent: {name}" in texts or f"Subagent {name} was created" in texts
             if not (made or f"there is a subagent '{name}'" in texts):
-                return calls(call("task", f"t{name}", name=name, instructions=f"You are {name}."))
+                return call_message(
+                    call("task", f"t{name}", name=name, instructions=f"You are {name}.")
+                )
         if "[Bob]: B." not in texts:
-            return calls(call("discuss", "d", prompt="Talk.", speakers=["Ann", "Bob"]))
+            return call_message(call("discuss", "d", prompt="Talk.", speakers=["Ann", "Bob"]))
         return "They talked."
 
     parts: dict[str, Any] = {
         "main": [main] * 20,
-        "Ann": [calls(call("look", "l")), *["A."] * 20],
+        "Ann": [call_message(call("look", "l")), *["A."] * 20],
         "Bob": ["B."] * 20,
     }
 
@@ -315,26 +329,30 @@ def test_after_a_crash_at_any_event_the_session_ends_as_it_would_have(tmp_path: 
         """Look."""
         return "seen"
 
-    one = stage(tmp_path, Play(parts), tools=[look])
+    one = open_stage(tmp_path, ScriptModel(parts), tools=[look])
     assert one.ask("Go.") == "They talked."
-    total = len(one.rows())
+    total = len(one.select_lines())
     one.session.close()
     for count in range(1, total + 1):
         later = resume(
-            cut_after(one.log, count), Play(parts), look, system_prompt="You are main.", name="main"
+            cut_after(one.log, count),
+            ScriptModel(parts),
+            look,
+            system_prompt="You are main.",
+            name="main",
         )
-        heard = bool(later.heard("main"))
+        heard = bool(later.user_messages("main"))
         assert later.ask(None if heard else "Go.") == "They talked.", count
         for agent in later.root.subagents.values():
             assert agent.transcript[0]["content"] == f"You are {agent.name}."
         check_log(later.log)
-        live = everything(later.session)
-        assert everything(later.again().session) == live
+        live = full_state(later.session)
+        assert full_state(later.resume().session) == live
         later.session.close()
 
 
 def test_models_may_be_functions_with_a_name_that_survives(tmp_path: Path) -> None:
-    one = stage(tmp_path, FunctionModel(lambda _: "Hi.", name="mine"))
+    one = open_stage(tmp_path, FunctionModel(lambda _: "Hi.", name="mine"))
     one.ask("hello")
-    assert one.again(FunctionModel(lambda _: "Ho.", name="mine")).ask("hello") == "Ho."
-    assert len(one.rows(event_type="agent_configured")) == 0
+    assert one.resume(FunctionModel(lambda _: "Ho.", name="mine")).ask("hello") == "Ho."
+    assert len(one.select_lines(event_type="agent_configured")) == 0

@@ -9,7 +9,15 @@ import pytest
 from harken import DumbAgent, SmartAgent, register_agent_class
 from harken.agents.agent import log_birth
 from harken.core.ids import AgentId
-from tests.agent_kit import Line, calls, check_log, everything, play, run, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.talking import talk
 
 
@@ -33,21 +41,21 @@ class Echo(DumbAgent):
 
 @pytest.mark.req("S4-01", "S0-31")
 def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
-    steps: list[Line] = [
-        calls(talk(prompt="One.", speakers=["Echo"])),
-        calls(talk("c2", prompt="Two.")),
+    steps: list[ScriptedAnswer] = [
+        call_message(talk(prompt="One.", speakers=["Echo"])),
+        call_message(talk("c2", prompt="Two.")),
         "Done.",
-        calls(talk("c3", prompt="Three.")),
+        call_message(talk("c3", prompt="Three.")),
         "Done.",
     ]
-    one = stage(tmp_path, play(main=steps))
+    one = open_stage(tmp_path, script_model(main=steps))
     echo = Echo(one.session, "Unused.", runtime=one.runtime)
     log_birth(echo, one.root.state.birth, "Echo", "subagent")
     assert one.ask("Go.") == "Done."
     assert one.result("c2")["content"] == "2: Two."
-    live = everything(one.session)
-    later = one.again()
-    assert everything(later.session) == live
+    live = full_state(one.session)
+    later = one.resume()
+    assert full_state(later.session) == live
     assert later.session.agents[echo.agent_id].saved_state == {"count": 2}
     later.ask("Again.")
     assert later.result("c3")["content"] == "3: Three."
@@ -66,7 +74,9 @@ def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
             return " ".join(found)
 
     parts: dict[str, Any] = {f"reader{n}": [f"page {n}"] for n in range(3)}
-    one = stage(tmp_path, play(main=[calls(talk(prompt="Find it.")), "Found."], **parts))
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(talk(prompt="Find it.")), "Found."], **parts)
+    )
     log_birth(Search(one.session, runtime=one.runtime), one.root.state.birth, "search", "subagent")
     assert one.ask("Search.") == "Found."
     assert one.result()["content"] == "page 0 page 1 page 2"
@@ -82,7 +92,9 @@ def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
         async def answer(self, heard: str) -> str:
             raise ValueError(heard)
 
-    one = stage(tmp_path, play(main=[calls(talk(prompt="Hi?", speakers=["B"])), "Broken."]))
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(talk(prompt="Hi?", speakers=["B"])), "Broken."])
+    )
     log_birth(Broken(one.session), one.root.state.birth, "B", "subagent")
     assert one.ask("Go.") == "Broken."
     assert one.result()["content"] == "Error: discuss: ValueError: Hi?"
@@ -90,13 +102,13 @@ def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-01")
 def test_a_dumb_agent_answers_alone_too(tmp_path: Path) -> None:
-    one = stage(tmp_path, play())
+    one = open_stage(tmp_path, script_model())
     echo = Echo(one.session)
     log_birth(echo, one.root.state.birth, "Echo", "subagent")
     said = run(echo.response("hello"))
     assert said == "1: hello"
-    [row] = one.rows(message_id=said.message_id)
+    [row] = one.select_lines(message_id=said.message_id)
     assert (row["role"], row["content"]) == ("assistant", "1: hello")
-    [birth] = one.rows(event_type="agent_created", name="Echo")
+    [birth] = one.select_lines(event_type="agent_created", name="Echo")
     assert birth["spec"] == {"kind": "test-echo"}
     assert "language_model" not in birth

@@ -20,8 +20,18 @@ from harken import (
 from harken.errors import LogWriteError
 from harken.llm.base import ModelRequest
 from harken.testing import FailingDisk, RecordingDisk
-from tests.agent_kit import Play, Stage, call, calls, check_log, play, quick, run, stage
-from tests.session_kit import lines
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    open_stage,
+    run,
+    script_model,
+)
+from tests.session_kit import read_lines
 
 
 class WatchedDisk(RecordingDisk):
@@ -60,16 +70,20 @@ def watched(folder: Path, disk: WatchedDisk, durability: Any = "turn") -> Stage:
         """Work in a thread."""
         return disk.effect(what)
 
-    model = play(
+    model = script_model(
         main=[
-            calls(call("work", "a", what="one")),
-            calls(call("work", "b", what="two"), call("work_in_thread", "c", what="three")),
-            calls(call("task", "d", name="Ann", prompt="Work."), call("work", "e", what="four")),
+            call_message(call("work", "a", what="one")),
+            call_message(call("work", "b", what="two"), call("work_in_thread", "c", what="three")),
+            call_message(
+                call("task", "d", name="Ann", prompt="Work."), call("work", "e", what="four")
+            ),
             "Done.",
         ],
-        Ann=[calls(call("work", "f", what="Ann's")), "Ann is done."],
+        Ann=[call_message(call("work", "f", what="Ann's")), "Ann is done."],
     )
-    return stage(folder, model, tools=[work, work_in_thread], options=quick(durability, disk))
+    return open_stage(
+        folder, model, tools=[work, work_in_thread], options=fast_options(durability, disk)
+    )
 
 
 @pytest.mark.req("S0-34")
@@ -99,8 +113,8 @@ def test_turn_syncs_no_more_often_than_it_must(tmp_path: Path) -> None:
 
 
 async def _one_turn(one: Stage) -> None:
-    assert isinstance(one.runtime.model, Play)
-    one.runtime.model.parts = {"main": [calls(call("work", what="one")), "Done."]}
+    assert isinstance(one.runtime.model, ScriptModel)
+    one.runtime.model.answers = {"main": [call_message(call("work", what="one")), "Done."]}
     await one.root.response("Work.")
 
 
@@ -134,15 +148,17 @@ def test_the_call_stands_in_the_log_before_its_effect_and_the_result_after(tmp_p
     @tool
     def work() -> str:
         """Look at the log."""
-        seen.append([row.get("role", row["event_type"]) for row in lines(log)])
+        seen.append([row.get("role", row["event_type"]) for row in read_lines(log)])
         return "worked"
 
-    one = stage(tmp_path, play(main=[calls(call("work")), "Done."]), tools=[work])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("work")), "Done."]), tools=[work]
+    )
     one.ask("Work.")
     [then] = seen
     assert then[-2:] == ["assistant", "llm_response"]
     assert "tool" not in then
-    after = [row.get("role", row["event_type"]) for row in one.rows()]
+    after = [row.get("role", row["event_type"]) for row in one.select_lines()]
     assert after[: len(then)] == then
     assert after[len(then)] == "tool"
 
@@ -151,10 +167,10 @@ def test_the_request_stands_in_the_log_before_the_model_is_asked(tmp_path: Path)
     seen: list[str] = []
 
     def answer(request: ModelRequest) -> str:
-        seen.append(lines(tmp_path / "s.jsonl")[-1]["event_type"])
+        seen.append(read_lines(tmp_path / "s.jsonl")[-1]["event_type"])
         return "Hi."
 
-    stage(tmp_path, play(main=[answer])).ask("hello")
+    open_stage(tmp_path, script_model(main=[answer])).ask("hello")
     assert seen == ["llm_request"]
 
 
@@ -173,11 +189,11 @@ def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_p
             effects.append(f"c{n}")
             return "worked"
 
-        both = calls(call("work", "c1", n=1), call("work", "c2", n=2))
-        model = play(main=[both, calls(call("work", "c3", n=3)), "Done."])
+        both = call_message(call("work", "c1", n=1), call("work", "c2", n=2))
+        model = script_model(main=[both, call_message(call("work", "c3", n=3)), "Done."])
         shown = False
         with contextlib.suppress(LogWriteError):
-            one = stage(folder, model, tools=[work], options=quick("turn", disk))
+            one = open_stage(folder, model, tools=[work], options=fast_options("turn", disk))
             with one.session:
                 shown = one.ask("Work.") == "Done."
         return disk, effects, shown, folder / "s.jsonl"
@@ -187,10 +203,12 @@ def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_p
     for at in range(len(whole.operations)):
         _, effects, shown, log = attempt(at)
         assert not shown
-        made = [made["id"] for row in lines(log) for made in row.get("tool_calls", ())]
+        made = [made["id"] for row in read_lines(log) for made in row.get("tool_calls", ())]
         assert set(effects) <= set(made)
         if made:
-            root, session = load_session(log, runtime=AgentRuntime(model=play()), options=quick())
+            root, session = load_session(
+                log, runtime=AgentRuntime(model=script_model()), options=fast_options()
+            )
             assert not root.state.open_calls
             session.close()
             check_log(log)
@@ -201,7 +219,7 @@ def test_a_cancelled_turn_leaves_a_session_that_can_be_closed_and_resumed(tmp_pa
         await asyncio.Event().wait()
         return "never"
 
-    one = stage(tmp_path, play(main=[forever]), options=quick("turn"))
+    one = open_stage(tmp_path, script_model(main=[forever]), options=fast_options("turn"))
 
     async def cancelled() -> None:
         task = asyncio.create_task(one.root.response("hello"))
@@ -212,4 +230,4 @@ def test_a_cancelled_turn_leaves_a_session_that_can_be_closed_and_resumed(tmp_pa
             await task
 
     run(cancelled())
-    assert one.again(play(main=["Hi."])).ask() == "Hi."
+    assert one.resume(script_model(main=["Hi."])).ask() == "Hi."

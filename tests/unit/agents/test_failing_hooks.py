@@ -10,7 +10,7 @@ from harken.agents.agent import log_birth
 from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, parse_allowed_verdict
 from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
-from tests.agent_kit import check_log, play, quick, raw_call, stage
+from tests.agent_kit import check_log, fast_options, open_stage, raw_call, script_model
 from tests.unit.agents.hooking import SENT, Judge, sending, watch
 
 
@@ -40,7 +40,7 @@ def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> 
     assert one.ask("Send.") == "Done."
     assert SENT == []
     assert one.result()["content"].startswith("Error: Action blocked by hook 'guard': ")
-    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
     assert note["content"].startswith("[hook failed]")
     check_log(one.log)
 
@@ -48,7 +48,7 @@ def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> 
 @pytest.mark.req("S4-26")
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_guard_that_fails_denies_a_response(tmp_path: Path, failure: Judge) -> None:
-    one = stage(tmp_path, play(main=["Secret."] * 3))
+    one = open_stage(tmp_path, script_model(main=["Secret."] * 3))
     watch(one, response=failure)
     said = one.ask("Tell.")
     assert "Secret" not in said
@@ -66,9 +66,9 @@ def test_a_commentator_that_fails_is_passed_over_with_a_note(
     watch(one, "other", **{point: lambda _: Comment("still here")})
     assert one.ask("Send.") == "Done."
     assert SENT == ["hello"]
-    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
     assert note["content"].startswith("[hook failed]")
-    assert one.rows(content="[hook other]: still here")
+    assert one.select_lines(content="[hook other]: still here")
 
 
 @pytest.mark.req("S4-21")
@@ -80,7 +80,7 @@ def test_input_and_result_can_only_be_commented_on(
     one = sending(tmp_path)
     hook = watch(one, **{point: lambda _: verdict})
     assert one.ask("Send.") == "Done."
-    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
     assert "is no verdict on" in note["content"]
 
 
@@ -88,7 +88,7 @@ def test_a_failing_log_is_no_failure_of_a_hook(tmp_path: Path) -> None:
     def sent(at: int) -> FailingDisk:
         (tmp_path / str(at)).mkdir()
         disk = FailingDisk(fail_at=at, fault="EIO")
-        one = sending(tmp_path / str(at), options=quick(disk=disk))
+        one = sending(tmp_path / str(at), options=fast_options(disk=disk))
         watch(one)
         disk.operations.append("asked")
         one.ask("Send.")
@@ -107,7 +107,7 @@ def test_the_first_denial_ends_the_asking(tmp_path: Path) -> None:
     last = watch(one, "c")
     one.ask("Send.")
     assert "action" not in dict(last.points_asked())
-    assert one.rows(content="[hook a]: mind")
+    assert one.select_lines(content="[hook a]: mind")
     assert one.result()["content"] == "Error: Action blocked by hook 'b': no"
 
 

@@ -20,7 +20,7 @@ from harken import (
 )
 from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookPoint, Verdict
-from tests.agent_kit import call, calls, check_log, play, run, stage
+from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch, words
 
@@ -56,13 +56,13 @@ def look(text: str) -> str:
 
 
 def test_calls_at_once_are_judged_one_after_the_other(tmp_path: Path) -> None:
-    many = calls(*(call("look", f"c{n}", text=str(n)) for n in range(4)))
-    one = stage(tmp_path, play(main=[many, "Done."]), tools=[look])
+    many = call_message(*(call("look", f"c{n}", text=str(n)) for n in range(4)))
+    one = open_stage(tmp_path, script_model(main=[many, "Done."]), tools=[look])
     hook = Once(one.session, runtime=one.runtime).install(one.root, "once")
     assert one.ask("Look.") == "Done."
     assert SENT == ["0"]
-    said = one.rows(agent_id=hook.agent_id, role="assistant")
-    asked = one.rows(agent_id=hook.agent_id, role="user")
+    said = one.select_lines(agent_id=hook.agent_id, role="assistant")
+    asked = one.select_lines(agent_id=hook.agent_id, role="user")
     assert [row["cause"] for row in said] == [row["message_id"] for row in asked]
 
 
@@ -105,21 +105,25 @@ def test_a_comment_is_heard_after_a_cut(tmp_path: Path, how: str) -> None:
         await asyncio.sleep(30)
         return "never"
 
-    one = stage(tmp_path, play(main=[calls(call("wait")), "Done."]), tools=[wait])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("wait")), "Done."]), tools=[wait]
+    )
     watch(one, action=lambda _: Comment("careful"))
     run(cut())
-    one = one.again() if how == "resumed" else one
+    one = one.resume() if how == "resumed" else one
     assert one.ask() == "Done."
-    assert one.heard("main") == ["Wait.", "[hook guard]: careful"]
+    assert one.user_messages("main") == ["Wait.", "[hook guard]: careful"]
     check_log(one.log)
 
 
 def test_nobody_is_asked_twice_about_one_input(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]), tools=[send], budget=Budget(model_calls=0))
+    one = open_stage(
+        tmp_path, script_model(main=["Hi."]), tools=[send], budget=Budget(model_calls=0)
+    )
     watch(one, input=lambda _: Comment("note"))
     for text in ("hello", None, None):
         assert one.ask(text).startswith("[stopped]")
-    assert one.heard("main") == ["hello", "[hook guard]: note"]
+    assert one.user_messages("main") == ["hello", "[hook guard]: note"]
 
 
 @tool(idempotent=True)
@@ -131,20 +135,22 @@ def search(text: str) -> str:
 @pytest.mark.parametrize("used", [send, search])
 def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used: Tool) -> None:
     """But not what stands in the place of one where a call was cut off: no tool said that."""
-    act = calls(call(used.name, "c1", text="a"), call(used.name, "c2", text="b"))
-    one = stage(tmp_path, play(main=[act, "Done."]), tools=[used])
+    act = call_message(call(used.name, "c1", text="a"), call(used.name, "c2", text="b"))
+    one = open_stage(tmp_path, script_model(main=[act, "Done."]), tools=[used])
     watch(one)
     watch(one, "second")
     one.ask("Go.")
     one.session.close()
-    [acted, *_] = [at for at, row in enumerate(one.rows()) if "tool_calls" in row]
-    for kept in range(acted + 1, len(one.rows()) + 1):
+    [acted, *_] = [at for at, row in enumerate(one.select_lines()) if "tool_calls" in row]
+    for kept in range(acted + 1, len(one.select_lines()) + 1):
         later = resume(cut_after(one.log, kept), one.runtime.model, used)
         if has_open_calls(later.root):
             later.ask()
-        came = [row["message_id"] for row in later.rows(role="tool") if "is_error" not in row]
+        came = [
+            row["message_id"] for row in later.select_lines(role="tool") if "is_error" not in row
+        ]
         for name in ("guard", "second"):
-            own = later.rows(agent_id=later.id_of(name))
+            own = later.select_lines(agent_id=later.id_of(name))
             asked = {row["message_id"]: row for row in own if row.get("role") == "user"}
             judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
             assert [row["cause"] for row in judged if "[result] " in row["content"]] == came
@@ -155,8 +161,8 @@ def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used
 @pytest.mark.req("S0-20", "S4-24")
 def test_nothing_is_judged_twice_wherever_a_crash_cuts(tmp_path: Path) -> None:
     """Also what is done again, as it does no harm, and an answer that is asked for again."""
-    act = calls(call("search", "c1", text="a"), call("search", "c2", text="never"))
-    one = stage(tmp_path, play(main=[act, "Secret.", "Done."]), tools=[search])
+    act = call_message(call("search", "c1", text="a"), call("search", "c2", text="never"))
+    one = open_stage(tmp_path, script_model(main=[act, "Secret.", "Done."]), tools=[search])
     judges: Any = {
         "action": lambda q: Deny("no") if "never" in q.text else Rewrite(q.text.replace("a", "b")),
         "response": lambda q: Deny("no") if "Secret" in q.text else Rewrite("Fine."),
@@ -164,10 +170,10 @@ def test_nothing_is_judged_twice_wherever_a_crash_cuts(tmp_path: Path) -> None:
     }
     for name in ("guard", "second"):
         watch(one, name, **judges)
-    begun = len(one.rows())
+    begun = len(one.select_lines())
     assert one.ask("Go.") == "Fine."
     one.session.close()
-    for kept in range(begun + 1, len(one.rows()) + 1):
+    for kept in range(begun + 1, len(one.select_lines()) + 1):
         later = resume(cut_after(one.log, kept), one.runtime.model, search)
         for name in ("guard", "second"):
             hook = later.agent(name)
@@ -176,10 +182,10 @@ def test_nothing_is_judged_twice_wherever_a_crash_cuts(tmp_path: Path) -> None:
         for _ in range(2):
             assert later.ask() == "Fine.", kept
         for name in ("guard", "second"):
-            own = later.rows(agent_id=later.id_of(name))
+            own = later.select_lines(agent_id=later.id_of(name))
             asked = {row["message_id"]: row["cause"] for row in own if row.get("role") == "user"}
             judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
             assert len(judged) == len(set(judged)), kept
-        assert len(later.heard("main")) == 4  # what it was told, two comments, one denial
+        assert len(later.user_messages("main")) == 4  # what it was told, two comments, one denial
         later.session.close()
         check_log(later.log)

@@ -27,19 +27,19 @@ from harken.errors import NameNotFound
 from harken.experiments.replay.check import check
 from harken.session.log.checksum import seal
 from tests.agent_kit import (
-    Play,
+    ScriptModel,
     Stage,
     call,
-    calls,
+    call_message,
     check_log,
-    everything,
-    play,
-    quick,
+    fast_options,
+    full_state,
+    open_stage,
+    request_texts,
     run,
-    stage,
-    told,
+    script_model,
 )
-from tests.session_kit import folded, lines
+from tests.session_kit import fold_log, read_lines
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch
 
@@ -67,8 +67,8 @@ class Counter(Hook):
 
 
 def counted(folder: Path, *texts: str) -> Stage:
-    lines = [line for text in texts for line in (calls(call("send", text=text)), "Done.")]
-    one = stage(folder, play(main=lines), tools=[send])
+    lines = [line for text in texts for line in (call_message(call("send", text=text)), "Done.")]
+    one = open_stage(folder, script_model(main=lines), tools=[send])
     Counter(one.session, runtime=one.runtime).install(one.root, "counter")
     return one
 
@@ -79,14 +79,14 @@ def test_a_hooks_state_survives(tmp_path: Path, how: str) -> None:
     one = counted(tmp_path, "a", "b", "c", "d")
     for _ in range(4):
         one.ask("Send.")
-        live = everything(one.session)
+        live = full_state(one.session)
         if how == "resumed":
-            one = one.again()
-            assert everything(one.session) == live
+            one = one.resume()
+            assert full_state(one.session) == live
         elif how == "evicted":
             unload_agent(one.session, one.id_of("counter"))
     assert SENT == ["a", "b", "c"]
-    [blocked] = [r for r in one.rows(role="tool") if "is_error" in r]
+    [blocked] = [r for r in one.select_lines(role="tool") if "is_error" in r]
     assert blocked["content"] == "Error: Action blocked by hook 'counter': 4 are too many"
 
 
@@ -103,13 +103,13 @@ def test_a_state_that_did_not_change_is_not_logged_again(tmp_path: Path) -> None
     one = sending(tmp_path)
     watch(one)
     one.ask("Send.")
-    assert one.rows(event_type="agent_state_saved") == []
+    assert one.select_lines(event_type="agent_state_saved") == []
 
 
 @pytest.mark.req("S0-31", "S4-27")
 def test_hooks_watch_on_after_a_resume(tmp_path: Path) -> None:
     one = counted(tmp_path, "a")
-    later = one.again()
+    later = one.resume()
     [hook] = later.root.hooks
     assert isinstance(hook, Counter)
     assert (hook.name, hook.state.place, hook.state.parent) == ("counter", "hook", "agent_001")
@@ -125,7 +125,7 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
     Lost(
         one.session, runtime=AgentRuntime(library=AgentLibrary(kinds={"test-lost": Lost}))
     ).install(one.root)
-    later = one.again()
+    later = one.resume()
     with pytest.raises(NameNotFound, match="test-lost"):
         later.ask("Send.")
     assert SENT == []
@@ -133,12 +133,12 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
 
 @pytest.mark.req("S0-31", "S4-29")
 def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path: Path) -> None:
-    sends = [calls(call("send", text=str(n))) for n in range(4)]
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Go.")), *sends, "Done."],
+    sends = [call_message(call("send", text=str(n))) for n in range(4)]
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Go.")), *sends, "Done."],
         Ann=[*sends, "Tried."],
     )
-    one = stage(tmp_path, model, tools=[send])
+    one = open_stage(tmp_path, model, tools=[send])
     Counter(one.session, runtime=one.runtime).install(one.root, "counter")
     one.ask("Go.")
     assert SENT == ["0", "1", "2", "0", "1"]  # main's task counts as one of its three
@@ -150,8 +150,8 @@ def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path:
     ]
     [hook] = one.root.subagents["Ann"].hooks
     assert (hook.name, hook.state.parent) == ("counter", one.id_of("Ann"))
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
@@ -171,15 +171,15 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
             return None
 
     kinds = {kind._kind: kind for kind in (Strict, Planning, Private)}
-    model = play(
+    model = script_model(
         main=[
-            calls(call("send", text="main")),
-            calls(call("task", name="Ann", prompt="Go.")),
+            call_message(call("send", text="main")),
+            call_message(call("task", name="Ann", prompt="Go.")),
             "Done.",
         ],
-        Ann=[calls(call("send", text="Ann")), "I may not."],
+        Ann=[call_message(call("send", text="Ann")), "I may not."],
     )
-    one = stage(tmp_path, model, tools=[send])
+    one = open_stage(tmp_path, model, tools=[send])
     runtime = AgentRuntime(model=model, world=one.runtime.world, library=AgentLibrary(kinds=kinds))
     one = Stage(one.root, one.session, runtime)
     Planning(one.session, runtime=runtime).install(one.root, "planning")
@@ -191,12 +191,12 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
 
 
 def test_copies_go_down_the_whole_tree(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Go.")), "Done."],
-        Ann=[calls(call("task", name="Bob", prompt="Go.")), "Done."],
-        Bob=[calls(call("send", text="x")), "I may not."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Go.")), "Done."],
+        Ann=[call_message(call("task", name="Bob", prompt="Go.")), "Done."],
+        Bob=[call_message(call("send", text="x")), "I may not."],
     )
-    one = stage(tmp_path, model, tools=[send])
+    one = open_stage(tmp_path, model, tools=[send])
     watch(one, action=lambda q: Deny("no") if q.call and q.call.function.name == "send" else Ok())
     one.ask("Go.")
     assert SENT == []
@@ -209,9 +209,12 @@ def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) 
         def copy_for(self, agent: Agent) -> Hook:
             raise RuntimeError("no copy")
 
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(main=[calls(call("task", name="Ann", prompt="Go.")), "No Ann."], Ann=["I am free."]),
+        script_model(
+            main=[call_message(call("task", name="Ann", prompt="Go.")), "No Ann."],
+            Ann=["I am free."],
+        ),
     )
     Fragile(one.session).install(one.root)
     assert one.ask("Go.") == "No Ann."
@@ -233,9 +236,12 @@ def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> 
             copy.copied = True
             return copy
 
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(main=[calls(call("task", name="Ann", prompt="Go.")), "No Ann."], Ann=["I am free."]),
+        script_model(
+            main=[call_message(call("task", name="Ann", prompt="Go.")), "No Ann."],
+            Ann=["I am free."],
+        ),
     )
     Unwritable(one.session).install(one.root)
     assert one.ask("Go.") == "No Ann."
@@ -246,13 +252,13 @@ def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> 
 
 
 def test_hooks_may_be_installed_while_a_session_runs_and_on_any_agent(tmp_path: Path) -> None:
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(
+        script_model(
             main=[
-                calls(call("task", name="Ann")),
+                call_message(call("task", name="Ann")),
                 "-",
-                calls(call("discuss", "c2", prompt="?")),
+                call_message(call("discuss", "c2", prompt="?")),
                 "Done.",
             ],
             Ann=["1234"],
@@ -266,16 +272,16 @@ def test_hooks_may_be_installed_while_a_session_runs_and_on_any_agent(tmp_path: 
 
 
 def test_a_hook_hears_a_discussion_of_the_agent_that_it_watches(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
-            calls(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
+            call_message(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
+            call_message(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
             "Done.",
         ],
         Jack=["Hi."],
         Jill=["Hello."],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     one.root.harken("Go.")
     run(one.root.response())
     jill = one.root.subagents["Jill"]
@@ -290,10 +296,10 @@ def test_guards_hold_wherever_a_session_was_cut(tmp_path: Path) -> None:
     """Cut a guarded run after every line: what is forbidden neither runs nor is heard later."""
 
     def jack(request: Any) -> Any:
-        return "Sorry." if "REDACT" in " ".join(told(request)) else "password: 1234"
+        return "Sorry." if "REDACT" in " ".join(request_texts(request)) else "password: 1234"
 
     script: dict[str, Any] = {
-        "main": [lambda request: main(told(request))] * 20,
+        "main": [lambda request: main(request_texts(request))] * 20,
         "Jack": [jack] * 20,
         "Jill": ["I see."] * 20,
     }
@@ -305,14 +311,16 @@ def test_guards_hold_wherever_a_session_was_cut(tmp_path: Path) -> None:
                 f"Created subagent: {name}" not in text
                 and f"Subagent {name} was created" not in text
             ):
-                return calls(call("task", f"t{name}", name=name))
+                return call_message(call("task", f"t{name}", name=name))
         if "blocked by hook" not in text:
-            return calls(call("send", "s1", text="forbidden"), call("send", "s2", text="plain"))
+            return call_message(
+                call("send", "s1", text="forbidden"), call("send", "s2", text="plain")
+            )
         if "I see." not in text:
-            return calls(call("discuss", "d", prompt="Talk.", speakers=["Jack", "Jill"]))
+            return call_message(call("discuss", "d", prompt="Talk.", speakers=["Jack", "Jill"]))
         return "The password is 1234."
 
-    one = stage(tmp_path, Play(script), tools=[send])
+    one = open_stage(tmp_path, ScriptModel(script), tools=[send])
     Censor(one.session, runtime=one.runtime).install(one.root, "censor")
     assert one.ask("Go.") == "The password is [REDACTED]."
     whole = one.log.read_bytes().splitlines(keepends=True)
@@ -321,20 +329,20 @@ def test_guards_hold_wherever_a_session_was_cut(tmp_path: Path) -> None:
         SENT.clear()
         log = tmp_path / f"cut{count}.jsonl"
         log.write_bytes(b"".join(whole[:count]))
-        root, session = load_session(log, runtime=one.runtime, name="main", options=quick())
+        root, session = load_session(log, runtime=one.runtime, name="main", options=fast_options())
         later = Stage(root, session, one.runtime)
-        answer = later.ask(None if later.heard("main") else "Go.")
+        answer = later.ask(None if later.user_messages("main") else "Go.")
         assert answer == "The password is [REDACTED]."
         assert "forbidden" not in SENT
         heard = [
-            *later.rows(role="user", agent_id=later.id_of("Jill")),
-            *later.rows(agent_id="user"),
+            *later.select_lines(role="user", agent_id=later.id_of("Jill")),
+            *later.select_lines(agent_id="user"),
         ]
         assert heard
         assert not [row for row in heard if "1234" in row["content"]]
         check_log(log)
-        live = everything(session)
-        assert everything(later.again().session) == live
+        live = full_state(session)
+        assert full_state(later.resume().session) == live
 
 
 @register_agent_class("test-censor")
@@ -351,7 +359,7 @@ class Censor(Hook):
 
 def cut_at(log: Path, event_type: str, count: int, *, later: int) -> Path:
     """Cut a log so many lines after the event of this type with this number."""
-    at = [n for n, row in enumerate(lines(log)) if row["event_type"] == event_type][count]
+    at = [n for n, row in enumerate(read_lines(log)) if row["event_type"] == event_type][count]
     return cut_after(log, at + later)
 
 
@@ -361,16 +369,18 @@ def test_a_state_counts_with_its_verdict_only(tmp_path: Path, text: str) -> None
     one = counted(tmp_path, "a", text)
     for _ in range(2):
         one.ask("Send.")
-    saved = one.rows(event_type="agent_state_saved")
-    asked = [row["message_id"] for row in one.rows(role="user", agent_id=one.id_of("counter"))]
+    saved = one.select_lines(event_type="agent_state_saved")
+    asked = [
+        row["message_id"] for row in one.select_lines(role="user", agent_id=one.id_of("counter"))
+    ]
     assert [row["cause"] for row in saved] == asked
     one.session.close()
     for later, seen in ((1, 1), (2, 2)):  # the last line is the state, the verdict
         cut = cut_at(one.log, "agent_state_saved", 1, later=later)
-        once = resume(cut, play(), send)
+        once = resume(cut, script_model(), send)
         assert once.agent("counter").state.saved_state == {"seen": seen}
         assert once.agent("counter").seen == seen  # type: ignore[attr-defined]
-        assert once.session.state.describe() == folded(cut).describe()
+        assert once.session.state.describe() == fold_log(cut).describe()
         check_log(cut)
 
 
@@ -380,7 +390,7 @@ def test_a_state_that_was_saved_in_vain_is_forgotten(tmp_path: Path) -> None:
     for _ in range(2):
         one.ask("Send.")
     one.session.close()
-    later = resume(cut_at(one.log, "agent_state_saved", 1, later=1), play(), send)
+    later = resume(cut_at(one.log, "agent_state_saved", 1, later=1), script_model(), send)
     hook = later.agent("counter")
     assert isinstance(hook, Counter)
     again = TranscriptEntry(agent_id=hook.agent_id, role="user", content="?", cause="msg_000")
@@ -415,8 +425,8 @@ def test_a_log_that_says_a_state_after_its_verdict_is_read_as_ever(tmp_path: Pat
         one.ask("Send.")
     one.session.close()
     older = tmp_path / "older.jsonl"
-    older.write_bytes(in_older_order(lines(one.log)))
-    later = resume(older, play(main=["Done."]), send)
+    older.write_bytes(in_older_order(read_lines(one.log)))
+    later = resume(older, script_model(main=["Done."]), send)
     assert later.agent("counter").seen == 2  # type: ignore[attr-defined]
     later.session.close()
     assert check(SessionViewer(older).events).difference is None
@@ -428,9 +438,9 @@ def test_a_session_that_ended_between_a_state_and_its_verdict_goes_the_same(tmp_
     for _ in range(2):
         one.ask("Send.")
     one.session.close()
-    line = calls(call("send", "c2", text="b"))
+    line = call_message(call("send", "c2", text="b"))
     cut = cut_at(one.log, "agent_state_saved", 1, later=1)
-    later = resume(cut, play(main=["-", "-", "-", line, "Done."]), send)
+    later = resume(cut, script_model(main=["-", "-", "-", line, "Done."]), send)
     later.ask()
     assert later.agent("counter").state.saved_state == {"seen": 2}
     later.session.close()

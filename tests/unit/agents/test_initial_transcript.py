@@ -6,12 +6,12 @@ import pytest
 
 from harken import SmartAgent, load_session
 from harken.agents.agent import log_birth
-from tests.agent_kit import call, calls, check_log, play, quick, stage
+from tests.agent_kit import call, call_message, check_log, fast_options, open_stage, script_model
 from tests.unit.agents.hooking import send, sending
 
 
 def test_an_agent_has_one_system_prompt(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."], fork=["x", "Hello."]))
+    one = open_stage(tmp_path, script_model(main=["Hi."], fork=["x", "Hello."]))
     one.ask("hello")
     fork = SmartAgent(one.session, "You fork.", one.root.transcript, runtime=one.runtime)
     log_birth(fork, one.root.state.birth, "fork")
@@ -19,7 +19,9 @@ def test_an_agent_has_one_system_prompt(tmp_path: Path) -> None:
 
 
 def test_calls_that_nobody_answered_get_a_result(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[calls(call("send", text="a")), "Hi."]), tools=[send])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("send", text="a")), "Hi."]), tools=[send]
+    )
     one.ask("hello")
     cut = one.root.transcript[:3]
     fork = SmartAgent(one.session, None, cut, runtime=one.runtime)
@@ -44,14 +46,14 @@ def test_a_result_that_was_edited_comes_with_its_call(tmp_path: Path) -> None:
     "message", [{"role": "tool", "tool_call_id": "c9", "content": "x"}, {"role": "nobody"}]
 )
 def test_what_is_no_transcript_is_refused_before_the_birth(tmp_path: Path, message: dict) -> None:  # type: ignore[type-arg]
-    one = stage(tmp_path, play())
+    one = open_stage(tmp_path, script_model())
     with pytest.raises(ValueError, match="."):
         SmartAgent(one.session, None, [message], runtime=one.runtime)
     assert len(one.session.agents) == len(one.session.live) == 1
 
 
 def test_a_model_can_be_given_alone(tmp_path: Path) -> None:
-    model = play(main=["Hi."])
-    root, session = load_session(tmp_path / "s.jsonl", model=model, options=quick())
+    model = script_model(main=["Hi."])
+    root, session = load_session(tmp_path / "s.jsonl", model=model, options=fast_options())
     assert root._language_model == "play"
     session.close()

@@ -13,11 +13,21 @@ from harken.agents.rights import create_subagent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch
 
-EVIL = calls(call("send", "s", text="evil"))
+EVIL = call_message(call("send", "s", text="evil"))
 
 
 def family(folder: Path, **parts: Any) -> Stage:
@@ -28,19 +38,19 @@ def family(folder: Path, **parts: Any) -> Stage:
     below = call("task", "u", name="grandkid", instructions="g")
     its = call("hook", "p", name="its", instructions="i", points=["response"])
     lines = {
-        "main": [calls(sub, own), "Done.", *parts.pop("main", ())],
-        "kid": [calls(below, its), "Ready.", *parts.pop("kid", ())],
+        "main": [call_message(sub, own), "Done.", *parts.pop("main", ())],
+        "kid": [call_message(below, its), "Ready.", *parts.pop("kid", ())],
         "own": ["OK"] * 9,
         "its": ["OK"] * 9,
         **parts,
     }
     runtime = AgentRuntime(
-        model=play(**lines),
+        model=script_model(**lines),
         policy=ActionPolicy(actions=ACTIONS),
         world=LocalWorld([send]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
-    one = stage(folder, play(**lines), runtime=runtime)
+    one = open_stage(folder, script_model(**lines), runtime=runtime)
     assert one.ask("Go.") == "Done."
     return one
 
@@ -64,14 +74,14 @@ def test_it_reaches_all_who_stand_below_already(tmp_path: Path) -> None:
         "grandkid": ["guard"],
     }
     assert unguarded(one.session, guard.agent_id) == []
-    before = everything(one.session)
-    assert everything(one.again().session) == before
+    before = full_state(one.session)
+    assert full_state(one.resume().session) == before
     check_log(one.log)
 
 
 @pytest.mark.req("S4-28")
 def test_what_they_do_is_judged_from_then_on(tmp_path: Path) -> None:
-    tell = calls(call("discuss", "d", prompt="Send.", speakers=["kid"]))
+    tell = call_message(call("discuss", "d", prompt="Send.", speakers=["kid"]))
     one = family(tmp_path, main=[tell, "Done."], kid=[EVIL, "No."])
     watch(one, action=lambda asked: Deny("no") if is_evil(asked) else Ok())
     assert one.ask("Go.") == "Done."
@@ -85,7 +95,7 @@ def is_evil(asked: HookQuestion) -> bool:
 
 @pytest.mark.req("S4-20", "S4-29")
 def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[]))
+    one = open_stage(tmp_path, script_model(main=[]))
     at = one.root
     for depth in range(400):
         kid = create_subagent(at, "You.", None)
@@ -93,8 +103,8 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
         at = kid
     guard = watch(one)
     assert unguarded(one.session, guard.agent_id) == []
-    before = everything(one.session)
-    assert everything(one.again().session) == before
+    before = full_state(one.session)
+    assert full_state(one.resume().session) == before
 
 
 @pytest.mark.req("S4-29")
@@ -123,35 +133,37 @@ def test_it_has_another_name_where_its_own_is_taken(tmp_path: Path) -> None:
 @pytest.mark.req("S4-28", "S4-36")
 @pytest.mark.parametrize("is_smart", [False, True])
 def test_a_crash_leaves_nobody_out_and_what_left_stays_away(tmp_path: Path, is_smart: bool) -> None:
-    one = family(tmp_path, guard=[calls(call("quit", "q")), "OK", "OK"])
+    one = family(tmp_path, guard=[call_message(call("quit", "q")), "OK", "OK"])
     assert isinstance(one.root, ToolAgent)
     if is_smart:
         hook: Any = new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     else:
         hook = watch(one)
-    births = [at for at, r in enumerate(one.rows()) if r.get("name") == "guard"]
+    births = [at for at, r in enumerate(one.select_lines()) if r.get("name") == "guard"]
     assert len(births) == 4
-    whole = len(one.rows())
+    whole = len(one.select_lines())
     one.session.close()
     for kept in range(births[0] + 1 + is_smart, whole + 1):
         runtime = replace(one.runtime)
-        root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        root, session = load_session(
+            cut_after(one.log, kept), runtime=runtime, options=fast_options()
+        )
         assert unguarded(session, hook.agent_id) == [], kept
         assert [len(a.hooks) for a in (root, root.subagents["kid"])] == [2, 2]
-        first = everything(session)
+        first = full_state(session)
         session.close()
-        _, session = load_session(session.path, runtime=runtime, options=quick())
-        assert everything(session) == first, kept
+        _, session = load_session(session.path, runtime=runtime, options=fast_options())
+        assert full_state(session) == first, kept
         session.close()
 
 
 @pytest.mark.req("S4-36")
 def test_a_copy_that_left_does_not_come_again_with_a_resume(tmp_path: Path) -> None:
-    one = family(tmp_path, kid=["Well."], guard=[calls(call("quit", "q")), "OK"])
+    one = family(tmp_path, kid=["Well."], guard=[call_message(call("quit", "q")), "OK"])
     assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     run(one.agent("kid").response("And?"))
     assert watching(one)["kid"] == ["its"]
-    again = one.again()
+    again = one.resume()
     assert watching(again)["kid"] == ["its"]
     assert Conversation(again.root).primary.name == "main"

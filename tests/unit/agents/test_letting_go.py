@@ -19,7 +19,17 @@ from harken import (
 from harken.core.verdict import Deny, HookPoint, Verdict
 from harken.errors import LogCorrupted
 from harken.world.todo import todo
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.built_in.built_in import look, put
 from tests.unit.agents.built_in.test_todo_reminder import TWO
 
@@ -28,20 +38,22 @@ NAMES = [f"a{n}" for n in range(6)]
 
 def bounded(folder: Path, in_memory: int | None, **parts: Any) -> Stage:
     folder.mkdir()
-    options = replace(quick(), in_memory=in_memory)
-    runtime = AgentRuntime(model=play(**parts), world=LocalWorld([look, todo]))
-    return stage(folder, runtime.model, runtime=runtime, options=options)  # type: ignore[arg-type]
+    options = replace(fast_options(), in_memory=in_memory)
+    runtime = AgentRuntime(model=script_model(**parts), world=LocalWorld([look, todo]))
+    return open_stage(folder, runtime.model, runtime=runtime, options=options)  # type: ignore[arg-type]
 
 
 def talkative() -> dict[str, Any]:
     """Return parts of a tree in which everybody is needed again after the others."""
-    makes = calls(*(call("task", f"t{name}", name=name) for name in NAMES))
-    clones = calls(call("clone", "k", name="a1", as_name="a1 again"))
+    makes = call_message(*(call("task", f"t{name}", name=name) for name in NAMES))
+    clones = call_message(call("clone", "k", name="a1", as_name="a1 again"))
     talks = [
-        calls(call("discuss", f"d{n}", prompt=f"Round {n}?", speakers=NAMES[n % 3 :]))
+        call_message(call("discuss", f"d{n}", prompt=f"Round {n}?", speakers=NAMES[n % 3 :]))
         for n in range(4)
     ]
-    says = [calls(call("look", f"l{n}", at=str(n))) if n % 2 else f"I say {n}." for n in range(9)]
+    says = [
+        call_message(call("look", f"l{n}", at=str(n))) if n % 2 else f"I say {n}." for n in range(9)
+    ]
     parts: dict[str, Any] = {"main": [TWO, makes, *talks, clones, talks[0], "Done."]}
     return parts | {name: [*says, "Yes.", "Yes."] for name in NAMES}
 
@@ -60,8 +72,8 @@ def test_a_session_is_the_same_with_few_agents_in_memory(tmp_path: Path, in_memo
             assert len(one.session.live) <= bound + 6
         check_log(one.log)
         logs.append(one.log.read_bytes())
-        live = everything(one.session)
-        assert everything(one.again().session) == live
+        live = full_state(one.session)
+        assert full_state(one.resume().session) == live
     assert logs[0] == logs[1]
 
 
@@ -98,21 +110,23 @@ def test_who_keeps_what_the_log_does_not_know_is_not_made_anew(tmp_path: Path) -
     one = bounded(tmp_path / "s", 1, **talkative())
     Unsaved(one.session, runtime=one.runtime).install(one.root).allows = False
     one.ask("Go.")
-    denied = [row for row in one.rows(role="tool", agent_id="agent_001") if "is_error" in row]
-    assert len(denied) == len(one.rows(role="tool", agent_id="agent_001"))
+    denied = [
+        row for row in one.select_lines(role="tool", agent_id="agent_001") if "is_error" in row
+    ]
+    assert len(denied) == len(one.select_lines(role="tool", agent_id="agent_001"))
 
 
 def test_a_resumed_session_holds_no_more_than_a_live_one(tmp_path: Path) -> None:
     one = bounded(tmp_path / "s", None, **talkative())
     one.ask("Go.")
-    live = everything(one.session)
+    live = full_state(one.session)
     one.session.close()
-    options = replace(quick(), in_memory=2)
+    options = replace(fast_options(), in_memory=2)
     root, session = load_session(one.log, runtime=one.runtime, options=options)
     held = [state.name for state in session.agents.values() if state.transcript is not None]
     assert len(held) == 2
     assert root.name in held
-    assert everything(session) == live
+    assert full_state(session) == live
 
 
 def test_a_resumed_session_holds_those_who_did_something_last(tmp_path: Path) -> None:
@@ -121,7 +135,7 @@ def test_a_resumed_session_holds_those_who_did_something_last(tmp_path: Path) ->
     for name in ("a1", "a0"):
         one.agent(name).harken("You are the eldest, and did nothing for a while.")
     one.session.close()
-    options = replace(quick(), in_memory=3)
+    options = replace(fast_options(), in_memory=3)
     _, session = load_session(one.log, runtime=one.runtime, options=options)
     held = {state.name for state in session.agents.values() if state.transcript is not None}
     assert held == {"main", "a0", "a1"}
@@ -143,10 +157,13 @@ def test_whoever_is_in_the_middle_of_something_is_not_let_go(tmp_path: Path) -> 
     depth = 12
     names = [f"d{n}" for n in range(depth)]
     parts: dict[str, Any] = {
-        above: [calls(call("task", f"t{name}", name=name, prompt="Go.")), "Done."]
+        above: [call_message(call("task", f"t{name}", name=name, prompt="Go.")), "Done."]
         for above, name in zip(["main", *names], names, strict=False)
     }
     one = bounded(tmp_path / "s", 2, **parts, **{names[-1]: ["At the bottom."]})
     one.ask("Go.")
     check_log(one.log)
-    assert [row["content"] for row in one.rows(role="tool")] == ["At the bottom.", *["Done."] * 11]
+    assert [row["content"] for row in one.select_lines(role="tool")] == [
+        "At the bottom.",
+        *["Done."] * 11,
+    ]

@@ -8,16 +8,27 @@ import pytest
 from harken import tool
 from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.errors import ModelError
-from tests.agent_kit import call, calls, check_log, play, raw_call, run, stage, told
+from tests.agent_kit import (
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    raw_call,
+    request_texts,
+    run,
+    script_model,
+)
 from tests.unit.agents.acting import TOOLS, acting
 
 
 @pytest.mark.req("S4-02")
 def test_the_model_is_asked_until_it_does_not_act(tmp_path: Path) -> None:
-    model = play(main=[calls(call("add", a=1)), calls(call("add", a=2, b=3)), "2 and 5."])
-    one = stage(tmp_path, model, tools=TOOLS)
+    model = script_model(
+        main=[call_message(call("add", a=1)), call_message(call("add", a=2, b=3)), "2 and 5."]
+    )
+    one = open_stage(tmp_path, model, tools=TOOLS)
     assert one.ask("Add.") == "2 and 5."
-    assert [told(request)[1:] for request in model.asked] == [
+    assert [request_texts(request)[1:] for request in model.requests] == [
         ["Add."],
         ["Add.", "", "2"],
         ["Add.", "", "2", "", "5"],
@@ -33,9 +44,9 @@ def test_action_and_result_enter_the_transcript_in_order(tmp_path: Path) -> None
 
 @pytest.mark.req("S4-07")
 def test_the_model_sees_actions_and_tools_as_one_list(tmp_path: Path) -> None:
-    model = play(main=["Hi."])
-    stage(tmp_path, model, tools=TOOLS).ask("hello")
-    [request] = model.asked
+    model = script_model(main=["Hi."])
+    open_stage(tmp_path, model, tools=TOOLS).ask("hello")
+    [request] = model.requests
     names = [schema["name"] for schema in request.tools]
     assert names == ["task", "discuss", "terminate", "add", "fail", "dawdle"]
     assert all(schema["description"] and schema["parameters"] for schema in request.tools)
@@ -49,35 +60,37 @@ def test_a_tool_cannot_take_the_name_of_an_action(tmp_path: Path) -> None:
         return topic
 
     with pytest.raises(ValueError, match="discuss"):
-        stage(tmp_path, play(main=["Hi."]), tools=[mine])
+        open_stage(tmp_path, script_model(main=["Hi."]), tools=[mine])
 
 
 def test_a_tool_schema_is_logged_in_full_once(tmp_path: Path) -> None:
-    model = play(main=[calls(call("add", a=1)), "2.", "Bye."])
-    one = stage(tmp_path, model, tools=TOOLS)
+    model = script_model(main=[call_message(call("add", a=1)), "2.", "Bye."])
+    one = open_stage(tmp_path, model, tools=TOOLS)
     one.ask("Add.")
-    one.again().ask("Bye.")
-    [defined] = one.rows(event_type="tools_defined")
-    requests = one.rows(event_type="llm_request")
+    one.resume().ask("Bye.")
+    [defined] = one.select_lines(event_type="tools_defined")
+    requests = one.select_lines(event_type="llm_request")
     assert len(requests) == 3
     assert {request["tools"] for request in requests} == {defined["message_id"]}
 
 
 def test_asking_twice_for_a_response_gives_the_answer_that_is_there(tmp_path: Path) -> None:
-    model = play(main=["Hi."])
-    one = stage(tmp_path, model)
+    model = script_model(main=["Hi."])
+    one = open_stage(tmp_path, model)
     first = run(one.root.response("hello"))
     again = run(one.root.response())
     assert (again, again.message_id) == (first, first.message_id)
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_a_text_beside_calls_is_kept_and_the_loop_goes_on(tmp_path: Path) -> None:
-    one = stage(
-        tmp_path, play(main=[calls(call("add", a=1), text="Let me add."), "2."]), tools=TOOLS
+    one = open_stage(
+        tmp_path,
+        script_model(main=[call_message(call("add", a=1), text="Let me add."), "2."]),
+        tools=TOOLS,
     )
     assert one.ask("Add.") == "2."
-    [acted] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    [acted] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert acted["content"] == "Let me add."
 
 
@@ -140,7 +153,9 @@ def test_a_tool_that_times_out_on_its_own_is_not_said_to_have_been_stopped(tmp_p
         """Ask the database."""
         raise TimeoutError("the database did not answer")
 
-    one = stage(tmp_path, play(main=[calls(call("query")), "Sorry."]), tools=[query])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("query")), "Sorry."]), tools=[query]
+    )
     assert one.ask("Ask.") == "Sorry."
     assert one.result()["content"] == "Error: query: TimeoutError: the database did not answer"
 
@@ -162,7 +177,9 @@ def test_a_tool_whose_own_task_was_cancelled_has_failed(tmp_path: Path) -> None:
         await waiting
         return "never"
 
-    one = stage(tmp_path, play(main=[calls(call("fetch")), "Sorry."]), tools=[fetch])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("fetch")), "Sorry."]), tools=[fetch]
+    )
     assert one.ask("Fetch.") == "Sorry."
     assert one.result()["content"].startswith("Error: fetch")
 
@@ -177,7 +194,9 @@ def test_a_result_that_is_no_json_is_text_since_the_tool_has_acted(tmp_path: Pat
         done.append("acted")
         return Path("/here")
 
-    one = stage(tmp_path, play(main=[calls(call("where")), "There."]), tools=[where])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("where")), "There."]), tools=[where]
+    )
     assert one.ask("Where?") == "There."
     assert one.result()["content"] == "/here"
     assert "is_error" not in one.result()
@@ -185,11 +204,11 @@ def test_a_result_that_is_no_json_is_text_since_the_tool_has_acted(tmp_path: Pat
 
 @pytest.mark.req("S4-03")
 def test_errors_in_a_subagent_come_back_as_text(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Add.")), "Ann failed."],
-        Ann=[calls(call("fail", why="no luck")), "It did not work: no luck."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Add.")), "Ann failed."],
+        Ann=[call_message(call("fail", why="no luck")), "It did not work: no luck."],
     )
-    one = stage(tmp_path, model, tools=TOOLS)
+    one = open_stage(tmp_path, model, tools=TOOLS)
     assert one.ask("Go.") == "Ann failed."
     assert one.result()["content"] == "It did not work: no luck."
 
@@ -197,19 +216,23 @@ def test_errors_in_a_subagent_come_back_as_text(tmp_path: Path) -> None:
 @pytest.mark.req("S4-03", "S0-09")
 @pytest.mark.parametrize("ids", [("", ""), ("c1", "c1"), ("c1", ""), ("a.b", "a b")])
 def test_empty_or_doubled_call_ids_do_no_harm(tmp_path: Path, ids: tuple[str, str]) -> None:
-    model = play(main=[calls(call("add", ids[0], a=1), call("add", ids[1], a=2)), "2 and 3."])
-    one = stage(tmp_path, model, tools=TOOLS)
+    model = script_model(
+        main=[call_message(call("add", ids[0], a=1), call("add", ids[1], a=2)), "2 and 3."]
+    )
+    one = open_stage(tmp_path, model, tools=TOOLS)
     assert one.ask("Add.") == "2 and 3."
-    assert [row["content"] for row in one.rows(role="tool")] == ["2", "3"]
+    assert [row["content"] for row in one.select_lines(role="tool")] == ["2", "3"]
     check_log(one.log)
 
 
 @pytest.mark.req("S0-09")
 def test_a_model_may_use_the_same_call_id_in_every_message(tmp_path: Path) -> None:
-    model = play(main=[calls(call("add", a=1)), calls(call("add", a=2)), "2 and 3."])
-    one = stage(tmp_path, model, tools=TOOLS)
+    model = script_model(
+        main=[call_message(call("add", a=1)), call_message(call("add", a=2)), "2 and 3."]
+    )
+    one = open_stage(tmp_path, model, tools=TOOLS)
     assert one.ask("Add.") == "2 and 3."
-    assert [row["content"] for row in one.rows(role="tool")] == ["2", "3"]
+    assert [row["content"] for row in one.select_lines(role="tool")] == ["2", "3"]
     check_log(one.log)
 
 
@@ -229,21 +252,21 @@ def test_calls_whose_places_do_not_fit_are_run_all_the_same(
 ) -> None:
     content: list[ContentPart] = [TextPart("Now."), *map(ToolCallSlot, places)]
     answer = Message("assistant", content, [call("add", id_, a=1) for id_ in ids])
-    one = stage(tmp_path, play(main=[answer, "Done."]), tools=TOOLS)
+    one = open_stage(tmp_path, script_model(main=[answer, "Done."]), tools=TOOLS)
     assert one.ask("Add.") == "Done."
-    assert [row["content"] for row in one.rows(role="tool")] == ["2"] * len(ids)
+    assert [row["content"] for row in one.select_lines(role="tool")] == ["2"] * len(ids)
     check_log(one.log)
-    assert one.again().ask() == "Done."
+    assert one.resume().ask() == "Done."
 
 
 def test_an_answer_that_cannot_be_logged_is_a_failed_call(tmp_path: Path) -> None:
     odd = TextPart("Hi.", {"score": float("nan")})
-    one = stage(tmp_path, play(main=[Message("assistant", [odd])]))
+    one = open_stage(tmp_path, script_model(main=[Message("assistant", [odd])]))
     with pytest.raises(ModelError, match="plain JSON"):
         one.ask("hello")
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["stop_reason"] == "error"
-    assert one.again(play(main=["Hi."])).ask() == "Hi."
+    assert one.resume(script_model(main=["Hi."])).ask() == "Hi."
 
 
 @pytest.mark.req("S4-03")
@@ -253,7 +276,9 @@ def test_a_result_that_no_log_can_hold_is_told_and_the_agent_goes_on(tmp_path: P
         """Return parts that are none."""
         return [TextPart(5)]  # type: ignore[arg-type]
 
-    one = stage(tmp_path, play(main=[calls(call("odd")), "On I go."]), tools=[odd])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("odd")), "On I go."]), tools=[odd]
+    )
     assert one.ask("Go.") == "On I go."
     assert "odd ran, and its result cannot be kept" in one.result()["content"]
     check_log(one.log)

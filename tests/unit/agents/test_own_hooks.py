@@ -20,22 +20,22 @@ from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
-    Line,
+    ScriptedAnswer,
     Stage,
     call,
-    calls,
+    call_message,
     check_log,
-    everything,
-    play,
-    quick,
+    fast_options,
+    full_state,
+    open_stage,
+    request_texts,
     run,
-    stage,
-    told,
+    script_model,
 )
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch
 
-EVIL = calls(call("send", "s", text="evil"))
+EVIL = call_message(call("send", "s", text="evil"))
 
 
 def no_evil(question: HookQuestion) -> Deny | Ok:
@@ -43,13 +43,13 @@ def no_evil(question: HookQuestion) -> Deny | Ok:
     return Deny("no") if is_evil else Ok()
 
 
-def watched(folder: Path, *, later: bool = False, **parts: Sequence[Line]) -> Stage:
+def watched(folder: Path, *, later: bool = False, **parts: Sequence[ScriptedAnswer]) -> Stage:
     """Return a stage whose main is watched; later: not yet."""
     SENT.clear()
     runtime = AgentRuntime(
-        model=play(**parts), policy=ActionPolicy(actions=ACTIONS), world=LocalWorld([send])
+        model=script_model(**parts), policy=ActionPolicy(actions=ACTIONS), world=LocalWorld([send])
     )
-    one = stage(folder, play(**parts), runtime=runtime)
+    one = open_stage(folder, script_model(**parts), runtime=runtime)
     if not later:
         watch(one, action=no_evil)
     return one
@@ -61,7 +61,7 @@ def say(one: Stage) -> str:
 
 def hooked(name: str, *tools: str, points: Sequence[str] = ("response",)) -> Any:
     made = call("hook", f"h-{name}", name=name, instructions="x", tools=tools, points=points)
-    return calls(made)
+    return call_message(made)
 
 
 @pytest.mark.req("S4-28", "S4-29")
@@ -76,11 +76,11 @@ def test_a_hook_of_its_own_that_acts_is_watched_as_it_is(tmp_path: Path) -> None
 @pytest.mark.req("S4-28")
 def test_what_a_hook_of_its_own_puts_there_is_its_own(tmp_path: Path) -> None:
     def spoils(request: ModelRequest) -> str:
-        return 'REWRITE: {"text":"evil"}' if "call send" in told(request)[-1] else "OK"
+        return 'REWRITE: {"text":"evil"}' if "call send" in request_texts(request)[-1] else "OK"
 
     one = watched(
         tmp_path,
-        main=[hooked("h", "hook"), "Done.", calls(call("send", "s2", text="nice")), "Done."],
+        main=[hooked("h", "hook"), "Done.", call_message(call("send", "s2", text="nice")), "Done."],
         h=[hooked("relay", points=["action"]), "OK", "OK"],
         relay=[spoils],
     )
@@ -96,9 +96,9 @@ def test_a_hook_with_the_name_of_another_does_not_stand_for_it(tmp_path: Path) -
         tmp_path,
         later=True,
         main=[
-            calls(call("task", "t", name="kid", instructions="x", prompt="Prepare.")),
+            call_message(call("task", "t", name="kid", instructions="x", prompt="Prepare.")),
             "Done.",
-            calls(call("endo", "e", subagent="kid", prompt="Go.")),
+            call_message(call("endo", "e", subagent="kid", prompt="Go.")),
             *["OK"] * 5,
         ],
         kid=[hooked("guard"), "Ready.", EVIL, "Sent."],
@@ -118,7 +118,7 @@ def test_a_hook_with_the_name_of_another_does_not_stand_for_it(tmp_path: Path) -
 def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
     tmp_path: Path, tools: Sequence[str]
 ) -> None:
-    meta = calls(call("meta", "m"))
+    meta = call_message(call("meta", "m"))
     made = [hooked("h", *tools), "Done."]
     one = watched(tmp_path, later=True, main=made, h=[meta, EVIL, "evil", "Fine."])
     guard = watch(one, action=no_evil, response=lambda q: Deny("no") if q.text == "evil" else Ok())
@@ -130,11 +130,13 @@ def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
     assert unguarded(one.session, guard.agent_id) == []
     one.session.close()
     check_log(one.log)
-    births = [at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_created"]
+    births = [
+        at for at, row in enumerate(one.select_lines()) if row["event_type"] == "agent_created"
+    ]
     kinds = {Judging._kind: Judging}
-    for kept in range(births[2] + 1, len(one.rows()) + 1):  # wherever it is cut
+    for kept in range(births[2] + 1, len(one.select_lines()) + 1):  # wherever it is cut
         runtime = replace(one.runtime, library=replace(one.runtime.library, kinds=kinds))
-        _, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        _, session = load_session(cut_after(one.log, kept), runtime=runtime, options=fast_options())
         assert unguarded(session, guard.agent_id) == [], kept
         session.close()
 
@@ -143,9 +145,9 @@ def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
 def test_who_comes_back_from_watching_is_not_watched_by_what_was_not_meant_for_it(
     tmp_path: Path,
 ) -> None:
-    endo = calls(call("endo", "e", subagent="kid", points=["input"]))
-    kid = calls(call("task", "t", name="kid", instructions="x"))
-    meta = calls(call("meta", "m"))
+    endo = call_message(call("endo", "e", subagent="kid", points=["input"]))
+    kid = call_message(call("task", "t", name="kid", instructions="x"))
+    meta = call_message(call("meta", "m"))
     one = watched(tmp_path, later=True, main=[kid, "Done.", endo, meta, "Back."], kid=["Hm."])
     say(one)
     Judging(one.session, runtime=one.runtime).install(one.agent("kid"), "of-kid")
@@ -158,7 +160,7 @@ def test_who_comes_back_from_watching_is_not_watched_by_what_was_not_meant_for_i
 
 @pytest.mark.req("S4-28", "S4-38")
 def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path: Path) -> None:
-    meta, endo = calls(call("meta", "m")), calls(call("endo", "e", subagent="main"))
+    meta, endo = call_message(call("meta", "m")), call_message(call("endo", "e", subagent="main"))
     more = [hooked("mine", "send"), "Done."]
     one = watched(
         tmp_path, later=True, main=["Hi.", "Hi.", *more], h=[meta, endo, *["OK"] * 9], mine=["OK"]
@@ -185,7 +187,7 @@ def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
     assert hook_points(h) == {"response"}
     say(one)
     assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
-    assert one.rows(agent_id=h.agent_id, content="OK")
+    assert one.select_lines(agent_id=h.agent_id, content="OK")
 
 
 @pytest.mark.req("S4-28")
@@ -205,8 +207,8 @@ def test_no_hook_of_its_own_takes_a_name_from_the_users(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-28", "S4-39")
 def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path: Path) -> None:
-    kid = calls(call("task", "t", name="kid", instructions="x"))
-    endo = calls(call("endo", "e", subagent="kid", prompt="Go on."))
+    kid = call_message(call("task", "t", name="kid", instructions="x"))
+    endo = call_message(call("endo", "e", subagent="kid", prompt="Go on."))
     one = watched(
         tmp_path,
         later=True,
@@ -219,12 +221,16 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
     say(one)
     alone = new_hook(one.root, "Watch.", spec={"subagents": False}, points=["response"])
     alone.install(one.root, "guard")
-    before = len(one.rows())
+    before = len(one.select_lines())
     assert say(one) == "Here."
     one.session.close()
-    moved = next(at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_moved")
+    moved = next(
+        at for at, row in enumerate(one.select_lines()) if row["event_type"] == "agent_moved"
+    )
     for kept in range(before, moved + 2):
-        root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=quick())
+        root, session = load_session(
+            cut_after(one.log, kept), runtime=one.runtime, options=fast_options()
+        )
         there = [hook for hook in get_agent(root, one.id_of("kid")).hooks if hook.name != "main"]
         assert [hook.name for hook in there] in ([], ["guard"], ["mine", "guard"]), kept
         assert all(hook.transcript for hook in there)  # each knows what for
@@ -234,14 +240,16 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
 def test_a_hook_of_its_own_that_a_crash_left_unwatched_is_ended(tmp_path: Path) -> None:
     one = watched(tmp_path, main=[hooked("h", "send"), "Done."], h=["OK"])
     say(one)
-    [birth] = [at for at, row in enumerate(one.rows()) if row.get("name") == "h"]
+    [birth] = [at for at, row in enumerate(one.select_lines()) if row.get("name") == "h"]
     one.session.close()
     for kept in (birth + 1, birth + 2):  # before its instructions, and before its hook
         runtime = one.runtime
-        root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        root, session = load_session(
+            cut_after(one.log, kept), runtime=runtime, options=fast_options()
+        )
         assert [hook.name for hook in root.hooks] == ["guard"]
-        before = everything(session)
+        before = full_state(session)
         session.close()
-        root, session = load_session(session.path, runtime=runtime, options=quick())
-        assert everything(session) == before
+        root, session = load_session(session.path, runtime=runtime, options=fast_options())
+        assert full_state(session) == before
         session.close()

@@ -6,7 +6,7 @@ import pytest
 
 from harken import DumbAgent, Hook, SmartAgent, load_session
 from harken.agents.agent import Agent, log_birth
-from tests.agent_kit import play
+from tests.agent_kit import script_model
 
 ACTIONS = {
     *("clone", "discuss", "dump", "endo", "hook", "meta", "quit", "restore", "talk_with", "task"),
@@ -54,14 +54,14 @@ def test_a_class_of_agents_adds_what_its_users_need(kind: type, members: set[str
 def test_an_agent_has_no_public_attributes_besides_those_of_its_constructor(
     tmp_path: Path,
 ) -> None:
-    root, session = load_session(tmp_path / "log.jsonl", model=play(main=["Hi."]))
+    root, session = load_session(tmp_path / "log.jsonl", model=script_model(main=["Hi."]))
     with session:
         assert public([*vars(root)]) == ATTRIBUTES
         assert public([*vars(Hook(session))]) == ATTRIBUTES | {"options"}
 
 
 def test_subagents_are_loaded_when_they_are_looked_up(tmp_path: Path) -> None:
-    root, session = load_session(tmp_path / "log.jsonl", model=play(main=["Hi."]))
+    root, session = load_session(tmp_path / "log.jsonl", model=script_model(main=["Hi."]))
     with session:
         for name in ("Ann", "Ben"):
             log_birth(SmartAgent(session, runtime=root.runtime), root.state.birth, name, "subagent")

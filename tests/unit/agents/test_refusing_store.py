@@ -18,7 +18,15 @@ from harken.core.messages import text_of
 from harken.errors import StoreError
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
-from tests.agent_kit import Play, Stage, call, calls, play, quick, stage
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    fast_options,
+    open_stage,
+    script_model,
+)
 
 
 class FullStore(MemoryStore):
@@ -39,7 +47,9 @@ def test_a_store_that_refuses_is_told_of_once_stops_nobody_and_loses_nothing(
     store, told = FullStore(), list[str]()
     task = call("task", name="helper", prompt="do it")
     end = call("terminate", "c2", name="helper")
-    model = play(main=["one", calls(task), calls(end), "two", "three"], helper=["did it"])
+    model = script_model(
+        main=["one", call_message(task), call_message(end), "two", "three"], helper=["did it"]
+    )
     scene = begin(tmp_path, model, store, told.append)
     assert scene.ask("first") == "one"
     assert scene.ask("second") == "two"
@@ -57,7 +67,7 @@ def test_a_store_that_refuses_is_told_of_once_stops_nobody_and_loses_nothing(
 def test_what_nobody_listens_to_is_a_warning_of_the_standard_library(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begin(tmp_path, play(main=["one"]), FullStore()).ask("first")
+    begin(tmp_path, script_model(main=["one"]), FullStore()).ask("first")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "commits are not being kept" in caplog.text
 
@@ -66,7 +76,7 @@ def test_a_session_that_a_full_store_did_not_take_is_committed_when_it_is_resume
     tmp_path: Path,
 ) -> None:
     store, told = FullStore(), list[str]()
-    scene = begin(tmp_path, play(main=["one"]), store, told.append)
+    scene = begin(tmp_path, script_model(main=["one"]), store, told.append)
     scene.ask("first")
     still = resume(scene)
     assert still.root.state.commit_id is None
@@ -79,17 +89,19 @@ def test_a_session_that_a_full_store_did_not_take_is_committed_when_it_is_resume
     ]
 
 
-def begin(folder: Path, model: Play, store: MemoryStore, on_notice: Tell | None = None) -> Stage:
+def begin(
+    folder: Path, model: ScriptModel, store: MemoryStore, on_notice: Tell | None = None
+) -> Stage:
     checkpoints = Checkpointer(store=store)
     runtime = AgentRuntime(
         model=model, checkpoints=checkpoints, observers=Observers(on_notice=on_notice)
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 def resume(scene: Stage) -> Stage:
     scene.session.close()
-    root, session = load_session(scene.log, runtime=scene.runtime, options=quick())
+    root, session = load_session(scene.log, runtime=scene.runtime, options=fast_options())
     return Stage(root, session, scene.runtime)
 
 

@@ -9,7 +9,15 @@ from harken import AgentRuntime, Deny, HookQuestion, Ok, Rewrite
 from harken.agents.runtime import Observers
 from harken.core.stream import TextDelta
 from harken.core.verdict import Verdict
-from tests.agent_kit import call, calls, check_log, play, run, stage, told
+from tests.agent_kit import (
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 from tests.unit.agents.hooking import SENT, Judge, send, sending, watch
 
 
@@ -19,25 +27,27 @@ def test_a_rewritten_action_runs_as_rewritten_and_the_log_shows_both(tmp_path: P
     hook = watch(one, action=lambda _: Rewrite('{"text": "password [REDACTED]"}'))
     one.ask("Send.")
     assert SENT == ["password [REDACTED]"]
-    [made] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    [made] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert made["tool_calls"][0]["function"]["arguments"] == '{"text":"password 1234"}'
-    [event] = one.rows(event_type="action_rewritten")
+    [event] = one.select_lines(event_type="action_rewritten")
     assert (event["call"], event["tool"]) == (made["message_id"], "send")
     assert event["arguments"] == '{"text": "password [REDACTED]"}'
-    [said] = one.rows(agent_id=hook.agent_id, content='REWRITE: {"text": "password [REDACTED]"}')
+    [said] = one.select_lines(
+        agent_id=hook.agent_id, content='REWRITE: {"text": "password [REDACTED]"}'
+    )
     assert event["cause"] == said["message_id"]
-    assert told(one.runtime.model.asked[1])[-1] == "sent password [REDACTED]"  # type: ignore[union-attr]
+    assert request_texts(one.runtime.model.requests[1])[-1] == "sent password [REDACTED]"  # type: ignore[union-attr]
     check_log(one.log)
 
 
 def test_a_rewritten_call_among_several_is_named(tmp_path: Path) -> None:
-    made = calls(call("send", "c1", text="a"), call("send", "c2", text="b"))
-    one = stage(tmp_path, play(main=[made, "Done."]), tools=[send])
+    made = call_message(call("send", "c1", text="a"), call("send", "c2", text="b"))
+    one = open_stage(tmp_path, script_model(main=[made, "Done."]), tools=[send])
     watch(one, action=lambda q: Rewrite('{"text": "B"}') if '"b"' in q.text else Ok())
     one.ask("Send.")
     assert SENT == ["a", "B"]
-    [row] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
-    [event] = one.rows(event_type="action_rewritten")
+    [row] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
+    [event] = one.select_lines(event_type="action_rewritten")
     assert event["call"] == f"{row['message_id']}.c2"
 
 
@@ -73,7 +83,7 @@ def test_a_guard_after_a_rewriter_cannot_be_deceived(tmp_path: Path) -> None:
     one.ask("List.")
     assert SENT == []
     assert one.result()["content"] == "Error: Action blocked by hook 'guard': dangerous"
-    assert one.rows(event_type="action_rewritten") == []
+    assert one.select_lines(event_type="action_rewritten") == []
 
 
 def test_a_rewrite_that_the_tool_cannot_take_is_an_error_result(tmp_path: Path) -> None:
@@ -85,27 +95,27 @@ def test_a_rewrite_that_the_tool_cannot_take_is_an_error_result(tmp_path: Path) 
 
 
 def test_a_rewritten_task_is_what_is_created(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[calls(call("task", name="Ann")), "Done."]))
+    one = open_stage(tmp_path, script_model(main=[call_message(call("task", name="Ann")), "Done."]))
     watch(one, action=lambda _: Rewrite('{"name": "Bob", "instructions": "Be kind."}'))
     one.ask("Go.")
     assert list(one.root.subagents) == ["Bob"]
-    [birth] = one.rows(event_type="agent_created", name="Bob")
-    [made] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    [birth] = one.select_lines(event_type="agent_created", name="Bob")
+    [made] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert birth["cause"] == made["message_id"]
 
 
 @pytest.mark.req("S0-50", "S0-14", "S4-21", "S4-24")
 def test_a_rewritten_response_is_what_others_hear_with_its_substance(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
-            calls(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
+            call_message(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
+            call_message(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
             "Done.",
         ],
         Jack=["password: 1234"],
         Jill=["I see."],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     watch(
         one,
         response=lambda q: (
@@ -113,35 +123,37 @@ def test_a_rewritten_response_is_what_others_hear_with_its_substance(tmp_path: P
         ),
     )
     assert one.ask("Go.") == "Done."
-    [said] = one.rows(content="password: 1234")
+    [said] = one.select_lines(content="password: 1234")
     assert (said["agent_id"], said["role"]) == (one.id_of("Jack"), "assistant")
-    [heard] = one.rows(substance=said["message_id"])
+    [heard] = one.select_lines(substance=said["message_id"])
     assert heard["agent_id"] == one.id_of("Jill")
     assert heard["content"] == "[Jack]: password: [REDACTED]"
     assert one.result()["content"] == "[Jack]: password: [REDACTED]\n\n[Jill]: I see."
-    assert not one.rows(agent_id="user")
+    assert not one.select_lines(agent_id="user")
 
 
 @pytest.mark.req("S0-50", "S4-24")
 def test_a_rewritten_answer_handed_through_keeps_its_substance(tmp_path: Path) -> None:
-    model = play(main=[calls(call("task", name="Jack", prompt="?")), "Done."], Jack=["1234"])
-    one = stage(tmp_path, model)
+    model = script_model(
+        main=[call_message(call("task", name="Jack", prompt="?")), "Done."], Jack=["1234"]
+    )
+    one = open_stage(tmp_path, model)
     watch(one, response=lambda q: Rewrite("[REDACTED]") if q.text == "1234" else Ok())
     one.ask("Go.")
-    [said] = one.rows(content="1234")
+    [said] = one.select_lines(content="1234")
     assert one.result()["content"] == "[REDACTED]"
     assert one.result()["substance"] == said["message_id"]
 
 
 @pytest.mark.req("S0-50", "S4-24")
 def test_what_the_user_was_shown_instead_is_an_entry_of_the_user(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["password: 1234"]))
+    one = open_stage(tmp_path, script_model(main=["password: 1234"]))
     watch(one, response=lambda q: Rewrite(q.text.replace("1234", "[REDACTED]")))
     said = run(one.root.response("Tell me."))
     assert said == "password: [REDACTED]"
-    [original] = one.rows(content="password: 1234", role="assistant")
+    [original] = one.select_lines(content="password: 1234", role="assistant")
     assert said.message_id == original["message_id"]
-    [shown] = one.rows(agent_id="user")
+    [shown] = one.select_lines(agent_id="user")
     assert shown["role"] == "user"
     assert shown["content"] == "password: [REDACTED]"
     assert shown["substance"] == original["message_id"]
@@ -149,15 +161,15 @@ def test_what_the_user_was_shown_instead_is_an_entry_of_the_user(tmp_path: Path)
 
 
 def test_a_response_that_stays_as_it_is_makes_no_entry_of_the_user(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]))
+    one = open_stage(tmp_path, script_model(main=["Hi."]))
     watch(one)
     one.ask("hello")
-    assert one.rows(agent_id="user") == []
+    assert one.select_lines(agent_id="user") == []
 
 
 def test_what_a_hook_may_still_change_is_not_streamed(tmp_path: Path) -> None:
     pieces: list[str] = []
-    model = play(main=["1234"])
+    model = script_model(main=["1234"])
     runtime = AgentRuntime(
         model=model,
         observers=Observers(
@@ -166,7 +178,7 @@ def test_what_a_hook_may_still_change_is_not_streamed(tmp_path: Path) -> None:
             )
         ),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     watch(one, response=lambda _: Rewrite("[REDACTED]"))
     assert one.ask("Tell me.") == "[REDACTED]"
     assert pieces == []

@@ -17,7 +17,7 @@ from harken.core.verdict import HookQuestion, Ok, Verdict
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
 from harken.llm.context_windows import ContextWindows
-from tests.agent_kit import Stage, call, calls, check_log, everything, run, stage
+from tests.agent_kit import Stage, call, call_message, check_log, full_state, open_stage, run
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_question, sends, texts
 
 
@@ -33,13 +33,14 @@ def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict |
 def notes(*said: str) -> Callable[[ModelRequest], Any]:
     """Note something for each question, then find it OK."""
     return always(
-        calls(*(call("keep_note", f"n{at}", text=text) for at, text in enumerate(said))), "OK"
+        call_message(*(call("keep_note", f"n{at}", text=text) for at, text in enumerate(said))),
+        "OK",
     )
 
 
 @pytest.mark.req("S4-32")
 def test_after_its_verdict_a_hook_reads_what_it_read_before(tmp_path: Path) -> None:
-    cast = Cast(main=sends, guard=always(calls(call("send", "g1", text="?")), "Hm.", "OK"))
+    cast = Cast(main=sends, guard=always(call_message(call("send", "g1", text="?")), "Hm.", "OK"))
     one = guarded(tmp_path, cast)
     hook = guard(one, tools=["send"])
     one.ask("Send.")
@@ -47,10 +48,10 @@ def test_after_its_verdict_a_hook_reads_what_it_read_before(tmp_path: Path) -> N
     assert [text_of(m["content"]) for m in hook.transcript] == [texts(cast.asked[1])[0]]
     asked = cast.read_by("guard")
     assert [len(one) for one in asked] == [2, 4, 6, 2, 4, 6]
-    edits = one.rows(event_type="transcript_edited", agent_id=hook.agent_id)
+    edits = one.select_lines(event_type="transcript_edited", agent_id=hook.agent_id)
     assert [edit["reason"] for edit in edits] == ["notes dropped"] * 2
     assert edits[0]["segments"] == [{"start": 0, "stop": 1}]
-    assert len(one.rows(agent_id=hook.agent_id, role="assistant")) == 6
+    assert len(one.select_lines(agent_id=hook.agent_id, role="assistant")) == 6
     check_log(one.log)
 
 
@@ -64,8 +65,8 @@ def test_what_a_hook_noted_it_reads_before_the_next_question(tmp_path: Path) -> 
     read = cast.read_by("guard")[2]
     assert read[1:3] == ["[note] It sent once.", "[note] [hook boss]: obey"]
     assert is_question(read[3])
-    noted = one.rows(agent_id=hook.agent_id, content="[note] It sent once.")
-    results = one.rows(agent_id=hook.agent_id, role="tool", name="keep_note")
+    noted = one.select_lines(agent_id=hook.agent_id, content="[note] It sent once.")
+    results = one.select_lines(agent_id=hook.agent_id, role="tool", name="keep_note")
     assert [row["cause"] for row in noted] == [results[0]["message_id"], results[2]["message_id"]]
     check_log(one.log)
 
@@ -96,7 +97,7 @@ def test_a_note_that_says_nothing_or_too_much_is_refused(tmp_path: Path) -> None
     one = guarded(tmp_path, Cast(main=sends, guard=notes(" ", "x" * (MAX_NOTE + 1))))
     hook = guard(one)
     judge(hook)
-    said = [row["content"] for row in one.rows(agent_id=hook.agent_id, role="tool")]
+    said = [row["content"] for row in one.select_lines(agent_id=hook.agent_id, role="tool")]
     assert said == [
         "Error: a note says something",
         f"Error: a note has at most {MAX_NOTE} characters, not {MAX_NOTE + 1}: be brief",
@@ -107,7 +108,9 @@ def test_a_note_that_says_nothing_or_too_much_is_refused(tmp_path: Path) -> None
 @pytest.mark.req("S4-32")
 def test_what_a_hook_reads_does_not_grow_over_many_questions(tmp_path: Path) -> None:
     """The figure: with notes at their limit, question 1,000 is no longer than question 100."""
-    notice = always(calls(call("keep_note", text="n" * 200)), calls(call("read_log")), "OK")
+    notice = always(
+        call_message(call("keep_note", text="n" * 200)), call_message(call("read_log")), "OK"
+    )
     cast = Cast(main=sends, guard=notice)
     one = guarded(tmp_path, cast)
     hook = guard(one)
@@ -132,7 +135,7 @@ def test_what_a_hook_reads_does_not_grow_over_1000_questions(tmp_path: Path) -> 
         sizes.append(max(len("".join(read)) for read in cast.read_by("guard")))
         cast.asked.clear()
     assert set(sizes[30:]) == {sizes[-1]}
-    again = one.again()
+    again = one.resume()
     assert len(again.agent("guard").transcript) == len(hook.transcript)
 
 
@@ -143,7 +146,7 @@ def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_ques
         acted = sum(message.role == "assistant" for message in request.messages)
         if acted == 4 or any("compacted" in text for text in texts(request)):
             return "OK"
-        return calls(call("keep_note", f"n{acted}", text=f"{acted}" + "n" * 300))
+        return call_message(call("keep_note", f"n{acted}", text=f"{acted}" + "n" * 300))
 
     cast = Cast(main=sends, guard=says, compaction=lambda _: "short")
     runtime = AgentRuntime(
@@ -151,10 +154,10 @@ def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_ques
         policy=ActionPolicy(actions=ACTIONS),
         limits=ContextLimits(windows=ContextWindows({"cast": 1300})),
     )
-    one = stage(tmp_path, cast.model(), runtime=runtime)
+    one = open_stage(tmp_path, cast.model(), runtime=runtime)
     hook = guard(one)
     assert judge(hook, "x" * 200) == Ok()
-    assert one.rows(reason="compaction")
+    assert one.select_lines(reason="compaction")
     assert any(map(is_question, cast.read_by("guard")[-1]))
     assert not any(is_question(message.get("content") or "") for message in hook.transcript)
     assert {message["role"] for message in hook.transcript} == {"system", "user"}
@@ -168,7 +171,7 @@ def test_a_hook_that_keeps_all_drops_nothing(tmp_path: Path) -> None:
     one.ask("Send.")
     one.ask("Again.")
     assert [len(read) for read in cast.read_by("guard")] == [2, 4]
-    assert one.rows(event_type="transcript_edited") == []
+    assert one.select_lines(event_type="transcript_edited") == []
 
 
 @pytest.mark.req("S4-32", "S4-26")
@@ -178,12 +181,14 @@ def test_what_a_hook_failed_at_is_dropped_too(tmp_path: Path) -> None:
     hook = guard(one)
     one.ask("Send.")
     assert len(hook.transcript) == 1
-    assert one.rows(agent_id=hook.agent_id, content="Hm!")
+    assert one.select_lines(agent_id=hook.agent_id, content="Hm!")
 
 
 @pytest.mark.req("S4-32", "S4-04")
 def test_a_question_that_no_model_answered_is_dropped_with_the_next_one(tmp_path: Path) -> None:
-    answers = iter([calls(call("keep_note", text="before it broke")), ModelError("down"), "OK"])
+    answers = iter(
+        [call_message(call("keep_note", text="before it broke")), ModelError("down"), "OK"]
+    )
 
     def says(request: ModelRequest) -> Any:
         said = next(answers)
@@ -204,7 +209,11 @@ def test_a_question_that_no_model_answered_is_dropped_with_the_next_one(tmp_path
 @pytest.mark.req("S4-32")
 def test_what_was_said_to_a_hook_by_others_stays(tmp_path: Path) -> None:
     """The user talked with it: it took the place of the agent, and gave it back."""
-    moves = calls(call("meta")), "Here I am.", calls(call("endo", "e", subagent="main"))
+    moves = (
+        call_message(call("meta")),
+        "Here I am.",
+        call_message(call("endo", "e", subagent="main")),
+    )
     said = chain(["OK", *moves], repeat("OK"))
     cast = Cast(main=lambda _: "Done.", guard=lambda _: next(said))
     one = guarded(tmp_path, cast)
@@ -230,8 +239,10 @@ def test_what_is_due_after_a_verdict_is_done_by_the_resume_after_a_crash(
 ) -> None:
     """A log that ends anywhere after the verdict resumes to the state that the whole one has."""
     acts = {
-        "noted": calls(call("keep_note", "a", text="one"), call("keep_note", "b", text="two")),
-        "quit": calls(call("quit")),
+        "noted": call_message(
+            call("keep_note", "a", text="one"), call("keep_note", "b", text="two")
+        ),
+        "quit": call_message(call("quit")),
     }
     cast = Cast(main=sends, guard=always(*(acts.get(text, text) for text in said)))
     one = guarded(tmp_path, cast)
@@ -240,13 +251,13 @@ def test_what_is_due_after_a_verdict_is_done_by_the_resume_after_a_crash(
     one.session.close()
     whole = one.log.read_bytes().splitlines(keepends=True)
     last = max(at for at, line in enumerate(whole) if _is_verdict(line, said[-1]))
-    expected = _ends(one.again())
+    expected = _ends(one.resume())
     for at in range(last + 1, len(whole) + 1):
         folder = tmp_path / str(at)
         folder.mkdir()
         log = folder / "s.jsonl"
         log.write_bytes(b"".join(whole[:at]))
-        again = stage(folder, cast.model(), runtime=one.runtime)
+        again = open_stage(folder, cast.model(), runtime=one.runtime)
         assert _ends(again) == expected
         again.session.close()
         assert len(log.read_bytes().splitlines()) == len(whole)
@@ -257,5 +268,5 @@ def _is_verdict(line: bytes, last: str) -> bool:
 
 
 def _ends(one: Stage) -> Any:
-    state = everything(one.session)
+    state = full_state(one.session)
     return {id_: (a["place"], a["context"], a["hooks"]) for id_, a in state["agents"].items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken.agents.tree.hook_action import format_hook_protocol
-from tests.agent_kit import call, calls, check_log
+from tests.agent_kit import call, call_message, check_log
 from tests.unit.agents.hooking import SENT
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends, texts
 
@@ -20,8 +20,8 @@ def test_a_smart_hook_denies_with_reasons_before_its_verdict(tmp_path: Path) -> 
     assert one.ask("Send.") == "Done."
     assert SENT == []
     assert one.result("c2")["content"] == "Error: Action blocked by hook 'guard': not today"
-    [question] = one.rows(agent_id=hook.agent_id, role="user")
-    [made] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    [question] = one.select_lines(agent_id=hook.agent_id, role="user")
+    [made] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert question["cause"] == made["message_id"]
     assert cast.read_by("guard")[0][1] == question["content"]
     check_log(one.log)
@@ -34,18 +34,18 @@ def test_a_smart_hook_rewrites_an_action_with_json_in_a_code_block(tmp_path: Pat
     guard(one)
     one.ask("Send.")
     assert SENT == ["please"]
-    [rewritten] = one.rows(event_type="action_rewritten")
+    [rewritten] = one.select_lines(event_type="action_rewritten")
     assert rewritten["arguments"] == '{"text": "please"}'
 
 
 def test_a_smart_hook_may_act_before_it_judges(tmp_path: Path) -> None:
-    acts = calls(call("send", "g1", text="may I?"))
+    acts = call_message(call("send", "g1", text="may I?"))
     cast = Cast(main=sends, guard=always(acts, "COMMENT: I asked."))
     one = guarded(tmp_path, cast)
     guard(one, tools=["send"])
     one.ask("Send.")
     assert SENT == ["may I?", "hello"]
-    assert one.heard("main")[-1] == "[hook guard]: I asked."
+    assert one.user_messages("main")[-1] == "[hook guard]: I asked."
     check_log(one.log)
 
 
@@ -58,8 +58,8 @@ def test_an_unclear_hook_is_told_once_what_is_expected(tmp_path: Path, unclear: 
     one.ask("Send.")
     assert SENT == []
     assert one.result("c2")["content"] == "Error: Action blocked by hook 'guard': no"
-    _, again = one.rows(agent_id=hook.agent_id, role="user")
-    [vague] = one.rows(agent_id=hook.agent_id, content=unclear)
+    _, again = one.select_lines(agent_id=hook.agent_id, role="user")
+    [vague] = one.select_lines(agent_id=hook.agent_id, content=unclear)
     assert again["cause"] == vague["message_id"]
     assert again["content"].startswith("That is no verdict on action.")
     assert "\nDENY: " in again["content"]
@@ -76,7 +76,9 @@ def test_a_hook_that_stays_unclear_has_failed_and_a_guard_that_fails_blocks(tmp_
     assert one.result("c2")["content"].startswith(
         "Error: Action blocked by hook 'guard': the hook f"
     )
-    [note] = one.rows(agent_id=hook.agent_id, role="system", event_type="transcript_entry")[1:]
+    [note] = one.select_lines(agent_id=hook.agent_id, role="system", event_type="transcript_entry")[
+        1:
+    ]
     assert note["content"].startswith("[hook failed] its answer 'Still hm.' is none of OK, ")
     assert len(cast.read_by("guard")) == 2
 
@@ -89,10 +91,10 @@ def test_a_verdict_that_a_point_has_not_is_asked_for_again(tmp_path: Path, point
     hook = guard(one, points=[point])  # type: ignore[list-item]
     one.ask("Send.")
     assert SENT == ["hello"]
-    again = one.rows(agent_id=hook.agent_id, role="user")[1]["content"]
+    again = one.select_lines(agent_id=hook.agent_id, role="user")[1]["content"]
     assert "COMMENT: " in again
     assert "DENY" not in again
-    assert "[hook guard]: as you like" in one.heard("main")
+    assert "[hook guard]: as you like" in one.user_messages("main")
 
 
 def test_a_hook_whose_budget_is_used_up_is_not_asked_again(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_hook_whose_budget_is_used_up_is_not_asked_again(tmp_path: Path) -> No
     hook = guard(one, budget={"model_calls": 0})
     one.ask("Send.")
     assert SENT == []
-    assert len(one.rows(agent_id=hook.agent_id, role="user")) == 1
+    assert len(one.select_lines(agent_id=hook.agent_id, role="user")) == 1
     assert "has used 0 of 0 model calls" in one.result("c2")["content"]
 
 
@@ -128,10 +130,12 @@ def test_a_hook_is_told_what_it_may_say_where_it_is_asked() -> None:
 
 @pytest.mark.req("S4-52")
 def test_all_that_a_hook_thought_stands_in_the_log(tmp_path: Path) -> None:
-    cast = Cast(main=sends, guard=always(calls(call("send", "g1", text="?")), "Hm.", "OK"))
+    cast = Cast(main=sends, guard=always(call_message(call("send", "g1", text="?")), "Hm.", "OK"))
     one = guarded(tmp_path, cast)
     hook = guard(one, tools=["send"])
     one.ask("Send.")
-    said = [row.get("content") for row in one.rows(agent_id=hook.agent_id, role="assistant")]
+    said = [
+        row.get("content") for row in one.select_lines(agent_id=hook.agent_id, role="assistant")
+    ]
     assert said[1:] == ["Hm.", "OK"]
     assert texts(cast.asked[-1])[0] == "You are main."

@@ -28,8 +28,18 @@ from harken.errors import BudgetExceeded
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.result import ActionBlocked, InvalidArguments, ToolError
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
-from tests.session_kit import lines
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
+from tests.session_kit import read_lines
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, unguarded, watch
 
@@ -51,11 +61,11 @@ class Troupe(DumbAgent):
 def troupe(folder: Path, **more: Any) -> tuple[Stage, Agent]:
     """Return a stage and a dumb agent below its root."""
     parts = {name: [f"{name} {n}." for n in range(1, 9)] for name in NAMES}
-    model = play(**{"main": ["Done."], **parts})
+    model = script_model(**{"main": ["Done."], **parts})
     runtime = AgentRuntime(
         model=model, world=LocalWorld([send], folder=folder), policy=ActionPolicy(actions=ACTIONS)
     )
-    one = stage(folder, model, runtime=runtime, **more)
+    one = open_stage(folder, model, runtime=runtime, **more)
     return one, run(one.root.task("troupe", agent=Troupe))
 
 
@@ -99,8 +109,8 @@ def test_whatever_a_method_makes_is_watched(tmp_path: Path, method: str) -> None
     assert [hook._original_id for hook in made.hooks] == [guard.agent_id]
     assert unguarded(one.session, guard.agent_id) == []
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 def test_a_hook_denies_a_method_as_it_denies_a_model(tmp_path: Path) -> None:
@@ -108,9 +118,9 @@ def test_a_hook_denies_a_method_as_it_denies_a_model(tmp_path: Path) -> None:
     watch(one, action=no_task)
     with pytest.raises(ActionBlocked, match="Action blocked by hook 'guard': no more"):
         run(agent.task("Ada"))
-    [result] = one.rows(role="tool", agent_id=agent.agent_id)
+    [result] = one.select_lines(role="tool", agent_id=agent.agent_id)
     assert result["content"] == "Error: Action blocked by hook 'guard': no more"
-    one.give(main=["-", calls(call("task", "m", name="Ada")), "Done."])
+    one.set_answers(main=["-", call_message(call("task", "m", name="Ada")), "Done."])
     one.ask("Go.")
     assert one.result("m")["content"] == result["content"]
     assert agent.subagents == {}
@@ -122,7 +132,7 @@ def test_a_hook_rewrites_the_arguments_of_a_method(tmp_path: Path) -> None:
     guard = watch(one, action=lambda _: Rewrite('{"name":"Eve","instructions":"You are Eve."}'))
     made = run(agent.task("Ada", "You are Ada."))
     assert (made.name, made.transcript[0]["content"]) == ("Eve", "You are Eve.")
-    [event] = one.rows(event_type="action_rewritten")
+    [event] = one.select_lines(event_type="action_rewritten")
     assert event["agent_id"] == agent.agent_id
     with pytest.raises(InvalidArguments, match="a hook rewrote 'agent'"):
         run(agent.task("Bob", agent=Troupe))
@@ -136,11 +146,11 @@ def test_a_comment_on_a_method_is_a_message_of_the_agent_and_no_input(tmp_path: 
     watch(one, **{point: lambda _, v=verdict: v for point, verdict in judges.items()})
     run(agent.task("Eve"))
     heard = ["[hook guard]: Mind the cost.", "[hook guard]: Good."]
-    assert one.heard("troupe") == heard
+    assert one.user_messages("troupe") == heard
     assert not has_open_calls(agent)
     assert run(agent.response("Well?")) == "Ada 1. Ben 1."
     assert run(agent.response()) == "Ada 2. Ben 2."
-    assert one.heard("Ben")[-2:] == ["Well?", "[Ada]: Ada 2."]
+    assert one.user_messages("Ben")[-2:] == ["Well?", "[Ada]: Ada 2."]
     check_log(one.log)
 
 
@@ -175,16 +185,16 @@ def test_budgets_count_the_subagents_of_methods(tmp_path: Path, budget: Budget) 
         run(agent.task("Ben"))
     with limit:
         run(agent.hook("own", "Watch.") if budget.depth is None else agent.task("Eve"))
-    assert one.rows(role="tool")[-1]["content"].startswith("Error: agent main may have")
+    assert one.select_lines(role="tool")[-1]["content"].startswith("Error: agent main may have")
     assert len(agent.subagents) == (budget.depth is None)
 
 
 def test_permissions_hold_for_files_of_methods(tmp_path: Path) -> None:
     permissions = Permissions("all", PermissionRules.parse(deny=["dump(**/no.json)"]))
     runtime = AgentRuntime(
-        model=play(main=[]), world=LocalWorld(folder=tmp_path, permissions=permissions)
+        model=script_model(main=[]), world=LocalWorld(folder=tmp_path, permissions=permissions)
     )
-    one = stage(tmp_path, play(main=[]), runtime=runtime)
+    one = open_stage(tmp_path, script_model(main=[]), runtime=runtime)
     with pytest.raises(ToolError):
         run(one.root.dump("no.json"))
     assert run(one.root.dump(Path("yes.json"))).exists()
@@ -196,13 +206,13 @@ def test_a_program_that_was_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path)
     (tmp_path / "whole").mkdir()
     one, agent = troupe(tmp_path / "whole")
     guard = watch(one)
-    begins = len(lines(one.log))
+    begins = len(read_lines(one.log))
     run(agent.response("Well?"))
-    ends = len(lines(one.log))
+    ends = len(read_lines(one.log))
     one.session.close()
     for count in range(begins, ends):
         cut = cut_after(one.log, count)
-        root, session = load_session(cut, runtime=one.runtime, options=quick())
+        root, session = load_session(cut, runtime=one.runtime, options=fast_options())
         again = root.subagents["troupe"]
         assert unguarded(session, guard.agent_id) == []
         assert not any(state.open_calls for state in session.agents.values())
@@ -214,10 +224,10 @@ def test_a_program_that_was_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path)
         assert last["role"] == "assistant"
         assert last["content"].split()[::2] == ["Ada", "Ben"]
         check_log(cut)
-        live = everything(session)
+        live = full_state(session)
         session.close()
-        _, session = load_session(cut, runtime=one.runtime, options=quick())
-        assert everything(session) == live
+        _, session = load_session(cut, runtime=one.runtime, options=fast_options())
+        assert full_state(session) == live
         session.close()
 
 
@@ -227,15 +237,15 @@ def test_a_method_that_was_cut_off_says_how_far_it_came(tmp_path: Path, kind: st
     one, agent = troupe(tmp_path / "whole")
     acting = agent if kind == "dumb" else one.root
     watch(one)
-    begins = len(lines(one.log))
+    begins = len(read_lines(one.log))
     run(acting.task("Ada", "You are Ada.", prompt="Hi?"))
     one.session.close()
-    is_result = [row.get("role") == "tool" and row["name"] == "task" for row in lines(one.log)]
+    is_result = [row.get("role") == "tool" and row["name"] == "task" for row in read_lines(one.log)]
     result = len(is_result) - 1 - is_result[::-1].index(True)
     notes: list[str] = []
     for count in range(begins + 1, result):
         cut = cut_after(one.log, count)
-        root, session = load_session(cut, runtime=one.runtime, options=quick())
+        root, session = load_session(cut, runtime=one.runtime, options=fast_options())
         above = root.subagents["troupe"] if kind == "dumb" else root
         [note] = [m["content"] for m in above.transcript if m["role"] == "tool"][-1:]
         assert note.startswith("Error: interrupted before task gave a result.")
@@ -251,6 +261,6 @@ def test_a_method_that_was_cut_off_says_how_far_it_came(tmp_path: Path, kind: st
 def test_a_session_that_ends_with_a_method_is_not_interrupted(tmp_path: Path) -> None:
     one, _ = troupe(tmp_path)
     run(one.root.discuss("Well?", ["troupe"]))
-    later = one.again()
+    later = one.resume()
     assert not has_open_calls(later.root)
     assert not has_open_calls(later.root.subagents["troupe"])

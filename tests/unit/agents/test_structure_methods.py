@@ -27,16 +27,16 @@ from harken.agents.structure import AgentReply
 from harken.errors import AgentBusy, ModelError
 from harken.world.result import InvalidArguments, ToolError
 from tests.agent_kit import (
-    Line,
-    Row,
+    LogLine,
+    ScriptedAnswer,
     Stage,
     call,
-    calls,
+    call_message,
     check_log,
-    everything,
-    play,
+    full_state,
+    open_stage,
     run,
-    stage,
+    script_model,
 )
 from tests.unit.agents.hooking import Judging
 
@@ -68,16 +68,21 @@ class Clerk(SmartAgent):
     """A smart agent of the program's own."""
 
 
-def scene(folder: Path, **parts: Sequence[Line]) -> Stage:
+def scene(folder: Path, **parts: Sequence[ScriptedAnswer]) -> Stage:
     """Return a stage with a folder for files, whose model may call every action."""
     files = folder / "files"
     files.mkdir(parents=True)
-    all_parts: dict[str, Sequence[Line]] = {"main": [], "critic": ["OK"] * 3, **PEOPLE, **parts}
-    model = play(**all_parts)
+    all_parts: dict[str, Sequence[ScriptedAnswer]] = {
+        "main": [],
+        "critic": ["OK"] * 3,
+        **PEOPLE,
+        **parts,
+    }
+    model = script_model(**all_parts)
     runtime = AgentRuntime(
         model=model, world=LocalWorld(folder=files), policy=ActionPolicy(actions=ACTIONS)
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 async def cast(agent: Agent) -> None:
@@ -118,9 +123,9 @@ METHODS: Mapping[str, tuple[Setup, str, dict[str, Any]]] = {
 _LEFT_OUT = ("time", "sum", "sha", "tools", "latency_ms")
 
 
-def events_of_call(one: Stage, call_id: str) -> list[Row]:
+def events_of_call(one: Stage, call_id: str) -> list[LogLine]:
     """Return the events from a call to its result, with ids that count from the call."""
-    rows = one.rows()
+    rows = one.select_lines()
     first = next(
         n for n, r in enumerate(rows) if any(c["id"] == call_id for c in r.get("tool_calls", ()))
     )
@@ -132,7 +137,7 @@ def events_of_call(one: Stage, call_id: str) -> list[Row]:
     kept = [{name: v for name, v in row.items() if name not in _LEFT_OUT} for row in kept]
     text = re.sub(r"msg_\d+", lambda m: ids.get(m[0], m[0]), json.dumps(kept))
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "a time", text.replace(f'"{call_id}"', '"the call"'))
-    result: list[Row] = json.loads(text)
+    result: list[LogLine] = json.loads(text)
     return result
 
 
@@ -145,18 +150,22 @@ def test_a_method_logs_the_events_of_a_call_of_a_model(tmp_path: Path, case: str
         run(getattr(by_code.root, method)(**arguments))
     except ToolError:
         assert case.endswith(("taken name", "nobody", "nothing"))
-    made = by_code.rows(role="assistant", agent_id=by_code.root.agent_id)[-1]["tool_calls"][0]["id"]
+    made = by_code.select_lines(role="assistant", agent_id=by_code.root.agent_id)[-1]["tool_calls"][
+        0
+    ]["id"]
     by_model = scene(tmp_path / "model")
     run(setup(by_model.root))
     at = sum(message["role"] == "assistant" for message in by_model.root.transcript)
-    by_model.give(main=["-"] * at + [calls(call(method, "c1", **arguments)), "Done.", "Done."])
+    by_model.set_answers(
+        main=["-"] * at + [call_message(call(method, "c1", **arguments)), "Done.", "Done."]
+    )
     by_model.ask("Go.")
     assert made.startswith("code_")
     assert events_of_call(by_code, made) == events_of_call(by_model, "c1")
     for one in (by_code, by_model):
         check_log(one.log)
-        live = everything(one.session)
-        assert everything(one.again().session) == live
+        live = full_state(one.session)
+        assert full_state(one.resume().session) == live
 
 
 def test_a_dumb_agent_creates_asks_and_ends_subagents(tmp_path: Path) -> None:
@@ -173,7 +182,7 @@ def test_a_dumb_agent_creates_asks_and_ends_subagents(tmp_path: Path) -> None:
     director = direct(one, code)
     assert run(director.response("Go.")) == "Cut."
     assert director.value == ["Ben 1.", "Ada 1.", "Ben 2.", "Ada"]
-    assert one.heard("Ada") == ["Tea?", "[Ben]: Ben 2."]
+    assert one.user_messages("Ada") == ["Tea?", "[Ben]: Ben 2."]
     assert [m["role"] for m in director.transcript] == [
         "user",
         *["assistant", "tool"] * 4,
@@ -181,8 +190,8 @@ def test_a_dumb_agent_creates_asks_and_ends_subagents(tmp_path: Path) -> None:
     ]
     assert not has_open_calls(director)
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 def direct(one: Stage, code: Callable[[Any], Awaitable[Any]]) -> Director:
@@ -253,18 +262,18 @@ def test_a_hook_in_code_uses_the_methods_while_it_judges(tmp_path: Path) -> None
     assert one.ask("Go.") == "Done."
     assert (answers, one.root.hooks, hook.state.place) == (["Ada 1."], [], "gone")
     assert one.ask("Again.") == "Done."
-    said = one.rows(role="assistant", agent_id=hook.agent_id)
+    said = one.select_lines(role="assistant", agent_id=hook.agent_id)
     verdicts = [row["content"] for row in said if "content" in row]
     assert verdicts == ["OK"]
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 def test_a_hook_that_judges_nothing_leaves_at_once(tmp_path: Path) -> None:
     one = scene(tmp_path)
     hook = Judging(one.session, runtime=one.runtime).install(one.root)
-    one.give(main=["Done."])
+    one.set_answers(main=["Done."])
     one.ask("Go.")
     run(hook.quit())
     assert (hook.state.place, one.root.hooks) == ("gone", [])
@@ -306,12 +315,12 @@ def test_a_task_takes_an_agent_of_the_program_or_a_class(tmp_path: Path) -> None
     assert [m["content"] for m in second.transcript][:1] == ["Repeat."]
     clerk = run(one.root.task("clerk", "Take notes.", agent=Clerk, tools=["task"]))
     assert (type(clerk), clerk.state.spec["tools"]) == (Clerk, ["task"])
-    [made] = [row for row in one.rows(role="assistant") if "Polly" in str(row)]
+    [made] = [row for row in one.select_lines(role="assistant") if "Polly" in str(row)]
     assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == {
         "agent": "test-parrot",
         "name": "Polly",
     }
-    later = one.again()
+    later = one.resume()
     assert type(later.root.subagents["Polly"]) is Parrot
     assert type(later.root.subagents["clerk"]) is Clerk
     check_log(one.log)
@@ -340,7 +349,7 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
     born = run(one.root.task("Ada"))
     own = Parrot(one.session, runtime=one.runtime)
     foreign = Parrot(other.session, runtime=other.runtime)
-    before = one.rows()
+    before = one.select_lines()
     wrong: list[tuple[type[Exception], Any]] = [
         (TypeError, lambda: one.root.task(7)),  # type: ignore[call-overload]
         (TypeError, lambda: one.root.task("B", agent="Parrot")),  # type: ignore[call-overload]
@@ -355,14 +364,14 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
     for error, method in wrong:
         with pytest.raises(error):
             run(method())
-    assert one.rows() == before
+    assert one.select_lines() == before
 
 
 def test_an_error_is_raised_and_stands_in_the_result(tmp_path: Path) -> None:
     one = scene(tmp_path)
     with pytest.raises(InvalidArguments, match="no subagent 'Zoe'; there is: none") as raised:
         run(one.root.terminate("Zoe"))
-    [result] = one.rows(role="tool")
+    [result] = one.select_lines(role="tool")
     assert (result["content"], result["is_error"]) == (f"Error: {raised.value}", True)
     assert run(one.root.task("Ada")).name == "Ada"
 
@@ -371,9 +380,9 @@ def test_a_failing_model_of_a_subagent_is_raised_and_the_call_has_a_result(tmp_p
     one = scene(tmp_path, Ada=[ModelError("no power"), "Back."])
     with pytest.raises(ModelError, match="no power"):
         run(one.root.task("Ada", prompt="Hi?"))
-    [result] = one.rows(role="tool")
+    [result] = one.select_lines(role="tool")
     assert "Subagent Ada was created and had not answered" in result["content"]
-    one.give(Ada=["Back."])
+    one.set_answers(Ada=["Back."])
     assert run(one.root.subagents["Ada"].response()) == "Back."
     check_log(one.log)
 
@@ -389,7 +398,7 @@ def test_a_cancelled_method_leaves_no_open_call(tmp_path: Path) -> None:
     one.runtime = AgentRuntime(
         model=one.runtime.model, library=AgentLibrary(kinds={"test-parrot": Stuck})
     )
-    one = one.again()
+    one = one.resume()
 
     async def impatient() -> None:
         async with asyncio.timeout(0.05):
@@ -398,7 +407,7 @@ def test_a_cancelled_method_leaves_no_open_call(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
         run(impatient())
     assert one.root.state.open_calls == {}
-    assert one.rows(role="tool")[-1]["content"].startswith("Error: interrupted")
+    assert one.select_lines(role="tool")[-1]["content"].startswith("Error: interrupted")
     check_log(one.log)
 
 
@@ -426,8 +435,8 @@ def test_a_model_reads_what_code_did_for_its_agent(tmp_path: Path) -> None:
 
 
 def test_the_list_of_tools_limits_models_and_what_is_passed_on(tmp_path: Path) -> None:
-    model = play(main=[], **PEOPLE)
-    one = stage(tmp_path, model)
+    model = script_model(main=[], **PEOPLE)
+    one = open_stage(tmp_path, model)
     assert "clone" not in one.root.tools  # type: ignore[attr-defined]
     run(cast(one.root))
     run(one.root.clone("Ada", as_name="Eve"))

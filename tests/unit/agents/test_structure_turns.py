@@ -28,7 +28,7 @@ def test_no_message_comes_between_a_call_of_a_dumb_agent_and_its_result(tmp_path
 
     director = direct(one, code)
     run(director.response("Go."))
-    assert one.heard("director") == ["Go."]
+    assert one.user_messages("director") == ["Go."]
     check_log(one.log)
 
 

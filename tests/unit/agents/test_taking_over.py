@@ -28,16 +28,16 @@ from harken.core.messages import Message
 from harken.llm.base import ModelRequest
 from harken.world.result import InvalidArguments
 from tests.agent_kit import (
-    Line,
+    ScriptedAnswer,
     Stage,
     call,
-    calls,
+    call_message,
     check_log,
-    everything,
-    quick,
-    rows,
+    fast_options,
+    full_state,
+    request_texts,
     run,
-    told,
+    select_lines,
 )
 from tests.unit.agents.hooking import watch
 from tests.unit.agents.tree.test_moves import moving
@@ -52,18 +52,20 @@ def at(point: str, made: Message) -> Act:
 
 
 def _asks(request: ModelRequest, point: str) -> bool:
-    return told(request)[-1].startswith(f"[{point}] ")
+    return request_texts(request)[-1].startswith(f"[{point}] ")
 
 
-def with_hook(folder: Path, act: Act, main: Sequence[Line], **parts: Sequence[Line]) -> Stage:
+def with_hook(
+    folder: Path, act: Act, main: Sequence[ScriptedAnswer], **parts: Sequence[ScriptedAnswer]
+) -> Stage:
     """Return a stage whose main has a hook, h, that acts so from now on."""
     watching: list[Act] = []
     main = [
-        calls(call("hook", "i1", name="h", instructions="Watch.", tools=["task", "endo"])),
+        call_message(call("hook", "i1", name="h", instructions="Watch.", tools=["task", "endo"])),
         "Ready.",
         *main,
     ]
-    h: list[Line] = [lambda request: watching[0](request) if watching else OK] * 20
+    h: list[ScriptedAnswer] = [lambda request: watching[0](request) if watching else OK] * 20
     one = moving(folder, None, **{"main": main, "h": h, **parts})
     run(Conversation(one.root).say("Begin."))
     assert [hook.name for hook in one.root.hooks] == ["h"]
@@ -74,25 +76,25 @@ def with_hook(folder: Path, act: Act, main: Sequence[Line], **parts: Sequence[Li
 @pytest.mark.req("S4-38")
 @pytest.mark.parametrize("point", ["input", "action", "result", "response"])
 def test_a_hook_takes_over_wherever_it_is_asked(tmp_path: Path, point: str) -> None:
-    act = calls(
+    act = call_message(
         call("task", "c1", name="a", instructions="A."),
         call("task", "c2", name="b", instructions="B."),
     )
-    take = calls(call("meta", "m1"))
+    take = call_message(call("meta", "m1"))
 
     def takes(request: ModelRequest) -> Message:
-        text = told(request)[-1]
+        text = request_texts(request)[-1]
         if text.startswith("You have taken the place of main"):
             return Message("assistant", "I take over.")
         return at(point, take)(request)
 
     one = with_hook(tmp_path, takes, main=[act, "Said."])
-    talk, before = Conversation(one.root), len(one.rows())
+    talk, before = Conversation(one.root), len(one.select_lines())
     assert run(talk.say("Go.")) == "I take over."
     h = talk.primary
     assert (h.name, list(h.subagents), h.hooks) == ("h", ["main"], [])
     assert one.result("m1", "h")["content"].endswith("now your subagent. It was last told: Go.")
-    done = [row["content"] for row in one.rows(role="tool", agent_id=one.id_of("main"))[1:]]
+    done = [row["content"] for row in one.select_lines(role="tool", agent_id=one.id_of("main"))[1:]]
     taken = "Error: task was not run: another agent has taken your place"
     assert (
         done
@@ -114,11 +116,11 @@ def _resumes_after_each_event(one: Stage, before: int, folder: Path) -> None:
     for kept in range(before, len(raw) + 1):
         log = folder / f"cut-{kept}.jsonl"
         log.write_bytes(b"".join(raw[:kept]))
-        root, session = load_session(log, runtime=one.runtime, options=quick())
-        first = everything(session)
+        root, session = load_session(log, runtime=one.runtime, options=fast_options())
+        first = full_state(session)
         session.close()
-        root, session = load_session(log, runtime=one.runtime, options=quick())
-        assert everything(session) == first
+        root, session = load_session(log, runtime=one.runtime, options=fast_options())
+        assert full_state(session) == first
         talk = Conversation(root)
         assert str(run(talk.say("On."))) in (
             "I take over.",
@@ -133,11 +135,11 @@ def _resumes_after_each_event(one: Stage, before: int, folder: Path) -> None:
 
 def test_calls_that_have_begun_have_their_results_when_a_hook_takes_over(tmp_path: Path) -> None:
     def at_second(request: ModelRequest) -> Message:
-        if "second" in told(request)[-1]:
-            return calls(call("meta", "m1"))
+        if "second" in request_texts(request)[-1]:
+            return call_message(call("meta", "m1"))
         return OK
 
-    act = calls(
+    act = call_message(
         call("task", "c1", name="first", instructions="A."),
         call("task", "c2", name="second", instructions="B."),
         call("task", "c3", name="third", instructions="C."),
@@ -151,11 +153,11 @@ def test_calls_that_have_begun_have_their_results_when_a_hook_takes_over(tmp_pat
 
 
 def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
-    make = calls(call("task", "t1", name="s", instructions="S."))
-    give = calls(call("endo", "e1", subagent="s", points=[]))
+    make = call_message(call("task", "t1", name="s", instructions="S."))
+    give = call_message(call("endo", "e1", subagent="s", points=[]))
 
     def h(request: ModelRequest) -> Message:
-        text = told(request)[-1]
+        text = request_texts(request)[-1]
         if text.startswith("[input] "):
             return make
         return give if text == "Created subagent: s" else OK
@@ -165,8 +167,8 @@ def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
     [s] = one.root.hooks
     assert (s.name, [hook.name for hook in s.hooks]) == ("s", ["h"])
     assert hook_points(s.hooks[0]) == frozenset()
-    assert "[hook s]: I am s." in one.heard("main")
-    assert one.heard("s")[0].startswith("You take my place. You are a hook")
+    assert "[hook s]: I am s." in one.user_messages("main")
+    assert one.user_messages("s")[0].startswith("You take my place. You are a hook")
     check_log(one.log)
 
 
@@ -174,14 +176,14 @@ def test_a_discussion_gets_the_answer_of_who_took_a_speakers_place(tmp_path: Pat
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", "t1", name="a", instructions="A.")),
-            calls(call("discuss", "d1", prompt="Why?")),
-            calls(call("discuss", "d2", prompt="And why that?")),
+            call_message(call("task", "t1", name="a", instructions="A.")),
+            call_message(call("discuss", "d1", prompt="Why?")),
+            call_message(call("discuss", "d2", prompt="And why that?")),
             "Done.",
         ],
         a=[
-            calls(call("task", "t2", name="b", instructions="B.")),
-            calls(call("endo", "e1", subagent="b", prompt="Answer.", points=[])),
+            call_message(call("task", "t2", name="b", instructions="B.")),
+            call_message(call("endo", "e1", subagent="b", prompt="Answer.", points=[])),
         ],
         b=["Because.", "So."],
     )
@@ -196,10 +198,13 @@ def test_a_discussion_gets_the_answer_of_who_took_a_speakers_place(tmp_path: Pat
 def test_a_task_gets_the_answer_of_who_took_the_new_ones_place(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
-        main=[calls(call("task", "t1", name="a", instructions="A.", prompt="Why?")), "Done."],
+        main=[
+            call_message(call("task", "t1", name="a", instructions="A.", prompt="Why?")),
+            "Done.",
+        ],
         a=[
-            calls(call("task", "t2", name="b", instructions="B.")),
-            calls(call("endo", "e1", subagent="b", prompt="Answer.", points=[])),
+            call_message(call("task", "t2", name="b", instructions="B.")),
+            call_message(call("endo", "e1", subagent="b", prompt="Answer.", points=[])),
         ],
         b=["Because."],
     )
@@ -211,7 +216,7 @@ def test_calls_after_a_move_in_the_same_message_have_results(tmp_path: Path) -> 
     one = moving(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call("task", "t1", name="a", instructions="A."),
                 call("endo", "e1", subagent="a", points=[]),
                 call("task", "t2", name="b", instructions="B."),
@@ -230,7 +235,7 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call("task", "t1", name="a", instructions="A."),
                 call("endo", "e1", subagent="a", prompt="It is yours."),
                 call("quit", "q1"),
@@ -244,8 +249,8 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
     assert (talk.primary.name, talk.primary.hooks) == ("a", [])
     assert one.root.state.place == "gone"
     assert "you have left" in one.result("t2")["content"]
-    before = everything(one.session)
-    assert everything(one.again().session) == before
+    before = full_state(one.session)
+    assert full_state(one.resume().session) == before
 
 
 @pytest.mark.req("S4-28")
@@ -255,13 +260,13 @@ def test_endo_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     def worse(request: ModelRequest) -> Message:
         return Message("assistant", 'REWRITE: {"name": "bad"}') if _asks(request, "action") else OK
 
-    main: list[Line] = [
-        calls(call("task", "t1", name="a", instructions="A.")),
+    main: list[ScriptedAnswer] = [
+        call_message(call("task", "t1", name="a", instructions="A.")),
         "Ready.",
-        calls(call("endo", "e1", subagent="a", prompt="Do it.")),
+        call_message(call("endo", "e1", subagent="a", prompt="Do it.")),
         *[worse] * 9,
     ]
-    one = moving(tmp_path, main=main, a=[calls(call("task", "x1", name="fine")), "Oh."])
+    one = moving(tmp_path, main=main, a=[call_message(call("task", "x1", name="fine")), "Oh."])
     one.ask("Begin.")
     guard = watch(one, action=lambda asked: Deny("no") if "bad" in asked.text else Ok())
     assert [hook.name for hook in one.root.subagents["a"].hooks] == ["guard"]
@@ -286,16 +291,16 @@ def test_two_of_one_name_never_stand_in_one_row(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call("task", "t1", name="a", instructions="A."),
                 call("task", "t2", name="b", instructions="B."),
             ),
-            calls(call("discuss", "d1", prompt="Go.", speakers=["a"])),
+            call_message(call("discuss", "d1", prompt="Go.", speakers=["a"])),
             "Done.",
         ],
         a=[
-            calls(call("task", "t3", name="b", instructions="Another b.")),
-            calls(call("endo", "e1", subagent="b")),
+            call_message(call("task", "t3", name="b", instructions="Another b.")),
+            call_message(call("endo", "e1", subagent="b")),
             "I stay.",
         ],
     )
@@ -305,13 +310,15 @@ def test_two_of_one_name_never_stand_in_one_row(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_gone_to_its_end_moves_nobody(tmp_path: Path) -> None:
-    people = calls(call("task", "t1", name="a", instructions="A.", prompt="Go."))
-    one = moving(tmp_path, main=[people, "Done."], a=[calls(call("task", "t2", name="b")), "Made."])
+    people = call_message(call("task", "t1", name="a", instructions="A.", prompt="Go."))
+    one = moving(
+        tmp_path, main=[people, "Done."], a=[call_message(call("task", "t2", name="b")), "Made."]
+    )
     one.ask("Go.")
-    before = everything(one.session)
+    before = full_state(one.session)
     with pytest.raises(InvalidArguments, match="b has no subagent or hook 'c'"):
         talk_with(one.root, "a/b/c", None)
-    assert everything(one.session) == before
+    assert full_state(one.session) == before
     b = talk_with(one.root, "a/b", None)
     assert (one.session.state.primary, b.name) == (b.agent_id, "b")
     assert not any(hook_points(hook) for hook in (*b.hooks, *b.hooks[0].hooks))
@@ -324,13 +331,13 @@ def test_who_waits_above_goes_with_whom_it_watches(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", "t1", name="a", instructions="A.", prompt="Why?")),
-            calls(call("terminate", "x1", name="b")),
+            call_message(call("task", "t1", name="a", instructions="A.", prompt="Why?")),
+            call_message(call("terminate", "x1", name="b")),
             "Done.",
         ],
         a=[
-            calls(call("task", "t2", name="b", instructions="B.")),
-            calls(call("endo", "e1", subagent="b", points=[])),
+            call_message(call("task", "t2", name="b", instructions="B.")),
+            call_message(call("endo", "e1", subagent="b", points=[])),
         ],
     )
     one.ask("Go.")
@@ -345,8 +352,8 @@ def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> Non
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", "t1", name="a", instructions="A.")),
-            calls(call("endo", "e1", subagent="a", prompt="Now you.")),
+            call_message(call("task", "t1", name="a", instructions="A.")),
+            call_message(call("endo", "e1", subagent="a", prompt="Now you.")),
         ],
         a=["Here I am."],
     )
@@ -357,15 +364,15 @@ def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> Non
     for kept, note in ((moved, " Nobody has moved."), (moved + 1, " a has taken the place.")):
         log = tmp_path / f"{kept}.jsonl"
         log.write_bytes(b"".join(raw[:kept]))
-        root, session = load_session(log, runtime=one.runtime, options=quick())
-        [result] = rows(log, role="tool", tool_call_id="e1")
+        root, session = load_session(log, runtime=one.runtime, options=fast_options())
+        [result] = select_lines(log, role="tool", tool_call_id="e1")
         assert result["content"].endswith(note)
         assert has_open_calls(Conversation(root).primary)
         session.close()
 
 
 def test_a_comment_of_another_hook_is_heard_after_a_move(tmp_path: Path) -> None:
-    take = calls(call("meta", "m1"))
+    take = call_message(call("meta", "m1"))
     one = with_hook(tmp_path, at("input", take), main=["Said."])
     watch(one, "guard", input=lambda _: Comment("Be brief."))
     # asked after h, which is the agent's own: so let the guard come first
@@ -375,7 +382,7 @@ def test_a_comment_of_another_hook_is_heard_after_a_move(tmp_path: Path) -> None
     main = one.root
     assert main.state.place == "subagent"
     run(main.response("On."))
-    assert "[hook guard]: Be brief." in one.heard("main")
+    assert "[hook guard]: Be brief." in one.user_messages("main")
 
 
 @pytest.mark.parametrize("what", ["response", "finish_calls", "compact"])
@@ -383,7 +390,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
     tmp_path: Path, what: str
 ) -> None:
     """A call that was cut off is run again before input is heard, and a hook may use that."""
-    take = calls(call("meta", "m1"))
+    take = call_message(call("meta", "m1"))
 
     @tool(idempotent=True)
     def look() -> str:
@@ -391,10 +398,10 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
         raise KeyboardInterrupt
 
     def h(request: ModelRequest) -> Message:
-        return take if "look" in told(request)[-1] and seen else OK
+        return take if "look" in request_texts(request)[-1] and seen else OK
 
     seen: list[int] = []
-    said: list[Line] = [calls(call("look", "l1")), "Said."]
+    said: list[ScriptedAnswer] = [call_message(call("look", "l1")), "Said."]
     one = with_hook(tmp_path, h, main=said, compaction=["A summary."])
     one.session.log_transcript_entry(one.root.agent_id, {"role": "user", "content": "Look."})
     made = {
@@ -404,7 +411,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
     one.session.log_transcript_entry(one.root.agent_id, made)
     one.session.close()
     root, session = load_session(
-        one.log, runtime=replace(one.runtime, world=LocalWorld([look])), options=quick()
+        one.log, runtime=replace(one.runtime, world=LocalWorld([look])), options=fast_options()
     )
     seen.append(1)
     assert isinstance(root, SmartAgent)
@@ -420,11 +427,11 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
 
 @pytest.mark.req("S4-28")
 def test_a_hook_of_ones_own_does_not_do_what_one_may_not(tmp_path: Path) -> None:
-    make = calls(
+    make = call_message(
         call("hook", "h1", name="free", instructions="Act.", points=["input"], tools=["task"]),
         call("hook", "h2", name="mute", instructions="Judge.", points=[]),
     )
-    act = calls(call("task", "x1", name="bad"))
+    act = call_message(call("task", "x1", name="bad"))
     one = moving(tmp_path, main=[make, "Ready.", "Said."], free=[act, "OK", "OK"])
     watch(one, action=lambda asked: Deny("no") if "bad" in asked.text else Ok())
     one.ask("Begin.")

@@ -25,7 +25,7 @@ from harken.agents.templates.template import Templates
 from harken.core.messages import Message
 from harken.errors import ConfigError
 from harken.world.permissions.mode import Mode
-from tests.agent_kit import Stage, call, calls, check_log, play, stage
+from tests.agent_kit import Stage, call, call_message, check_log, open_stage, script_model
 
 
 @register_agent_class("test-no-sending")
@@ -44,11 +44,11 @@ def send(text: str) -> str:
 
 
 BLOCKED = "Error: Action blocked by hook 'test-no-sending': nothing is sent"
-SEND = calls(call("send", "s1", text="hi"))
+SEND = call_message(call("send", "s1", text="hi"))
 
 
 def task(name: str, instructions: str, id_: str) -> Message:
-    return calls(call("task", id_, name=name, instructions=instructions, prompt="Go!"))
+    return call_message(call("task", id_, name=name, instructions=instructions, prompt="Go!"))
 
 
 def made(tmp_path: Path, text: str, mode: Mode | None = None, hooks: Any = None) -> Stage:
@@ -59,7 +59,7 @@ def made(tmp_path: Path, text: str, mode: Mode | None = None, hooks: Any = None)
     permissions = None if mode is None else Permissions(mode=mode)
     claude = [ClaudeAgents([tmp_path / ".claude"], runs_commands=True)]
     runtime = AgentRuntime(
-        model=play(
+        model=script_model(
             main=[task("Ann", "template:careful", "c1"), SEND, "Done."],
             Ann=[SEND, task("Bob", "Be Bob.", "c2"), "Ann's."],
             Bob=[SEND, "Bob's."],
@@ -67,7 +67,7 @@ def made(tmp_path: Path, text: str, mode: Mode | None = None, hooks: Any = None)
         world=LocalWorld([send], folder=tmp_path, permissions=permissions),
         library=AgentLibrary(templates=Templates([folder], claude), hooks=hooks),
     )
-    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    one = open_stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     one.ask("Go.")
     check_log(one.log)
     return one
@@ -83,20 +83,20 @@ def test_a_hook_of_a_template_watches_its_agents_and_theirs(tmp_path: Path) -> N
     assert sent(one, "main", "Ann", "Bob") == ["sent hi", BLOCKED, BLOCKED]
     names = [hook.name for hook in one.agent("Ann").hooks]
     assert names == ["test-no-sending"]
-    assert one.again().agent("Ann").hooks[0].name == "test-no-sending"
+    assert one.resume().agent("Ann").hooks[0].name == "test-no-sending"
 
 
 def test_hooks_come_after_copies_of_the_parents_and_none_twice(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "careful.md").write_text("---\nhooks: [test-no-sending, other]\n---\nBe careful.")
-    model = play(main=[task("Ann", "template:careful", "c1"), "Done."], Ann=["Yes."])
+    model = script_model(main=[task("Ann", "template:careful", "c1"), "Done."], Ann=["Yes."])
     runtime = AgentRuntime(
         model=model,
         library=AgentLibrary(kinds={"other": NoSending}, templates=Templates([folder])),
         world=LocalWorld([send]),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     NoSending(one.session, runtime=runtime).install(one.root)
     one.ask("Go.")
     assert [hook.name for hook in one.agent("Ann").hooks] == ["test-no-sending", "other"]
@@ -107,9 +107,9 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "careful.md").write_text(f"---\nhooks: [{name}]\n---\nBe careful.")
-    model = play(main=[task("Ann", "template:careful", "c1"), "Done."])
+    model = script_model(main=[task("Ann", "template:careful", "c1"), "Done."])
     runtime = AgentRuntime(model=model, library=AgentLibrary(templates=Templates([folder])))
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith("Error: template:careful cannot be used: ")
     assert not one.root.subagents
@@ -162,7 +162,7 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
     folder = tmp_path / ".claude"
     folder.mkdir()
     (folder / "reviewer.md").write_text(CLAUDE.format(tmp_path))
-    model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
+    model = script_model(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     notices: list[str] = []
     runtime = AgentRuntime(
         model=model,
@@ -170,7 +170,7 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
         library=AgentLibrary(templates=Templates([], [ClaudeAgents([folder], runs_commands=True)])),
         observers=Observers(on_notice=notices.append),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert '"hook_event_name":"SubagentStop"' in (tmp_path / "stopped").read_text()
     assert notices == [f"{folder}/reviewer.md: tool 'send' not found"]
@@ -183,12 +183,12 @@ def test_what_a_template_denies_is_denied(tmp_path: Path) -> None:
     folder = tmp_path / ".claude"
     folder.mkdir()
     (folder / "reviewer.md").write_text("---\ndisallowedTools: Task, mcp__x__y\n---\nHi.")
-    model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
+    model = script_model(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     templates = Templates([], [ClaudeAgents([folder])])
     runtime = AgentRuntime(
         model=model, world=LocalWorld([send]), library=AgentLibrary(templates=templates)
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
-    [asked] = model.asked_of("Ann")
+    [asked] = model.requests_of("Ann")
     assert [tool["name"] for tool in asked.tools] == ["discuss", "terminate", "send"]

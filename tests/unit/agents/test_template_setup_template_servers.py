@@ -24,11 +24,21 @@ from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.tool import ToolContext
 from tests import mcp_sdk_server
-from tests.agent_kit import Play, Stage, call, calls, play, rows, run, stage, told
-from tests.mcp_kit import TOY, toy
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+    select_lines,
+)
+from tests.mcp_kit import TOY, toy_server
 from tests.unit.world.permissions.user_kit import YES, ScriptedUser
 
-NAMED = replace(toy("docs"), reserved=True)
+NAMED = replace(toy_server("docs"), reserved=True)
 LIB = McpServerConfig(name="lib", command="in this process")
 TEMPLATE = """\
 ---
@@ -47,14 +57,14 @@ def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> LocalWorld
     in_process = any(server is LIB for server in servers)
 
     def connect(_: McpServerConfig) -> InMemoryTransport:
-        return InMemoryTransport(mcp_sdk_server.make())
+        return InMemoryTransport(mcp_sdk_server.make_server())
 
     mcp = McpServers(servers, around=around, connect=connect if in_process else None)
     return LocalWorld(folder=folder, mcp=mcp, **more)
 
 
 def begun(
-    folder: Path, model: Play, *servers: McpServerConfig, mcp: str = "[docs]", **more: Any
+    folder: Path, model: ScriptModel, *servers: McpServerConfig, mcp: str = "[docs]", **more: Any
 ) -> Stage:
     """Begin a session whose agents have a template `reader`."""
     (folder / "reader.md").write_text(TEMPLATE.format(mcp=mcp))
@@ -63,7 +73,7 @@ def begun(
         world=world_of(folder, *servers, **more),
         library=AgentLibrary(templates=Templates([folder])),
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 def asked(here: Stage, text: str) -> str:
@@ -82,27 +92,33 @@ def task(name: str, instructions: str, prompt: str | None = "Go!", id_: str = "c
     return call("task", id_, name=name, instructions=instructions, prompt=prompt)
 
 
-def offered(model: Play, agent: str) -> Sequence[str]:
+def offered(model: ScriptModel, agent: str) -> Sequence[str]:
     """Return the tools that an agent's model was shown first."""
-    return [schema["name"] for schema in model.asked_of(agent)[0].tools or ()]
+    return [schema["name"] for schema in model.requests_of(agent)[0].tools or ()]
 
 
 @pytest.mark.req("S4-05")
 def test_an_agent_whose_template_names_a_server_has_its_tools_and_others_have_not(
     tmp_path: Path,
 ) -> None:
-    model = play(
-        main=[calls(task("Ann", "template:reader")), calls(call("mcp__docs__echo")), "Done."],
-        Ann=[calls(call("mcp__docs__echo", text="page 7")), "It says page 7."],
+    model = script_model(
+        main=[
+            call_message(task("Ann", "template:reader")),
+            call_message(call("mcp__docs__echo")),
+            "Done.",
+        ],
+        Ann=[call_message(call("mcp__docs__echo", text="page 7")), "It says page 7."],
     )
-    here = begun(tmp_path, model, NAMED, toy("all"))
+    here = begun(tmp_path, model, NAMED, toy_server("all"))
     assert asked(here, "Read!") == "Done."
     assert "mcp__docs__echo" in offered(model, "Ann")
     assert "mcp__all__echo" not in offered(model, "Ann")
     assert "mcp__all__echo" in offered(model, "main")
     assert not [name for name in offered(model, "main") if name.startswith("mcp__docs__")]
     assert here.result("c1", "Ann")["content"] == "page 7"
-    refused = rows(here.log, role="tool", name="mcp__docs__echo", agent_id=here.id_of("main"))
+    refused = select_lines(
+        here.log, role="tool", name="mcp__docs__echo", agent_id=here.id_of("main")
+    )
     [row] = refused
     assert row["content"].startswith("Error: main may not use a tool 'mcp__docs__echo'")
 
@@ -113,20 +129,25 @@ def test_a_template_may_describe_its_server_itself_also_after_a_resume(tmp_path:
 
     own = f"{{own: {{command: {sys.executable}, args: ['-I', '{TOY}']}}}}"
     echo = call("mcp__own__echo", text="hi")
-    model = play(
-        main=[calls(task("Ann", "template:reader")), "1", calls(_discuss("Ann")), "2"],
-        Ann=[calls(echo), "It said hi.", calls(echo), "It said hi again."],
+    model = script_model(
+        main=[
+            call_message(task("Ann", "template:reader")),
+            "1",
+            call_message(_discuss("Ann")),
+            "2",
+        ],
+        Ann=[call_message(echo), "It said hi.", call_message(echo), "It said hi again."],
     )
     here = begun(tmp_path, model, mcp=own)
     assert asked(here, "Read!") == "1"
     assert "mcp__own__echo" not in offered(model, "main")
-    [birth] = rows(here.log, event_type="agent_created", name="Ann")
+    [birth] = select_lines(here.log, event_type="agent_created", name="Ann")
     assert birth["spec"]["mcp"] == ["own"]
     here.session.close()
     runtime = replace(here.runtime, world=world_of(tmp_path))
-    again = stage(tmp_path, model, runtime=runtime)
+    again = open_stage(tmp_path, model, runtime=runtime)
     assert asked(again, "Once more!") == "2"
-    results = rows(again.log, role="tool", name="mcp__own__echo")
+    results = select_lines(again.log, role="tool", name="mcp__own__echo")
     assert [row["content"] for row in results] == ["hi", "hi"]
 
 
@@ -148,19 +169,19 @@ def _discuss(name: str) -> Any:
 def test_a_server_that_a_template_cannot_have_is_a_result(
     tmp_path: Path, mcp: str, servers: list[McpServerConfig], why: str
 ) -> None:
-    model = play(main=[calls(task("Ann", "template:reader")), "Done."])
+    model = script_model(main=[call_message(task("Ann", "template:reader")), "Done."])
     here = begun(tmp_path, model, *servers, mcp=mcp)
     assert asked(here, "Read!") == "Done."
     assert why in here.result()["content"]
-    assert not rows(here.log, event_type="agent_created", name="Ann")
+    assert not select_lines(here.log, event_type="agent_created", name="Ann")
 
 
 def test_a_subagent_without_a_list_of_its_own_has_the_servers_of_its_maker(
     tmp_path: Path,
 ) -> None:
-    model = play(
-        main=[calls(task("Ann", "template:reader")), "Done."],
-        Ann=[calls(task("Bob", "You help."), task("Cy", "You help.", id_="c2")), "Fine."],
+    model = script_model(
+        main=[call_message(task("Ann", "template:reader")), "Done."],
+        Ann=[call_message(task("Bob", "You help."), task("Cy", "You help.", id_="c2")), "Fine."],
         Bob=["Hm."],
         Cy=["Hm."],
     )
@@ -172,12 +193,13 @@ def test_a_subagent_without_a_list_of_its_own_has_the_servers_of_its_maker(
 
 @pytest.mark.req("S4-08")
 def test_a_resource_of_a_server_gives_instructions(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(task("Ann", "mcp:lib/notes://welcome")), "Done."], Ann=["At your service."]
+    model = script_model(
+        main=[call_message(task("Ann", "mcp:lib/notes://welcome")), "Done."],
+        Ann=["At your service."],
     )
     here = begun(tmp_path, model, LIB)
     assert asked(here, "Go!") == "Done."
-    assert told(model.asked_of("Ann")[0])[0] == "You are a librarian."
+    assert request_texts(model.requests_of("Ann")[0])[0] == "You are a librarian."
     assert here.result()["content"] == "At your service."
 
 
@@ -191,14 +213,14 @@ def test_a_resource_of_a_server_gives_instructions(tmp_path: Path) -> None:
 )
 @pytest.mark.req("S4-08")
 def test_a_resource_that_cannot_be_read_is_a_result(tmp_path: Path, given: str, why: str) -> None:
-    model = play(main=[calls(task("Ann", given)), "Done."])
+    model = script_model(main=[call_message(task("Ann", given)), "Done."])
     here = begun(tmp_path, model, LIB)
     assert asked(here, "Go!") == "Done."
     assert why in here.result()["content"]
 
 
 def test_what_may_not_be_read_just_so_gives_no_instructions(tmp_path: Path) -> None:
-    model = play(main=[calls(task("Ann", "mcp:lib/notes://welcome")), "Done."])
+    model = script_model(main=[call_message(task("Ann", "mcp:lib/notes://welcome")), "Done."])
     rules = PermissionRules.parse(deny=["mcp_read(lib/notes://*)"])
     here = begun(tmp_path, model, LIB, permissions=Permissions(mode="all", rules=rules))
     assert asked(here, "Go!") == "Done."
@@ -207,8 +229,8 @@ def test_what_may_not_be_read_just_so_gives_no_instructions(tmp_path: Path) -> N
 
 @pytest.mark.req("S4-40")
 def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) -> None:
-    model = play(main=[calls(call("mcp__toy__die")), "It is gone."])
-    here = begun(tmp_path, model, toy())
+    model = script_model(main=[call_message(call("mcp__toy__die")), "It is gone."])
+    here = begun(tmp_path, model, toy_server())
     assert asked(here, "Go!") == "It is gone."
     result = here.result()
     assert result["is_error"]
@@ -217,10 +239,10 @@ def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) 
 
 def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
     async def scene(permissions: Permissions, person: ScriptedUser | None, tool: str) -> str:
-        world = world_of(tmp_path, toy(), permissions=permissions)
+        world = world_of(tmp_path, toy_server(), permissions=permissions)
         await world.wait_ready()
-        model = play()
-        here = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+        model = script_model()
+        here = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         try:
             caller = ToolContext(here.root, here.root.state.birth, person)
             result = await world.call_tool(FunctionCall(tool, '{"text": "hi"}'), caller)
@@ -250,7 +272,7 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
 def test_the_world_keeps_its_connections_where_tools_and_hooks_can_read_them(
     tmp_path: Path,
 ) -> None:
-    model = play(main=["Hi."])
+    model = script_model(main=["Hi."])
     here = begun(tmp_path, model, LIB)
     assert asked(here, "Hello") == "Hi."
     connections = here.root.runtime.world.mcp

@@ -13,29 +13,42 @@ from harken import Budget, ModelError
 from harken.core.events import AgentConfigured, PieceOfText
 from harken.core.ids import AgentId
 from harken.core.messages import ToolCall
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run
-from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    run,
+    script_model,
+)
+from tests.trigger_kit import FakeTime, listen_to, open_trigger_stage, run_pending_tasks, wait_until
 
 NOTES = call("wake_me", "c1", name="notes", files=["."], note="Reload the data.")
 TICK = call("wake_me", "c1", name="tick", when="every 10 min")
 
 
-def armed_stage(folder: Path, arming: ToolCall, *said: Line, time: FakeTime | None = None) -> Stage:
-    return woken_stage(folder, play(main=[calls(arming), "Armed.", *said]), time=time)
+def armed_stage(
+    folder: Path, arming: ToolCall, *said: ScriptedAnswer, time: FakeTime | None = None
+) -> Stage:
+    return open_trigger_stage(
+        folder, script_model(main=[call_message(arming), "Armed.", *said]), time=time
+    )
 
 
 def pieces(one: Stage) -> list[str]:
-    return [row["content"] for row in one.rows(event_type="piece_of_text")]
+    return [row["content"] for row in one.select_lines(event_type="piece_of_text")]
 
 
 def test_a_file_that_another_changed_is_told_and_what_the_agent_wrote_is_not(
     tmp_path: Path,
 ) -> None:
-    wrote = calls(call("write", "c2", path="mine.txt", content="x"))
+    wrote = call_message(call("write", "c2", path="mine.txt", content="x"))
     one = armed_stage(tmp_path, NOTES, wrote, "Written.", "I reload it.")
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Watch.")
             await talk.say("Write.")
             await asyncio.sleep(1)
@@ -54,7 +67,7 @@ def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
     one = armed_stage(tmp_path, arming, "It failed.")
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Build.")
             assert await talk.wait_for_unread()
             assert await talk.say() == "It failed."
@@ -71,12 +84,12 @@ def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
 
 def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Path) -> None:
     sleep = "echo $$ >> ../pids; sleep 60"
-    both = calls(
+    both = call_message(
         call("run_in_background", "c1", name="one", command=sleep),
         call("run_in_background", "c2", name="two", command=sleep),
     )
-    stop = calls(call("triggers", "c3", stop=["one"]))
-    one = woken_stage(tmp_path, play(main=[both, "Begun.", stop, "Stopped."]))
+    stop = call_message(call("triggers", "c3", stop=["one"]))
+    one = open_trigger_stage(tmp_path, script_model(main=[both, "Begun.", stop, "Stopped."]))
 
     def running() -> list[bool]:
         file = tmp_path / "pids"
@@ -84,11 +97,11 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
         return [Path(f"/proc/{pid}").exists() for pid in pids]
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Begin.")
-            await until(lambda: running() == [True, True])
+            await wait_until(lambda: running() == [True, True])
             await talk.say("Stop one.")
-            await until(lambda: sorted(running()) == [False, True])
+            await wait_until(lambda: sorted(running()) == [False, True])
 
     run(act())
     assert one.result("c3")["content"] == f"two: command: {sleep}"
@@ -97,7 +110,7 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
     assert list(one.root.state.spec["triggers"]) == ["two"]  # armed, as after a crash
 
     async def again() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.wait_for_unread()
 
     run(again())
@@ -118,11 +131,11 @@ def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path)
             return answer.status
 
     async def act(stage_: Stage, said: str) -> None:
-        async with talking(stage_) as talk:
+        async with listen_to(stage_) as talk:
             if not urls:
                 await talk.say("Listen.")
                 urls.append(stage_.result()["content"].rpartition(" ")[2])
-            await settled()
+            await run_pending_tasks()
             assert await post("released") == 202
             assert await talk.wait_for_unread()
             assert await talk.say() == said
@@ -130,7 +143,7 @@ def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path)
     run(act(one, "It is out."))
     assert urls[0].rpartition("/")[2] not in str(one.root.state.spec)
     one.session.close()
-    run(act(woken_stage(tmp_path, one.runtime.model), "Again."))  # type: ignore[arg-type]
+    run(act(open_trigger_stage(tmp_path, one.runtime.model), "Again."))  # type: ignore[arg-type]
     heard = "a message from outside (8 bytes; anyone with the URL can send one):\n> released"
     assert pieces(one) == [f"[event deploys] {heard}"] * 2
 
@@ -140,20 +153,20 @@ def test_a_rhythm_goes_on_after_a_resume_and_missed_times_are_one_message(tmp_pa
     one = armed_stage(tmp_path, TICK, "Tick.", "Tock.", time=time)
 
     async def first() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Tick.")
-            await time.move(600)
+            await time.advance(600)
             assert await talk.wait_for_unread()
             assert await talk.say() == "Tick."
 
     run(first())
     one.session.close()
-    time.sleeping.clear()
+    time.sleepers.clear()
     time.now_us += 3_600_000_000
-    again = woken_stage(tmp_path, one.runtime.model, time=time)  # type: ignore[arg-type]
+    again = open_trigger_stage(tmp_path, one.runtime.model, time=time)  # type: ignore[arg-type]
 
     async def second() -> None:
-        async with talking(again) as talk:
+        async with listen_to(again) as talk:
             assert await talk.wait_for_unread()
             assert await talk.say() == "Tock."
 
@@ -170,9 +183,9 @@ def test_what_a_busy_agent_does_not_hear_is_summed_up(tmp_path: Path) -> None:
     one = armed_stage(tmp_path, TICK, "Many.", time=time)
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Tick.")
-            await time.move(6000)  # ten times, and nobody lets it answer
+            await time.advance(6000)  # ten times, and nobody lets it answer
             assert await talk.say() == "Many."
 
     run(act())
@@ -205,7 +218,7 @@ def test_what_cannot_be_armed_is_a_result_that_says_why(
     one = armed_stage(tmp_path, call("wake_me", **arguments))
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Arm.")
 
     run(act())
@@ -214,11 +227,11 @@ def test_what_cannot_be_armed_is_a_result_that_says_why(
 
 
 def test_a_name_is_taken_once_and_so_many_triggers_are_enough(tmp_path: Path) -> None:
-    again = calls(call("wake_me", "c2", name="tick", when="in 1 h"))
+    again = call_message(call("wake_me", "c2", name="tick", when="in 1 h"))
     one = armed_stage(tmp_path, TICK, again, "No.")
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Tick.")
             await talk.say("Again.")
 
@@ -237,23 +250,27 @@ def ring(one: Stage, agent: str) -> None:
 def test_a_model_that_fails_is_told_of_and_not_asked_again_until_something_else_happens(
     tmp_path: Path,
 ) -> None:
-    main: list[Line] = [calls(call("task", "c1", name="Watcher")), "Made.", "Main heard."]
+    main: list[ScriptedAnswer] = [
+        call_message(call("task", "c1", name="Watcher")),
+        "Made.",
+        "Main heard.",
+    ]
     told: list[str] = []
-    model = play(main=main, Watcher=[ModelError("overloaded")])
-    one = woken_stage(tmp_path, model, on_notice=told.append)
+    model = script_model(main=main, Watcher=[ModelError("overloaded")])
+    one = open_trigger_stage(tmp_path, model, on_notice=told.append)
     one.ask("Make one.")
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             ring(one, "Watcher")
-            await settled()
+            await run_pending_tasks()
             assert not talk.has_news
             ring(one, "Watcher")
-            await settled()
+            await run_pending_tasks()
 
     run(act())
     assert told == ["Watcher was woken and could not answer: overloaded"] * 2
-    assert len(model.asked_of("Watcher")) == 2
+    assert len(model.requests_of("Watcher")) == 2
     check_log(one.log)
 
 
@@ -261,32 +278,36 @@ def test_a_turn_that_failed_is_tried_once_more_after_a_resume_and_not_again(
     tmp_path: Path,
 ) -> None:
     """What was tried is not in the log, and need not be: the turn is still owed, once."""
-    main: list[Line] = [calls(call("task", "c1", name="Watcher")), "Made.", "Main heard."]
-    model = play(main=main, Watcher=[ModelError("overloaded")])
-    one = woken_stage(tmp_path, model)
+    main: list[ScriptedAnswer] = [
+        call_message(call("task", "c1", name="Watcher")),
+        "Made.",
+        "Main heard.",
+    ]
+    model = script_model(main=main, Watcher=[ModelError("overloaded")])
+    one = open_trigger_stage(tmp_path, model)
     one.ask("Make one.")
 
     async def listen(stage: Stage, *, rings: bool) -> None:
-        async with talking(stage):
+        async with listen_to(stage):
             if rings:
                 ring(stage, "Watcher")
-            await settled(200)
+            await run_pending_tasks(200)
 
     run(listen(one, rings=True))
     for attempts in (2, 3):
         one.session.close()
-        one = woken_stage(tmp_path, model)
+        one = open_trigger_stage(tmp_path, model)
         run(listen(one, rings=False))
-        assert len(model.asked_of("Watcher")) == attempts
-    assert one.heard("Watcher") == ["[event bell] it rings"]
+        assert len(model.requests_of("Watcher")) == attempts
+    assert one.user_messages("Watcher") == ["[event bell] it rings"]
     check_log(one.log)
 
 
 def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
-    one = woken_stage(tmp_path, play(main=["One."]), budget=Budget(model_calls=1))
+    one = open_trigger_stage(tmp_path, script_model(main=["One."]), budget=Budget(model_calls=1))
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             said = []
             for _ in range(3):
                 ring(one, "main")
@@ -296,10 +317,10 @@ def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
             assert said == ["One.", used, used]
 
     run(act())
-    live = everything(one.session)
+    live = full_state(one.session)
     one.session.close()
-    again = woken_stage(tmp_path, play(main=[]))
-    assert everything(again.session) == live
+    again = open_trigger_stage(tmp_path, script_model(main=[]))
+    assert full_state(again.session) == live
 
 
 ODD = {
@@ -314,12 +335,12 @@ ODD = {
 
 
 def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -> None:
-    one = woken_stage(tmp_path, play(main=["I see."]))
+    one = open_trigger_stage(tmp_path, script_model(main=["I see."]))
     one.session.append(AgentConfigured(agent_id=AgentId("agent_001"), spec={"triggers": ODD}))
 
     async def act() -> None:
-        async with talking(one) as talk:
-            await until(lambda: len(pieces(one)) == 5)
+        async with listen_to(one) as talk:
+            await wait_until(lambda: len(pieces(one)) == 5)
             assert await talk.wait_for_unread()
             assert await talk.say() == "I see."
 

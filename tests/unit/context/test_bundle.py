@@ -27,7 +27,14 @@ from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from tests.session_kit import again, ask, born, hash_of, hear, options
+from tests.session_kit import (
+    create_agent,
+    hash_context,
+    log_request,
+    log_user_message,
+    reload_session,
+    session_options,
+)
 from tests.unit.context.kit import NOON, commit, texts
 
 KEY = "sk-ant-" + "api03-" + "k1" * 20
@@ -60,8 +67,8 @@ def sessions(store: SqliteStore) -> Path:
 def log(store: SqliteStore, name: str, *texts: str, ctx: CommitId | None = None) -> Path:
     """Write the log of a session that started from a commit, with these messages."""
     path = sessions(store) / f"{name}.jsonl"
-    session = Session(path, options=options(resolver=make_resolver(store)))
-    agent = born(session)
+    session = Session(path, options=session_options(resolver=make_resolver(store)))
+    agent = create_agent(session)
     if ctx is not None:
         messages = materialize(store, ctx).messages
         loaded = ContextLoaded(
@@ -69,12 +76,12 @@ def log(store: SqliteStore, name: str, *texts: str, ctx: CommitId | None = None)
             ctx=ctx,
             stop="compaction",
             count=len(messages),
-            context_hash=hash_of(messages),
+            context_hash=hash_context(messages),
         )
         session.append(loaded)
     for text in texts:
-        hear(session, agent, text)
-    ask(session, agent)
+        log_user_message(session, agent, text)
+    log_request(session, agent)
     session.close()
     return path
 
@@ -131,11 +138,11 @@ def test_session_resumes_on_another_machine(
     write_bundle(out, source, logs=[log(source, "first", "hello", ctx=tip)])
     read_bundle(out, target)
     path = sessions(target) / "first.jsonl"
-    session = Session.load(path, options=options(resolver=make_resolver(target)))
+    session = Session.load(path, options=session_options(resolver=make_resolver(target)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)] == ["a", "b", "hello"]
-    ask(session, session.agent(agent).id)
-    again(session).close()
+    log_request(session, session.agent(agent).id)
+    reload_session(session).close()
 
 
 def test_unpacking_twice_changes_nothing(
@@ -188,8 +195,8 @@ def test_locked_log_is_bundled_up_to_its_last_complete_line(
     source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     path = sessions(source) / "live.jsonl"
-    session = Session(path, options=options())
-    hear(session, born(session), "said")
+    session = Session(path, options=session_options())
+    log_user_message(session, create_agent(session), "said")
     full_log = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"message_id":"msg_0')
@@ -362,10 +369,10 @@ def test_credentials_are_bundled_only_on_request(
     for place in (target.raw(raw), kept_path.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
     # the log still matches the commits that it names
-    session = Session.load(kept_path, options=options(resolver=make_resolver(target)))
+    session = Session.load(kept_path, options=session_options(resolver=make_resolver(target)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)][-1] == f"again: {expected_texts[0]}"
-    ask(session, session.agent(agent).id)
+    log_request(session, session.agent(agent).id)
     session.close()
     # the source is unchanged
     assert path.read_bytes() == before

@@ -22,7 +22,7 @@ from harken.errors import BundleError
 from harken.session.session import Session
 from harken.store.copy import copy_commits
 from harken.store.memory import MemoryStore
-from tests.session_kit import born, hear, options
+from tests.session_kit import create_agent, log_user_message, session_options
 from tests.unit.context.kit import NOON, commit, texts
 
 LOG = "sessions/first.jsonl"
@@ -42,8 +42,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("honest")
     store = MemoryStore()
     tip = commit(store, commit(store, None, "a", "b"), "c")
-    session = Session(folder / "first.jsonl", options=options())
-    hear(session, born(session), "hello")
+    session = Session(folder / "first.jsonl", options=session_options())
+    log_user_message(session, create_agent(session), "hello")
     session.close()
     bundle_request = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
     create_bundle(folder / "honest.zip", bundle_request)

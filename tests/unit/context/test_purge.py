@@ -36,7 +36,15 @@ from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.testing import ticking
 from harken.views.context import context
-from tests.session_kit import ask, born, hash_of, hear, new_session, options, say
+from tests.session_kit import (
+    create_agent,
+    hash_context,
+    log_answer,
+    log_request,
+    log_user_message,
+    new_session,
+    session_options,
+)
 from tests.unit.context.kit import NOON
 
 KEY = 'sk-"live"\n0123456789'
@@ -146,8 +154,8 @@ def test_raw_bytes_and_files_are_purged_across_chunk_borders(store: Store) -> No
 def test_dry_run_changes_nothing_and_does_not_print_the_text(store: Store, tmp_path: Path) -> None:
     write_secret(store)
     with new_session(tmp_path) as session:
-        born(session)
-        hear(session, ROOT, KEY)
+        create_agent(session)
+        log_user_message(session, ROOT, KEY)
     before = session.path.read_bytes(), store.tombstones()
     places = find_text(store, [session.path], SECRET)
     assert PurgeMatch(f"{session.path}:3", "transcript_entry", "msg_002") in places
@@ -158,17 +166,17 @@ def test_dry_run_changes_nothing_and_does_not_print_the_text(store: Store, tmp_p
 def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
     """Return a session whose agent starts from a commit and then calls its model."""
     session = new_session(tmp_path, resolver=make_resolver(store))
-    born(session)
+    create_agent(session)
     messages = materialize(store, tip).messages
     session.append(
         ev.ContextLoaded(
-            agent_id=ROOT, ctx=tip, count=len(messages), context_hash=hash_of(messages)
+            agent_id=ROOT, ctx=tip, count=len(messages), context_hash=hash_context(messages)
         )
     )
-    hear(session, ROOT, "go on")
-    ask(session, ROOT)
-    say(session, ROOT, "I go on")
-    ask(session, ROOT)
+    log_user_message(session, ROOT, "go on")
+    log_request(session, ROOT)
+    log_answer(session, ROOT, "I go on")
+    log_request(session, ROOT)
     return session
 
 
@@ -182,10 +190,10 @@ def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Pa
     session.close()
     purge_text(store, [session.path], PURGE)
     assert_gone(store, session.path)
-    resumed = Session.load(session.path, options=options(resolver=make_resolver(store)))
+    resumed = Session.load(session.path, options=session_options(resolver=make_resolver(store)))
     after = [message.content for message in resumed.context(ROOT)]
     assert len(after) == len(before)
-    ask(resumed, ROOT)
+    log_request(resumed, ROOT)
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     views = [
@@ -197,7 +205,7 @@ def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Pa
 
 def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
     session = session_from(store, tmp_path, write_secret(store))
-    hear(session, ROOT, KEY)
+    log_user_message(session, ROOT, KEY)
     session.close()
     for name, notes in find_in_store(store, SECRET).notes.items():
         store.update_notes(name, notes)
@@ -213,8 +221,8 @@ def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path
 def test_structural_text_is_refused_before_any_change(store: Store, tmp_path: Path) -> None:
     parent = store.chain(write_secret(store))[1].id
     with new_session(tmp_path) as session:
-        born(session)
-        hear(session, ROOT, "hello")
+        create_agent(session)
+        log_user_message(session, ROOT, "hello")
     objects_before = list(store.iter_objects())
     before = session.path.read_bytes()
     for text in ("content", "tool_call", parent[4:20], "transcript_entry"):

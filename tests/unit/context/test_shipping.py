@@ -28,8 +28,8 @@ from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
-from tests.service_kit import TOKEN, service
-from tests.session_kit import born, hear, options
+from tests.service_kit import TOKEN, serve_store
+from tests.session_kit import create_agent, log_user_message, session_options
 
 KEY = "AKIAQ7WZX5T2MN3BVC4D"
 WHEN = "2026-01-01T10:00:00.000000Z"
@@ -47,12 +47,12 @@ class Ends:
 
     def session(self, name: str = "s") -> Session:
         return Session(
-            self.logs / f"{name}.jsonl", options=options(resolver=make_resolver(self.store))
+            self.logs / f"{name}.jsonl", options=session_options(resolver=make_resolver(self.store))
         )
 
     def reopen(self, name: str = "s") -> Session:
         path = self.logs / f"{name}.jsonl"
-        return Session.load(path, options=options(resolver=make_resolver(self.store)))
+        return Session.load(path, options=session_options(resolver=make_resolver(self.store)))
 
     @contextmanager
     def shipper(self, *, redacts: bool = True) -> Iterator[Shipper]:
@@ -81,7 +81,7 @@ class Ends:
 def ends(tmp_path: Path) -> Iterator[Ends]:
     (tmp_path / "there").mkdir()
     store = SqliteStore(tmp_path / "there.db")
-    with closing(store), service(store, sessions=tmp_path / "there") as url:
+    with closing(store), serve_store(store, sessions=tmp_path / "there") as url:
         yield Ends(tmp_path, url, store)
 
 
@@ -96,9 +96,9 @@ def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> Commit
 @pytest.mark.req("S3-34")
 def test_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for n in range(20):
-            hear(session, agent, f"text {n} é")
+            log_user_message(session, agent, f"text {n} é")
         name = committed(ends, session, agent, "what was said")
     assert ends.ship() == (len(ends.here_bytes().splitlines()), 1)
     assert ends.there_bytes() == ends.here_bytes()
@@ -109,9 +109,9 @@ def test_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
 @pytest.mark.req("S3-34")
 def test_grown_log_is_pushed_from_its_last_offset(ends: Ends) -> None:
     with ends.shipper() as shipper, closing(ends.session()) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for n in range(10):
-            hear(session, agent, f"text {n} {KEY}" if n % 3 else f"text {n}")
+            log_user_message(session, agent, f"text {n} {KEY}" if n % 3 else f"text {n}")
             committed(ends, session, agent, f"commit {n}")
             result = shipper.ship(session.path)
             assert (result.lines, result.commits) == (2 if n else 4, 1)
@@ -124,9 +124,9 @@ def test_grown_log_is_pushed_from_its_last_offset(ends: Ends) -> None:
 @pytest.mark.req("S3-34")
 def test_long_log_is_pushed_in_chunks_and_resumed(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for n in range(30):
-            hear(session, agent, f"{n} {KEY} " + "long " * 10_000)
+            log_user_message(session, agent, f"{n} {KEY} " + "long " * 10_000)
     assert len(ends.here_bytes()) > 2 * BATCH_BYTES
     ends.ship()
     full_log = ends.there_bytes()
@@ -142,8 +142,8 @@ def test_long_log_is_pushed_in_chunks_and_resumed(ends: Ends) -> None:
 @pytest.mark.req("S3-34", "D-06")
 def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> None:
     with closing(ends.session("first")) as session:
-        agent = born(session)
-        hear(session, agent, f"use {KEY}")
+        agent = create_agent(session)
+        log_user_message(session, agent, f"use {KEY}")
         name = committed(ends, session, agent, f"use {KEY} there")
     with closing(ends.session("second")) as session:
         agent = session.allocate_agent_id()
@@ -155,7 +155,7 @@ def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> Non
         session.append(
             ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=reported)
         )
-        hear(session, agent, "go on")
+        log_user_message(session, agent, "go on")
     with ends.shipper() as shipper:
         for ctx_name in ("second", "first", "second"):
             shipper.ship(ends.logs / f"{ctx_name}.jsonl")
@@ -164,7 +164,7 @@ def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> Non
     for ctx_name in ("first", "second"):
         assert KEY.encode() not in ends.there_bytes(ctx_name)
         path = ends.logs_there / f"{ctx_name}.jsonl"
-        Session.load(path, options=options(resolver=make_resolver(ends.there))).close()
+        Session.load(path, options=session_options(resolver=make_resolver(ends.there))).close()
     assert fsck(ends.there) == []
     assert KEY not in repr(materialize(ends.there, name).messages)
     assert KEY not in ends.there.commits([name])[name].notes.summary
@@ -177,8 +177,8 @@ def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> Non
 
 def test_push_without_redaction_is_exact(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        agent = born(session)
-        hear(session, agent, f"use {KEY}")
+        agent = create_agent(session)
+        log_user_message(session, agent, f"use {KEY}")
         name = committed(ends, session, agent, f"use {KEY} there")
     ends.ship(redacts=False)
     assert ends.there_bytes() == ends.here_bytes()
@@ -189,8 +189,8 @@ def test_push_without_redaction_is_exact(ends: Ends) -> None:
 
 def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        hear(session, born(session), "one")
-        hear(session, "agent_001", "two")
+        log_user_message(session, create_agent(session), "one")
+        log_user_message(session, "agent_001", "two")
     full_log, path = ends.here_bytes(), ends.logs / "s.jsonl"
     path.write_bytes(full_log[:-5])
     ends.ship()
@@ -204,18 +204,18 @@ def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) ->
 
 def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        hear(session, born(session), "one")
+        log_user_message(session, create_agent(session), "one")
     ends.ship()
     remote_data = ends.there_bytes()
     path = ends.logs / "s.jsonl"
     path.unlink()
     with closing(ends.session()) as session:
-        hear(session, born(session), "another")
-        hear(session, "agent_001", "and more " * 30)
+        log_user_message(session, create_agent(session), "another")
+        log_user_message(session, "agent_001", "and more " * 30)
     with pytest.raises(LogError, match="other"):
         ends.ship()
-    with closing(Session.load(ends.logs_there / "s.jsonl", options=options())) as session:
-        hear(session, "agent_001", "gone on with there " * 100)
+    with closing(Session.load(ends.logs_there / "s.jsonl", options=session_options())) as session:
+        log_user_message(session, "agent_001", "gone on with there " * 100)
     with pytest.raises(LogError, match="more of it"):
         ends.ship()
     assert ends.there_bytes().startswith(remote_data)
@@ -223,9 +223,9 @@ def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
 
 def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for n in range(5):
-            hear(session, agent, f"text {n}")
+            log_user_message(session, agent, f"text {n}")
     lines = ends.here_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b"text", b"TEXT")
     path = ends.logs / "s.jsonl"
@@ -249,11 +249,11 @@ def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:
 def test_log_rewritten_while_followed_is_refused(ends: Ends) -> None:
     with ends.shipper() as shipper:
         with closing(ends.session()) as session:
-            hear(session, born(session), "one")
+            log_user_message(session, create_agent(session), "one")
         shipper.ship(session.path)
         session.path.unlink()
         with closing(ends.session()) as session:
-            hear(session, born(session), "another one " * 100)
+            log_user_message(session, create_agent(session), "another one " * 100)
         with pytest.raises(InvalidLog, match="anew"):
             shipper.ship(session.path)
         with pytest.raises(LogError, match="other"):
@@ -263,7 +263,7 @@ def test_log_rewritten_while_followed_is_refused(ends: Ends) -> None:
 def test_missing_commits_are_reported_and_pushed_later(ends: Ends) -> None:
     local_store = ends.store
     with closing(ends.session()) as session:
-        name = committed(ends, session, born(session), "one")
+        name = committed(ends, session, create_agent(session), "one")
     ends.store = MemoryStore()
     with ends.shipper() as shipper:
         assert shipper.ship(session.path).lacking == {name}
@@ -276,7 +276,7 @@ def test_missing_commits_are_reported_and_pushed_later(ends: Ends) -> None:
 
 def test_log_with_a_structural_credential_needs_no_redact(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        hear(session, born(session), "one")
+        log_user_message(session, create_agent(session), "one")
     last, path = b"", ends.logs / "s.jsonl"
     sealed: list[bytes] = []
     for line in ends.here_bytes().splitlines(keepends=True):

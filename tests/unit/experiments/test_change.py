@@ -7,12 +7,12 @@ from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.experiments.change import Change, find_message, replace_text
 from harken.views.context import ContextMessage
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 MESSAGES = [
     Message("system", "Be."),
     Message("user", "Add."),
-    calls(call("add"), text="Adding."),
+    call_message(call("add"), text="Adding."),
     Message("tool", "4", tool_call_id="c1", name="add"),
 ]
 ROWS = [
@@ -72,7 +72,7 @@ def test_repeated_message_needs_its_position() -> None:
 def test_only_the_text_changes() -> None:
     thinking = ThinkingPart("hm", {"signature": "s"})
     message = Message(
-        "assistant", [thinking, TextPart("a"), TextPart("b")], calls(call("x")).tool_calls
+        "assistant", [thinking, TextPart("a"), TextPart("b")], call_message(call("x")).tool_calls
     )
     assert replace_text(message, "c").content == [thinking, TextPart("c")]
     assert replace_text(message, "c").tool_calls == message.tool_calls

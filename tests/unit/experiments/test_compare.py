@@ -9,10 +9,10 @@ from harken.experiments.compare import compare, compare_groups, metric_values
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import ComparedRun
 from harken.experiments.rerun import rerun
-from tests.agent_kit import Line, Stage, call, calls, play, run, stage
+from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, run, script_model
 from tests.unit.experiments.test_rerun import price
 
-LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
+LINES: list[ScriptedAnswer] = [call_message(call("price", drink="tea")), "3 euros.", "Bye."]
 
 
 def load_run(scene: Stage, name: str) -> ComparedRun:
@@ -20,9 +20,9 @@ def load_run(scene: Stage, name: str) -> ComparedRun:
     return ComparedRun.of(name, SessionViewer(scene.log).events)
 
 
-def cafe(folder: Path, lines: list[Line] = LINES, *questions: str) -> Stage:
+def cafe(folder: Path, lines: list[ScriptedAnswer] = LINES, *questions: str) -> Stage:
     folder.mkdir(exist_ok=True)
-    scene = stage(folder, play(main=lines), tools=[price])
+    scene = open_stage(folder, script_model(main=lines), tools=[price])
     for text in questions or ("What is tea?", "Thanks."):
         scene.ask(text)
     return scene
@@ -32,11 +32,11 @@ def run_again(
     base_run: ComparedRun,
     folder: Path,
     message_ref: str,
-    lines: list[Line],
+    lines: list[ScriptedAnswer],
     change: Change | None = None,
 ) -> ComparedRun:
     point = ForkPoint.find(base_run.name, base_run.steps.links, message_ref)
-    model = play(main=lines)
+    model = script_model(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
     result = run(
         rerun(
@@ -57,7 +57,7 @@ def test_equal_runs_do_not_diverge(tmp_path: Path) -> None:
 
 
 def test_runs_diverge_at_the_first_different_message(tmp_path: Path) -> None:
-    other_lines: list[Line] = [LINES[0], "4 euros.", "Bye."]
+    other_lines: list[ScriptedAnswer] = [LINES[0], "4 euros.", "Bye."]
     base_run = load_run(cafe(tmp_path / "a"), "a")
     two = load_run(cafe(tmp_path / "b", other_lines), "b")
     (parting,) = compare(base_run, two).partings
@@ -101,12 +101,14 @@ def test_edit_is_the_divergence_and_the_first_other_answer_is_named(tmp_path: Pa
 
 
 def test_agents_of_one_run_only_are_named(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         ".",
     ]
     (tmp_path / "b").mkdir()
-    other_scene = stage(tmp_path / "b", play(main=lines, Ann=["Hello."]), tools=[price])
+    other_scene = open_stage(
+        tmp_path / "b", script_model(main=lines, Ann=["Hello."]), tools=[price]
+    )
     other_scene.ask("What is tea?")
     comparison = compare(load_run(cafe(tmp_path / "a"), "a"), load_run(other_scene, "b"))
     assert comparison.only_after == ["Ann"]
@@ -114,7 +116,7 @@ def test_agents_of_one_run_only_are_named(tmp_path: Path) -> None:
 
 
 def test_errors_are_counted(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("nothing")), "."]
+    lines: list[ScriptedAnswer] = [call_message(call("nothing")), "."]
     base_run = load_run(cafe(tmp_path / "a", lines, "Go"), "a")
     assert base_run.outcome.tool_errors == 1
 

@@ -12,10 +12,10 @@ from harken.experiments.provider_rules import (
     find_family,
     find_violations,
 )
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 SYSTEM, ASKED, SAID = Message("system", "Be."), Message("user", "Add."), Message("assistant", "4")
-CALL, RESULT = calls(call("add")), Message("tool", "4", tool_call_id="c1", name="add")
+CALL, RESULT = call_message(call("add")), Message("tool", "4", tool_call_id="c1", name="add")
 MORE = Message("user", "And more?")
 WHOLE = [SYSTEM, ASKED, CALL, RESULT, SAID, MORE]
 

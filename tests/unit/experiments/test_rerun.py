@@ -25,25 +25,25 @@ from harken.session.session import build_entry
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from tests.agent_kit import (
-    Line,
+    ScriptedAnswer,
     Stage,
     call,
-    calls,
+    call_message,
     check_log,
-    play,
-    quick,
+    fast_options,
+    open_stage,
     raw_call,
-    rows,
     run,
-    stage,
+    script_model,
+    select_lines,
 )
-from tests.recording_kit import Client, body, logs, recorder
+from tests.recording_kit import RecordedClient, log_paths, open_recorder, request_body
 from tests.unit.agents.hooking import watch
 
-LINES: list[Line] = [
-    calls(call("price", drink="tea")),
+LINES: list[ScriptedAnswer] = [
+    call_message(call("price", drink="tea")),
     "3 euros.",
-    calls(call("price", drink="milk")),
+    call_message(call("price", drink="milk")),
     "1 euro.",
 ]
 SOLD: list[str] = []
@@ -63,10 +63,10 @@ def nothing_sold() -> None:
 
 def cafe(folder: Path, store: Store | None = None, **members: Any) -> Stage:
     """A session in which main was asked for the price of tea, then of milk."""
-    model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
+    model = script_model(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
     checkpoints = None if store is None else Checkpointer(store=store)
     runtime = AgentRuntime(model=model, world=LocalWorld([price]), checkpoints=checkpoints)
-    scene = stage(folder, model, runtime=runtime, **members)
+    scene = open_stage(folder, model, runtime=runtime, **members)
     scene.ask("What is tea?")
     scene.ask("And milk?")
     return scene
@@ -95,8 +95,8 @@ def test_unchanged_rerun_repeats_requests_and_actions(tmp_path: Path) -> None:
     result = rerun_fork(point(scene, "1"), tmp_path, ReplayModel.load(scene.log))
     assert result == RerunResult(result.log, "3 euros.")
     assert SOLD == ["tea", "milk"]
-    first, second = rows(scene.log, event_type="llm_request")[:2]
-    assert [row["context_hash"] for row in rows(result.log, event_type="llm_request")] == [
+    first, second = select_lines(scene.log, event_type="llm_request")[:2]
+    assert [row["context_hash"] for row in select_lines(result.log, event_type="llm_request")] == [
         first["context_hash"],
         second["context_hash"],
     ]
@@ -107,7 +107,7 @@ def test_later_user_messages_are_repeated(tmp_path: Path) -> None:
     result = rerun_fork(point(scene, "2"), tmp_path, ReplayModel.load(scene.log), follow=True)
     assert result.answer == "1 euro."
     assert SOLD == ["tea", "milk"]
-    assert rows(result.log, event_type="session_ended")[0]["reason"] == SUCCESS_REASON
+    assert select_lines(result.log, event_type="session_ended")[0]["reason"] == SUCCESS_REASON
 
 
 def test_messages_sent_together_are_repeated_together(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_messages_sent_together_are_repeated_together(tmp_path: Path) -> None:
 
 def test_edit_changes_the_model_input(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "2")
-    model = play(main=[".", "4 euros, then."])
+    model = script_model(main=[".", "4 euros, then."])
     result = rerun_fork(fork, tmp_path, model, Change(edit=[("-1", "tea: 4")], system="Be short."))
     assert result.answer == "4 euros, then."
-    assert [message.content for message in model.asked[0].messages] == [
+    assert [message.content for message in model.requests[0].messages] == [
         "Be short.",
         "What is tea?",
         None,
@@ -136,20 +136,20 @@ def test_edit_changes_the_model_input(tmp_path: Path) -> None:
 
 def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
-    model = play(main=[calls(call("price", drink="wine")), "I do not know."])
+    model = script_model(main=[call_message(call("price", drink="wine")), "I do not know."])
     rerun_result = rerun_fork(fork, tmp_path, model)
     assert rerun_result.answer == "I do not know."
     assert [(agent, function_call.name) for agent, function_call in rerun_result.differing] == [
         ("main", "price")
     ]
-    (result,) = rows(rerun_result.log, role="tool", event_type="transcript_entry")
+    (result,) = select_lines(rerun_result.log, role="tool", event_type="transcript_entry")
     assert result["content"].startswith("Error: price was not run: nothing was recorded")
     assert SOLD == ["tea", "milk"]
 
 
 def test_unrecorded_call_runs_live_if_allowed(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
-    model = play(main=[calls(call("price", drink="wine")), "4."])
+    model = script_model(main=[call_message(call("price", drink="wine")), "4."])
     result = rerun_fork(fork, tmp_path, model, live=LocalWorld([price]))
     assert result.answer == "4."
     assert SOLD == ["tea", "milk", "wine"]
@@ -158,9 +158,9 @@ def test_unrecorded_call_runs_live_if_allowed(tmp_path: Path) -> None:
 def test_agent_event_names_the_origin_and_the_changes(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "2")
     result = rerun_fork(
-        fork, tmp_path, play(main=[".", "."]), Change(edit=[("#3", "x")], model="play")
+        fork, tmp_path, script_model(main=[".", "."]), Change(edit=[("#3", "x")], model="play")
     )
-    (birth,) = rows(result.log, event_type="agent_created")
+    (birth,) = select_lines(result.log, event_type="agent_created")
     assert (birth["name"], birth["spec"]["kind"]) == ("main", "smart")
     assert birth["spec"]["rerun"] == {
         "session": "s",
@@ -177,10 +177,10 @@ def test_context_is_a_commit_that_extends_the_existing_one(tmp_path: Path) -> No
     fork = point(scene, "4", store)
     result = rerun_fork(fork, tmp_path, ReplayModel.load(scene.log), store=store)
     assert result.answer == "1 euro."
-    (loaded,) = rows(result.log, event_type="context_loaded")
+    (loaded,) = select_lines(result.log, event_type="context_loaded")
     assert loaded["context_hash"] == fork.request.context_hash
     commit = get_commit(store, CommitId(loaded["ctx"])).commit
-    recorded = [row["ctx"] for row in rows(scene.log, event_type="context_committed")]
+    recorded = [row["ctx"] for row in select_lines(scene.log, event_type="context_committed")]
     assert commit.parent == recorded[2]
     assert commit.message_count == 1
 
@@ -189,18 +189,20 @@ def test_edited_context_shares_messages_before_the_edit(tmp_path: Path) -> None:
     store = MemoryStore()
     scene = cafe(tmp_path, store)
     fork = point(scene, "4", store)
-    recorded = [CommitId(row["ctx"]) for row in rows(scene.log, event_type="context_committed")]
+    recorded = [
+        CommitId(row["ctx"]) for row in select_lines(scene.log, event_type="context_committed")
+    ]
     result = rerun_fork(
-        fork, tmp_path, play(main=["."] * 4), Change(edit=[("#4", "x")]), store=store
+        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("#4", "x")]), store=store
     )
-    (loaded,) = rows(result.log, event_type="context_loaded")
+    (loaded,) = select_lines(result.log, event_type="context_loaded")
     commit = get_commit(store, CommitId(loaded["ctx"])).commit
     assert (commit.parent, commit.type) == (recorded[0], "delta")
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     other_change = Change(system="Other.")
-    result = rerun_fork(fork, other_folder, play(main=["."] * 4), other_change, store=store)
-    (loaded,) = rows(result.log, event_type="context_loaded")
+    result = rerun_fork(fork, other_folder, script_model(main=["."] * 4), other_change, store=store)
+    (loaded,) = select_lines(result.log, event_type="context_loaded")
     commit = get_commit(store, CommitId(loaded["ctx"])).commit
     assert (commit.type, commit.message_count) == ("snapshot", fork.request.count)
     assert commit.parent in recorded
@@ -214,9 +216,9 @@ def test_same_fork_is_the_same_commit(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         result = rerun_fork(
-            fork, folder, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
+            fork, folder, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
         )
-        ctxs |= {row["ctx"] for row in rows(result.log, event_type="context_loaded")}
+        ctxs |= {row["ctx"] for row in select_lines(result.log, event_type="context_loaded")}
     assert len(ctxs) == 1
 
 
@@ -229,7 +231,7 @@ def test_rerun_after_a_compaction_reads_the_compacted_context(tmp_path: Path) ->
     assert len(fork.context) < 10
     result = rerun_fork(fork, tmp_path, ReplayModel.load(scene.log), store=store)
     assert result.error is None
-    (loaded,) = rows(result.log, event_type="context_loaded")
+    (loaded,) = select_lines(result.log, event_type="context_loaded")
     assert loaded["context_hash"] == fork.request.context_hash
 
 
@@ -237,18 +239,20 @@ def test_context_in_an_unavailable_store_is_not_rerun(tmp_path: Path) -> None:
     store = MemoryStore()
     fork = point(cafe(tmp_path, store), "4", store)
     result = rerun_fork(
-        fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
+        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
     )
     without = ForkPoint.find("again", SessionViewer(result.log).events, "1")
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     with pytest.raises(ConfigError, match="in a store that is not at hand"):
-        rerun_fork(without, other_folder, play(main=["."]))
+        rerun_fork(without, other_folder, script_model(main=["."]))
 
 
 def test_rerun_is_a_session_that_can_continue(tmp_path: Path) -> None:
-    result = rerun_fork(point(cafe(tmp_path), "2"), tmp_path, play(main=[".", "3.", "Bye."]))
-    runtime = AgentRuntime(model=play(main=[".", "3.", "Bye."]))
+    result = rerun_fork(
+        point(cafe(tmp_path), "2"), tmp_path, script_model(main=[".", "3.", "Bye."])
+    )
+    runtime = AgentRuntime(model=script_model(main=[".", "3.", "Bye."]))
     root, session = load_session(result.log, runtime=runtime)
     with session:
         assert run(root.response("Bye!")) == "Bye."
@@ -258,7 +262,7 @@ def test_rerun_of_a_rerun_works(tmp_path: Path) -> None:
     store = MemoryStore()
     fork = point(cafe(tmp_path, store), "4", store)
     result = rerun_fork(
-        fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
+        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
     )
     events = SessionViewer(result.log).events
     second = ForkPoint.find("again", events, "-1", resolver=make_resolver(store))
@@ -269,12 +273,12 @@ def test_rerun_of_a_rerun_works(tmp_path: Path) -> None:
 
 
 def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
-    scene = stage(tmp_path, play(main=LINES), tools=[price])
+    scene = open_stage(tmp_path, script_model(main=LINES), tools=[price])
     watch(scene, "guard", action=lambda _: Deny("no"))
     scene.ask("What is tea?")
     fork = point(scene, "1")
-    result = rerun_fork(fork, tmp_path, play(main=LINES))
-    hook = rows(result.log, event_type="agent_created")[1]
+    result = rerun_fork(fork, tmp_path, script_model(main=LINES))
+    hook = select_lines(result.log, event_type="agent_created")[1]
     assert (hook["name"], hook["relation"], hook["spec"]) == (
         "guard",
         "hook",
@@ -282,40 +286,44 @@ def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
     )
     other_folder = tmp_path / "other"
     other_folder.mkdir()
-    result = rerun_fork(fork, other_folder, play(main=LINES), Change(without_hooks=["guard"]))
-    assert len(rows(result.log, event_type="agent_created")) == 1
+    result = rerun_fork(
+        fork, other_folder, script_model(main=LINES), Change(without_hooks=["guard"])
+    )
+    assert len(select_lines(result.log, event_type="agent_created")) == 1
     with pytest.raises(NameNotFound, match="guard"):
-        rerun_fork(fork, tmp_path, play(main=LINES), Change(without_hooks=["nobody"]))
+        rerun_fork(fork, tmp_path, script_model(main=LINES), Change(without_hooks=["nobody"]))
 
 
 def test_subagents_keep_their_context(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         "Ann is here.",
-        calls(call("discuss", prompt="Tea?")),
+        call_message(call("discuss", prompt="Tea?")),
         "She wants tea.",
     ]
-    scene = stage(tmp_path, play(main=lines, Ann=["Hello.", "Yes."]))
+    scene = open_stage(tmp_path, script_model(main=lines, Ann=["Hello.", "Yes."]))
     scene.ask("Get Ann")
     scene.ask("Ask her")
     fork = point(scene, "4")
     assert fork.name == "main"
     result = rerun_fork(fork, tmp_path, ReplayModel.load(scene.log))
     assert result.answer == "She wants tea."
-    names = [row["name"] for row in rows(result.log, event_type="agent_created")]
+    names = [row["name"] for row in select_lines(result.log, event_type="agent_created")]
     assert names == ["main", "Ann"]
-    user_texts = [row["content"] for row in rows(result.log, agent_id="agent_002", role="user")]
+    user_texts = [
+        row["content"] for row in select_lines(result.log, agent_id="agent_002", role="user")
+    ]
     assert user_texts == ["Hi", "Tea?"]
 
 
 def test_subagent_call_is_rerun_separately(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         "Ann is here.",
     ]
-    scene = stage(tmp_path, play(main=lines, Ann=["Hello."]))
+    scene = open_stage(tmp_path, script_model(main=lines, Ann=["Hello."]))
     scene.ask("Get Ann")
-    result = rerun_fork(point(scene, "2"), tmp_path, play(Ann=["Bonjour."]))
+    result = rerun_fork(point(scene, "2"), tmp_path, script_model(Ann=["Bonjour."]))
     assert result.answer == "Bonjour."
 
 
@@ -323,15 +331,15 @@ def test_subagent_call_is_rerun_separately(tmp_path: Path) -> None:
 def test_edits_that_a_provider_refuses_leave_nothing(tmp_path: Path, store: Store | None) -> None:
     fork = point(cafe(tmp_path, store), "2", store)
     with pytest.raises(ContextRefused, match="call-without-result"):
-        rerun_fork(fork, tmp_path, play(main=LINES), Change(drop=["-1"]), store=store)
+        rerun_fork(fork, tmp_path, script_model(main=LINES), Change(drop=["-1"]), store=store)
     assert not (tmp_path / "again.jsonl").exists()
 
 
 def test_failing_model_ends_the_session_with_an_error(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
-    result = rerun_fork(fork, tmp_path, play(main=[ModelError("no credit")]))
+    result = rerun_fork(fork, tmp_path, script_model(main=[ModelError("no credit")]))
     assert (result.answer, result.error) == (None, "no credit")
-    assert rows(result.log, event_type="session_ended")[0]["reason"] == FAILURE_REASON
+    assert select_lines(result.log, event_type="session_ended")[0]["reason"] == FAILURE_REASON
 
 
 def test_missing_call_error_names_the_nearest(tmp_path: Path) -> None:
@@ -345,9 +353,9 @@ def test_missing_call_error_names_the_nearest(tmp_path: Path) -> None:
 def foreign(folder: Path) -> ForkPoint:
     """A call of another program that has a tool with the name of a Harken action."""
     schema = {"name": "task", "description": "Run an agent.", "parameters": {"type": "object"}}
-    task_calls = calls(call("task", prompt="Look"))
+    task_calls = call_message(call("task", prompt="Look"))
     result = Message("tool", "Nothing there.", tool_call_id="c1", name="task")
-    with Session(folder / "claude.jsonl", options=quick()) as session:
+    with Session(folder / "claude.jsonl", options=fast_options()) as session:
         agent_id = session.allocate_agent_id()
         session.log_agent_created(
             agent_id, None, "main", "claude-x", spec={"recorded": "claude-code"}
@@ -379,12 +387,12 @@ def test_call_of_another_program_is_rerun_with_recorded_tool_results(
 ) -> None:
     fork = foreign(tmp_path)
     assert not fork.is_run_by_harken
-    model = play(main=[calls(call("task", prompt="Look")), "Nothing, as before."])
+    model = script_model(main=[call_message(call("task", prompt="Look")), "Nothing, as before."])
     result = rerun_fork(fork, tmp_path, model)
     assert result.answer == "Nothing, as before."
-    assert rows(result.log, role="tool")[0]["content"] == "Nothing there."
-    assert [dict(tool) for tool in model.asked[0].tools] == fork.tools
-    assert model.asked[0].parameters == {"max_tokens": 9}
+    assert select_lines(result.log, role="tool")[0]["content"] == "Nothing there."
+    assert [dict(tool) for tool in model.requests[0].tools] == fork.tools
+    assert model.requests[0].parameters == {"max_tokens": 9}
 
 
 def test_replay_of_another_program_sends_all_recorded_requests(tmp_path: Path) -> None:
@@ -398,7 +406,7 @@ def test_provider_of_a_recorded_model_must_be_unambiguous(tmp_path: Path) -> Non
     fork = foreign(tmp_path)
     fork.request.model = "some-model"
     with pytest.raises(ConfigError, match="--model"):
-        rerun_fork(fork, tmp_path, play())
+        rerun_fork(fork, tmp_path, script_model())
 
 
 TOOL = {"name": "Look", "description": "Look.", "input_schema": {"type": "object"}}
@@ -410,7 +418,7 @@ FOUND = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Jill."}
 def test_session_recorded_by_the_proxy_is_rerun_with_and_without_changes(
     tmp_path: Path, store: Store | None
 ) -> None:
-    client = Client(recorder(tmp_path / "logs", store=store))
+    client = RecordedClient(open_recorder(tmp_path / "logs", store=store))
     messages: list[Any] = [{"role": "user", "content": "Who is there?"}]
     cached = [{"type": "text", "text": "You are Jack.", "cache_control": {"type": "ephemeral"}}]
     members: dict[str, Any] = {
@@ -419,14 +427,14 @@ def test_session_recorded_by_the_proxy_is_rerun_with_and_without_changes(
         "stream": True,
         "metadata": {"user_id": "x"},
     }
-    client.ask(body(*messages, **members), [{"type": "text", "text": "I look."}, USE])
+    client.ask(request_body(*messages, **members), [{"type": "text", "text": "I look."}, USE])
     messages += [
         {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
         {"role": "user", "content": [FOUND, {"type": "text", "text": "Mind the step."}]},
     ]
-    client.ask(body(*messages, **members), "Jill is there.")
+    client.ask(request_body(*messages, **members), "Jill is there.")
     client.recorder.close()
-    (log,) = logs(tmp_path / "logs")
+    (log,) = log_paths(tmp_path / "logs")
     events = SessionViewer(log).events
     fork = ForkPoint.find(log.stem, events, "1")
     replay = Change(model=f"replay:{log}")
@@ -434,12 +442,14 @@ def test_session_recorded_by_the_proxy_is_rerun_with_and_without_changes(
     assert result == RerunResult(result.log, "Jill is there.")
     other_folder = tmp_path / "other"
     other_folder.mkdir()
-    model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
+    model = script_model(main=[call_message(raw_call("Look", '{"at": "door"}')), "It is Jill."])
     result = rerun_fork(
         fork, other_folder, model, Change(edit=[("-1", "Who?")], model="play"), store=store
     )
-    assert [text_of(message.content) for message in model.asked[1].messages][-1] == "Mind the step."
+    assert [text_of(message.content) for message in model.requests[1].messages][
+        -1
+    ] == "Mind the step."
     assert result == RerunResult(result.log, "It is Jill.")
-    assert model.asked[0].parameters == {"max_tokens": 10}
+    assert model.requests[0].parameters == {"max_tokens": 10}
     with pytest.raises(ContextRefused, match="user-first"):
         rerun_fork(ForkPoint.find(log.stem, events, "2"), other_folder, model, Change(drop=["#1"]))

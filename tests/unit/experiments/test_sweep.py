@@ -12,10 +12,10 @@ from harken.agents.runtime import ModelSettings
 from harken.errors import ConfigError, ModelError
 from harken.experiments import Change, ContextRefused, ForkPoint, Grid, sweep
 from harken.llm.base import Model
-from tests.agent_kit import Line, call, calls, play, run, stage
+from tests.agent_kit import ScriptedAnswer, call, call_message, open_stage, run, script_model
 from tests.unit.experiments.test_rerun import price
 
-LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros."]
+LINES: list[ScriptedAnswer] = [call_message(call("price", drink="tea")), "3 euros."]
 
 
 class Models:
@@ -54,7 +54,7 @@ class _Counting:
 
 @pytest.fixture
 def point(tmp_path: Path) -> ForkPoint:
-    scene = stage(tmp_path, play(main=LINES), tools=[price])
+    scene = open_stage(tmp_path, script_model(main=LINES), tools=[price])
     scene.ask("What is tea?")
     scene.session.close()
     return ForkPoint.find("s", SessionViewer(scene.log).events, "2")

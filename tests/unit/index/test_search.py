@@ -12,7 +12,7 @@ from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.index.search import SearchHit, SearchQuery, search
 from harken.session.session import Session
-from tests.session_kit import born, hear, new_session, say
+from tests.session_kit import create_agent, log_answer, log_user_message, new_session
 from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 from tests.unit.index.index_kit import Imports
 
@@ -239,9 +239,9 @@ def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) 
 @pytest.fixture
 def logged(imports: Imports) -> Session:
     session = new_session(imports.folder)
-    main = born(session, name="main")
-    hear(session, main, "Is the cafe open?")
-    say(session, main, "It is.")
+    main = create_agent(session, name="main")
+    log_user_message(session, main, "Is the cafe open?")
+    log_answer(session, main, "It is.")
     session.close()
     imports.logs.append(session.path)
     imports.update()

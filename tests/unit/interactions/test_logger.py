@@ -24,7 +24,7 @@ from harken.interactions.records import (
 from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.testing import ticking
-from tests.session_kit import born, hear
+from tests.session_kit import create_agent, log_user_message
 from tests.unit.interactions.kit import (
     DOOR,
     HI,
@@ -376,8 +376,8 @@ def test_call_has_one_answer_message(tmp_path: Path) -> None:
 def test_session_of_a_harken_run_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
     with Session(tmp_path / "sessions" / "own.jsonl") as session:
-        agent = born(session, name="main")
-        hear(session, agent, "Hi")
+        agent = create_agent(session, name="main")
+        log_user_message(session, agent, "Hi")
     with logger(tmp_path) as log:
         assert brief(log, "own") == [("MESSAGE_ADDED", "Hi", 0)]
         with pytest.raises(ConfigError, match="is run by Harken"):

@@ -17,7 +17,7 @@ from harken.interactions.observer import InteractionLogging
 from harken.llm.observer import ObservedAnswer, ObservedCall
 from harken.session.log.reader import iter_events
 from harken.world.local_world import LocalWorld
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.interactions.kit import brief, logger
 
 
@@ -69,8 +69,8 @@ def runtime(model: Any, *observers: Any, failures: list[str] | None = None) -> A
 @pytest.mark.req("S3-20")
 def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
     notes = RecordingObserver()
-    model = play(main=[calls(call("nothing")), "Done."])
-    scene = stage(tmp_path, model, runtime=runtime(model, notes))
+    model = script_model(main=[call_message(call("nothing")), "Done."])
+    scene = open_stage(tmp_path, model, runtime=runtime(model, notes))
     scene.ask("Do it.")
     assert notes.notes == [
         "assembled 2, 0 asked before",
@@ -85,8 +85,8 @@ def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
 @pytest.mark.req("S3-20")
 def test_observer_receives_failures(tmp_path: Path) -> None:
     notes = RecordingObserver()
-    model = play(main=[ModelError("overloaded")])
-    scene = stage(tmp_path, model, runtime=runtime(model, notes))
+    model = script_model(main=[ModelError("overloaded")])
+    scene = open_stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
         scene.ask("Do it.")
     assert notes.notes[-1] == "error: None"
@@ -102,7 +102,7 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
             yield Finish(stop_reason="end_turn")
 
     notes = RecordingObserver()
-    scene = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
+    scene = open_stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
 
     async def cut_off() -> None:
         task = asyncio.create_task(scene.root.response("Do it."))
@@ -119,8 +119,8 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
 def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
     failures: list[str] = []
     notes = RecordingObserver()
-    model = play(main=["Done."])
-    scene = stage(
+    model = script_model(main=["Done."])
+    scene = open_stage(
         tmp_path, model, runtime=runtime(model, FailingObserver(), notes, failures=failures)
     )
     assert scene.ask("Do it.") == "Done."
@@ -134,13 +134,13 @@ def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-20")
 def test_logger_of_another_folder_receives_all_agents(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
         Ann=["Tea."],
     )
     with logger(tmp_path / "elsewhere") as log:
         logging = InteractionLogging(log)
-        scene = stage(tmp_path, model, runtime=runtime(model, logging))
+        scene = open_stage(tmp_path, model, runtime=runtime(model, logging))
         scene.ask("What does Ann want?")
         assert [thread_info.thread_id for thread_info in log.list_threads()] == [
             "s/agent_001",
@@ -159,10 +159,12 @@ def test_logger_of_another_folder_receives_all_agents(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-20", "S3-21")
 def test_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
-    model = play(main=["Done."])
+    model = script_model(main=["Done."])
     (tmp_path / "sessions").mkdir()
     with logger(tmp_path) as log:
-        scene = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
+        scene = open_stage(
+            tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log))
+        )
         scene.ask("Do it.")
         assert [path.name for path in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
         assert brief(log, "s/agent_001") == [

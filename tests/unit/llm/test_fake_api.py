@@ -15,7 +15,7 @@ from harken import tool
 from harken.llm.anthropic import AnthropicModel
 from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
-from tests.agent_kit import check_log, stage
+from tests.agent_kit import check_log, open_stage
 from tests.provider.checks import SHARED
 
 pytestmark = pytest.mark.skipif(
@@ -46,10 +46,10 @@ def test_sequential_and_parallel_calls_pass_the_strict_checks(
 ) -> None:
     base = url if kind is AnthropicModel else f"{url}/v1"
     model = kind("x/y", "y", endpoint=ModelEndpoint(base_url=base, max_retries=0))
-    play = stage(tmp_path, model, tools=[bash])
+    play = open_stage(tmp_path, model, tools=[bash])
     for prompt in ("RUNTOOL please", "PARALLEL please", "RUNTOOL again"):
         assert play.ask(prompt).startswith("Done, the tool has answered.")
-        play = play.again()
+        play = play.resume()
     check_log(play.log)
     request: list[Any] = [
         json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()

@@ -9,7 +9,7 @@ import pytest
 
 from harken.core.messages import Message, ThinkingPart
 from harken.errors import Failure, ModelError
-from tests.agent_kit import Stage, check_log, run, stage
+from tests.agent_kit import Stage, check_log, open_stage, run
 from tests.provider.server import HANG, STREAM, Answer, Provider, as_json
 from tests.provider.wire import KEY, WIRES, Wire
 
@@ -119,12 +119,12 @@ def test_fault_is_reported_in_one_line_and_the_session_continues(
     why, status, make = FAULTS[fault]
     with Provider([make(wire), wire.answer("It is Jill.")]) as provider:
         model = wire.model(provider, timeout_s=0.2 if "hang" in fault else 10)
-        play = stage(tmp_path, model)
+        play = open_stage(tmp_path, model)
 
         async def ask() -> tuple[ModelError, Stage]:
             with pytest.raises(ModelError) as failed:
                 await play.root.response("Who is it?")
-            resumed = play.again(wire.model(provider) if "hang" in fault else model)
+            resumed = play.resume(wire.model(provider) if "hang" in fault else model)
             assert await resumed.root.response() == "It is Jill."
             return failed.value, resumed
 
@@ -136,8 +136,8 @@ def test_fault_is_reported_in_one_line_and_the_session_continues(
     assert KEY not in text
     assert len(text) < 500
     assert provider.bodies[0] == provider.bodies[1], "asked again, the same: nothing is doubled"
-    assert ("usage" in resumed.rows(event_type="llm_response")[0]) == (fault in USED)
-    ends = [row["stop_reason"] for row in resumed.rows(event_type="llm_response")]
+    assert ("usage" in resumed.select_lines(event_type="llm_response")[0]) == (fault in USED)
+    ends = [row["stop_reason"] for row in resumed.select_lines(event_type="llm_response")]
     assert ends[0] == "error"
     assert len(ends) == 2
     check_log(play.log)
@@ -152,7 +152,7 @@ def test_endless_error_body_is_read_up_to_a_limit(
 ) -> None:
     endless = Answer(ENDLESS, status, {"content-type": "application/json"})  # type: ignore[arg-type]
     with Provider([endless]) as provider, pytest.raises(ModelError) as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == why
     assert len(str(failed.value)) < 500
 
@@ -161,13 +161,13 @@ def test_stream_with_another_content_type_is_decoded(tmp_path: Path, wire: Wire)
     """Also if its first event is long and arrives in chunks."""
     events = [b": " + b"x" * 200_000, b"\n", *wire.events("It is Jill.")]
     with Provider([Answer(events, 200, {"content-type": "text/plain"})]) as provider:
-        assert stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
+        assert open_stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
 
 
 def test_error_with_an_interrupted_body_is_reported(tmp_path: Path, wire: Wire) -> None:
     broken = Answer([b"it is ", "cut"], 403)
     with Provider([broken]) as provider, pytest.raises(ModelError, match="it is") as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == "auth"
 
 
@@ -177,7 +177,7 @@ def test_error_contains_the_request_id(tmp_path: Path, wire: Wire, name: str) ->
     later = Answer([wire.error_event("Overloaded")], 200, {**STREAM, name: "req_02"})
     unusual = wire.error(400, "too odd", **{name: f"no id, but {KEY}"})
     with Provider([refused, later, unusual]) as provider:
-        play = stage(tmp_path, wire.model(provider))
+        play = open_stage(tmp_path, wire.model(provider))
         with pytest.raises(ModelError, match=r"\(400, request req_011CS\): too odd; "):
             play.ask("Who is it?")
         with pytest.raises(ModelError, match=r"\(request req_02\)"):
@@ -195,7 +195,7 @@ def test_answer_truncated_by_the_token_limit_advises_a_higher_one(
         r"; allow it more tokens \(max_tokens\)",
     )
     with Provider([short]) as provider, pytest.raises(ModelError, match=members):
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
 
 
 @pytest.mark.req("D-06")
@@ -204,7 +204,7 @@ def test_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.answer("Hi.")]) as elsewhere:
         moved = Answer([], 307, {"location": elsewhere.url + wire.path})
         with Provider([moved]) as provider:
-            play = stage(tmp_path, wire.model(provider))
+            play = open_stage(tmp_path, wire.model(provider))
             with pytest.raises(ModelError, match=r"\(307\).*base URL") as failed:
                 play.ask("Who is it?")
     assert failed.value.kind == "unknown_model"
@@ -215,7 +215,7 @@ def test_refused_connection_is_reported(tmp_path: Path, wire: Wire) -> None:
     with Provider([]) as provider:
         pass  # The server is closed now.
     with pytest.raises(ModelError, match="could not be reached") as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == "network"
 
 
@@ -223,16 +223,16 @@ def test_refused_connection_is_reported(tmp_path: Path, wire: Wire) -> None:
 def test_busy_service_is_retried(tmp_path: Path, wire: Wire, status: int) -> None:
     busy = wire.error(status, "later", retry_after_ms="1")
     with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        play = open_stage(tmp_path, wire.model(provider, max_retries=2))
         assert play.ask("Who is it?") == "It is Jill."
     assert len(provider.asked) == 3
-    assert len(play.rows(event_type="llm_request")) == 1, "for the log it is one call"
+    assert len(play.select_lines(event_type="llm_request")) == 1, "for the log it is one call"
 
 
 def test_retry_after_beyond_the_limit_is_not_waited_for(tmp_path: Path, wire: Wire) -> None:
     busy = wire.error(429, "come back tomorrow", retry_after="90")
     with Provider([busy, wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        play = open_stage(tmp_path, wire.model(provider, max_retries=2))
         with pytest.raises(ModelError, match="come back tomorrow"):
             play.ask("Who is it?")
     assert len(provider.asked) == 1
@@ -240,7 +240,7 @@ def test_retry_after_beyond_the_limit_is_not_waited_for(tmp_path: Path, wire: Wi
 
 def test_missing_key_names_the_variable_to_set(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.error(401, "no key")]) as provider:
-        play = stage(tmp_path, wire.model(provider, api_key=None))
+        play = open_stage(tmp_path, wire.model(provider, api_key=None))
         with pytest.raises(ModelError, match="was given none.*; set THE_KEY"):
             play.ask("Who is it?")
 
@@ -249,7 +249,7 @@ def test_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) ->
     """For example, a key pasted with additional text."""
     key = f"{KEY}\nexport X=é"
     with Provider([]) as provider, pytest.raises(ModelError) as failed:
-        stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
     assert "secret" not in str(failed.value)
 
 
@@ -258,5 +258,5 @@ def test_invalid_address_is_reported(tmp_path: Path, wire: Wire, url: str) -> No
     with Provider([]) as provider:
         model = wire.model(provider, base_url=url)
     with pytest.raises(ModelError, match="check the connection and the base URL") as failed:
-        stage(tmp_path, model).ask("Who is it?")
+        open_stage(tmp_path, model).ask("Who is it?")
     assert failed.value.kind == "network"

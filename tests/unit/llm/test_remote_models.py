@@ -29,7 +29,7 @@ from harken.llm.base import ModelRequest
 from harken.llm.openai import OpenAIModel
 from harken.llm.replay import ReplayLog
 from harken.testing import request_of
-from tests.agent_kit import check_log, run, stage
+from tests.agent_kit import check_log, open_stage, run
 from tests.provider import checks
 from tests.provider.server import Answer, Provider
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI, WIRES, Wire, endpoint
@@ -81,9 +81,9 @@ def test_request_on_the_wire_equals_the_logged_context(tmp_path: Path, wire: Wir
     repeated = Message("assistant", None, [call("wait", "c3", minutes=1)])
     answers: list[str | Message] = [ACTED, "It is Jill.", repeated, "Still Jill."]
     with Provider([wire.answer(answer) for answer in answers]) as provider:
-        play = stage(tmp_path, wire.model(provider), tools=[look, wait])
+        play = open_stage(tmp_path, wire.model(provider), tools=[look, wait])
         play.ask("Who is at the door?")
-        assert play.again().ask("And now?") == "Still Jill."
+        assert play.resume().ask("And now?") == "Still Jill."
     check_log(play.log)
     recording = ReplayLog.read(play.log)
     requests = [*recording.requests.values()]
@@ -122,11 +122,11 @@ def _content_in_the_log(wire: Wire, context: Any) -> Any:
 def test_server_that_repeats_call_ids_gets_generated_ids(tmp_path: Path, wire: Wire) -> None:
     acted = Message("assistant", None, [call("wait", "c1", minutes=1)])
     with Provider([wire.answer(answer) for answer in (acted, acted, acted, "Done.")]) as provider:
-        play = stage(tmp_path, wire.model(provider), tools=[wait])
+        play = open_stage(tmp_path, wire.model(provider), tools=[wait])
         assert play.ask("Wait.") == "Done."
     for body in provider.bodies:
         _check(wire, body)
-    assert [row["tool_call_id"] for row in play.rows(role="tool")] == ["c1", "c1", "c1"]
+    assert [row["tool_call_id"] for row in play.select_lines(role="tool")] == ["c1", "c1", "c1"]
 
 
 @every_wire
@@ -134,9 +134,9 @@ def test_request_starts_with_the_bytes_of_the_previous_one(tmp_path: Path, wire:
     """Except for cache marks. The provider's cache requires this."""
     answers: list[str | Message] = [ACTED, "It is Jill.", "Bye."]
     with Provider([wire.answer(answer) for answer in answers]) as provider:
-        play = stage(tmp_path, wire.model(provider), tools=[look, wait])
+        play = open_stage(tmp_path, wire.model(provider), tools=[look, wait])
         play.ask("Who is at the door?")
-        play.again().ask("And now?")
+        play.resume().ask("And now?")
     for before, after in pairwise(provider.bodies):
         assert before["tools"] == after["tools"]
         first, two = (_without_cache_marks(body["messages"]) for body in (before, after))
@@ -154,7 +154,7 @@ def test_thinking_is_sent_back_unchanged(tmp_path: Path) -> None:
     redacted = UnknownPart("redacted_thinking", '{"type":"redacted_thinking","data":"x=="}')
     acted = Message("assistant", [THOUGHT, redacted], [call("wait", "c1", minutes=1)])
     with Provider([ANTHROPIC.answer(acted), ANTHROPIC.answer("Done.")]) as provider:
-        stage(tmp_path, ANTHROPIC.model(provider), tools=[wait]).ask("Wait.")
+        open_stage(tmp_path, ANTHROPIC.model(provider), tools=[wait]).ask("Wait.")
     assert provider.bodies[1]["messages"][1]["content"][:2] == [
         {"type": "thinking", "thinking": THOUGHT.text, "signature": "c2lnbmF0dXJl"},
         {"type": "redacted_thinking", "data": "x=="},
@@ -180,7 +180,7 @@ def test_each_model_gets_only_its_own_thinking_after_a_change_of_model() -> None
 
 def test_server_that_requires_its_thinking_gets_it(tmp_path: Path) -> None:
     with Provider([OPENAI.answer(ACTED), OPENAI.answer("Done.")]) as provider:
-        stage(tmp_path, OPENAI.model(provider), tools=[look, wait]).ask("Wait.")
+        open_stage(tmp_path, OPENAI.model(provider), tools=[look, wait]).ask("Wait.")
     assert provider.bodies[1]["messages"][2]["reasoning_content"] == THOUGHT.text
 
 
@@ -197,9 +197,9 @@ def test_log_has_the_usage_with_cached_tokens_and_the_cost(tmp_path: Path, wire:
         base = "" if wire is ANTHROPIC else "/v1"
         kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
         model = kind("x/test-1", "test-1", endpoint=endpoint(provider, base), cost=cost)
-        play = stage(tmp_path, model)
+        play = open_stage(tmp_path, model)
         play.ask("Hi!")
-    [row] = play.rows(event_type="llm_response")
+    [row] = play.select_lines(event_type="llm_response")
     assert row["usage"] == {
         "input_tokens": 1000,
         "output_tokens": 50,
@@ -226,9 +226,11 @@ def test_unknown_cost_is_none(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.answer("Hi.")]) as provider:
         kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
         where = endpoint(provider, "" if wire is ANTHROPIC else "/v1")
-        play = stage(tmp_path, kind("x/y", "y", endpoint=where, cost=lambda usage, model: None))
+        play = open_stage(
+            tmp_path, kind("x/y", "y", endpoint=where, cost=lambda usage, model: None)
+        )
         play.ask("Hi!")
-    assert "cost_usd" not in play.rows(event_type="llm_response")[0]
+    assert "cost_usd" not in play.select_lines(event_type="llm_response")[0]
 
 
 @every_wire
@@ -239,7 +241,7 @@ def test_cancelled_answer_keeps_its_text_and_closes_the_connection(
     events = wire.events("It is Jack, and he is very late.")
     partial = Answer([*events[: len(events) // 2], "hang"])
     with Provider([partial, wire.answer("Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider))
+        play = open_stage(tmp_path, wire.model(provider))
 
         async def interrupted() -> None:
             answering = asyncio.create_task(play.root.response("Who is it?"))
@@ -252,10 +254,10 @@ def test_cancelled_answer_keeps_its_text_and_closes_the_connection(
 
         run(interrupted())
         assert provider.asked[0].left.wait(2), "the connection is closed"
-        [answer] = play.rows(role="assistant")
+        [answer] = play.select_lines(role="assistant")
         assert "It is Jack, and he is very late.".startswith(answer["content"])
         assert len(answer["content"]) > 5
-        assert play.again().ask("Once more?") == "Jill."
+        assert play.resume().ask("Once more?") == "Jill."
     check_log(play.log)
 
 

@@ -16,7 +16,7 @@ from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver, resolve_model
-from tests.loopback_kit import Loopback, loopback, sse
+from tests.loopback_kit import Loopback, serve_loopback, sse_body
 from tests.unit.llm.model_kit import SessionRecorder, accumulate, get_answer, request
 
 resolver: ModelResolver = resolve_model  # mypy checks the protocol.
@@ -88,7 +88,7 @@ def test_provider_model_has_the_full_name_and_sends_no_request(protocol: Any) ->
 
 
 SAID: dict[str, Any] = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "big"}
-ANSWER = sse(
+ANSWER = sse_body(
     {**SAID, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}}]},
     {**SAID, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     {**SAID, "choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 10}},
@@ -98,12 +98,12 @@ ANSWER = sse(
 def test_first_slash_separates_the_provider_that_sets_key_and_price(
     tmp_path: Path,
 ) -> None:
-    with loopback(Loopback(ANSWER, kind="text/event-stream")) as server:
+    with serve_loopback(Loopback(ANSWER, content_type="text/event-stream")) as server:
         provider = Provider(name="work", base_url=server.url, key_env="WORK_KEY", api_key="k1")
         prices = Prices([Price(model="work/big", input=3, output=5)])
         model = resolve_model("work/vendor/big", providers={"work": provider}, prices=prices)
         drafted = accumulate(model, request("Hello"))
-    [(path, headers, body)] = server.asked
+    [(path, headers, body)] = server.requests
     assert (path, headers["authorization"]) == ("/v1/chat/completions", "Bearer k1")
     assert body["model"] == "vendor/big"
     assert drafted.message().content == "Hi"
@@ -112,7 +112,7 @@ def test_first_slash_separates_the_provider_that_sets_key_and_price(
 
 
 def test_server_without_a_key_gets_no_other_key(tmp_path: Path) -> None:
-    with loopback(Loopback(ANSWER, kind="text/event-stream")) as server:
+    with serve_loopback(Loopback(ANSWER, content_type="text/event-stream")) as server:
         code = (
             "import asyncio, sys\n"
             "from harken.llm.providers import Provider\n"
@@ -127,7 +127,7 @@ def test_server_without_a_key_gets_no_other_key(tmp_path: Path) -> None:
         environ = {**os.environ, "OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": "http://x"}
         ran = subprocess.run([sys.executable, "-c", code], env=environ, check=False)
     assert ran.returncode == 0
-    [(_, headers, _)] = server.asked
+    [(_, headers, _)] = server.requests
     assert "secret" not in str(headers)
 
 

@@ -27,7 +27,7 @@ from harken.recording.item import Item, message_key
 from harken.session.log.reader import iter_events
 from harken.session.segments import resolve_context
 from harken.session.session import Session
-from tests.session_kit import again, new_session
+from tests.session_kit import new_session, reload_session
 
 SYSTEM, HI, HELLO, MORE = (
     Message("system", "You are Jack."),
@@ -269,7 +269,7 @@ def test_recorder_resumes_from_its_log(voice: AgentRecorder, *, compacted: bool)
     record_answer(voice, HELLO)
     if compacted:
         voice.log_request([Item.from_message(SYSTEM), Item.from_message(HELLO)], model="m")
-    loaded = again(voice.session)
+    loaded = reload_session(voice.session)
     known_forms = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
     resumed = AgentRecorder.from_log(loaded, voice.agent_id, forms=known_forms, known=key)

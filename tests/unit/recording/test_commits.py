@@ -15,7 +15,13 @@ from harken.errors import StoreWriteError
 from harken.recording.exchange import ClientHints
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
-from tests.recording_kit import Client, body, names, of_kind, recorder
+from tests.recording_kit import (
+    RecordedClient,
+    agent_names,
+    open_recorder,
+    read_events_of_type,
+    request_body,
+)
 
 SUMMARY = "So far: two people greeted each other, and one of them asked how the other was."
 
@@ -26,8 +32,8 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def client(tmp_path: Path, store: MemoryStore) -> Client:
-    return Client(recorder(tmp_path, store=store))
+def client(tmp_path: Path, store: MemoryStore) -> RecordedClient:
+    return RecordedClient(open_recorder(tmp_path, store=store))
 
 
 def texts(store: MemoryStore, ctx: str) -> list[str]:
@@ -35,7 +41,7 @@ def texts(store: MemoryStore, ctx: str) -> list[str]:
 
 
 def commits(folder: Path) -> list[ev.ContextCommitted]:
-    return of_kind(folder, ev.ContextCommitted)
+    return read_events_of_type(folder, ev.ContextCommitted)
 
 
 def commit(store: MemoryStore, event: ev.ContextCommitted) -> Any:
@@ -47,10 +53,10 @@ def by_name(store: MemoryStore, ctx: str) -> Any:
 
 
 def test_each_answer_is_a_commit_of_its_new_messages(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
     first, two = commits(tmp_path)
     assert texts(store, first.ctx) == ["You are Jack.", "Hi", "Hello."]
     assert texts(store, two.ctx) == ["You are Jack.", "Hi", "Hello.", "Bye", "Bye!"]
@@ -60,11 +66,11 @@ def test_each_answer_is_a_commit_of_its_new_messages(
 
 
 def test_fork_extends_the_commit_where_it_diverged(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    client.ask(body("Hi", "Hello.", "Who?"), "Jack.")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi", "Hello.", "Who?"), "Jack.")
     first, _, fork = commits(tmp_path)
     assert fork.parent_ctx == first.ctx
     assert texts(store, fork.ctx) == ["You are Jack.", "Hi", "Hello.", "Who?", "Jack."]
@@ -72,14 +78,14 @@ def test_fork_extends_the_commit_where_it_diverged(
 
 
 def test_transient_reminders_give_branches_without_copies(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     note = {"role": "user", "content": "A reminder."}
     wire_messages: list[Any] = ["Hi", "Hello."]
-    client.ask(body("Hi"), "Hello.")
+    client.ask(request_body("Hi"), "Hello.")
     for turn in range(6):
-        messages = [*body(*wire_messages, f"More {turn}")["messages"], note]
-        client.ask(body(*messages), f"Answer {turn}.")
+        messages = [*request_body(*wire_messages, f"More {turn}")["messages"], note]
+        client.ask(request_body(*messages), f"Answer {turn}.")
         wire_messages += [f"More {turn}", f"Answer {turn}."]
     commits_made = commits(tmp_path)
     assert [commit(store, event).message_count for event in commits_made] == [3] * 7
@@ -87,11 +93,11 @@ def test_transient_reminders_give_branches_without_copies(
 
 
 def test_compaction_is_a_commit_of_the_complete_new_context(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Sum it up."), SUMMARY)
-    client.ask(body(f"So far: {SUMMARY}"), "I go on.")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Sum it up."), SUMMARY)
+    client.ask(request_body(f"So far: {SUMMARY}"), "I go on.")
     _, before, compaction, after = commits(tmp_path)
     assert commit(store, compaction).type == "compaction"
     assert (compaction.checkpoint, compaction.parent_ctx) == ("compaction", before.ctx)
@@ -104,13 +110,13 @@ def test_compaction_is_a_commit_of_the_complete_new_context(
 
 
 def test_subagent_chain_starts_with_its_task(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.hints = ClientHints(client="x", session="abc")
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Title?", system="You write titles."), "A greeting")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Title?", system="You write titles."), "A greeting")
     main, aside = commits(tmp_path)
-    assert names(tmp_path) == ["main", "aside"]
+    assert agent_names(tmp_path) == ["main", "aside"]
     spawn = by_name(store, aside.parent_ctx or "")
     assert (spawn.type, spawn.checkpoint, spawn.parent) == ("snapshot", "spawn", main.ctx)
     assert texts(store, aside.ctx) == ["You write titles.", "Title?", "A greeting"]
@@ -118,12 +124,13 @@ def test_subagent_chain_starts_with_its_task(
 
 
 def test_changing_prefix_is_not_committed_each_time(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     texts_seen: list[str] = []
     for turn in range(20):
         client.ask(
-            body(*texts_seen, f"More {turn}", system=f"It is {turn} o'clock."), f"Yes {turn}."
+            request_body(*texts_seen, f"More {turn}", system=f"It is {turn} o'clock."),
+            f"Yes {turn}.",
         )
         texts_seen += [f"More {turn}", f"Yes {turn}."]
     client.recorder.close()
@@ -147,25 +154,25 @@ class Full(MemoryStore):
 def test_refusing_store_is_reported_once_and_on_recovery(tmp_path: Path) -> None:
     warnings: list[str] = []
     store = Full()
-    client = Client(recorder(tmp_path, warnings, store=store))
-    client.ask(body("Hi"), "Hello.")
+    client = RecordedClient(open_recorder(tmp_path, warnings, store=store))
+    client.ask(request_body("Hi"), "Hello.")
     store.is_full = True
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye"), "So long.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi", "Hello.", "Bye", "Bye!", "Bye"), "So long.")
     assert len(warnings) == 1
     store.is_full = False
-    client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye", "So long.", "..."), "?")
+    client.ask(request_body("Hi", "Hello.", "Bye", "Bye!", "Bye", "So long.", "..."), "?")
     assert warnings[1:] == ["commits are being kept again"]
     assert len(texts(store, commits(tmp_path)[-1].ctx)) == 9
 
 
 def test_commits_continue_after_a_restart(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
+    client.ask(request_body("Hi"), "Hello.")
     client.recorder.close()
-    client.recorder = recorder(tmp_path, store=store)
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
+    client.recorder = open_recorder(tmp_path, store=store)
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
     first, two = commits(tmp_path)
     assert two.parent_ctx == first.ctx
     assert commit(store, two).type == "delta"

@@ -15,25 +15,32 @@ from harken.core.events import Segment
 from harken.core.ids import AgentId, MessageId
 from harken.errors import FormatError, NameNotFound
 from harken.recording.rebuild import RequestRebuilder, rebuild_body
-from tests.recording_kit import Client, body, check, logged, logs, recorder
+from tests.recording_kit import (
+    RecordedClient,
+    check_rebuilt_bodies,
+    log_paths,
+    open_recorder,
+    read_events,
+    request_body,
+)
 
 
-def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
+def long_talk(folder: Path, turns: int) -> tuple[RecordedClient, list[int]]:
     """Record a number of turns with tools and cache marks. Return the sizes of the log."""
-    client, sizes = Client(recorder(folder)), []
+    client, sizes = RecordedClient(open_recorder(folder)), []
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
     for turn in range(turns):
         text = {"type": "text", "text": messages[-1]["content"]}
         marked_parts = [{**text, "cache_control": {"type": "ephemeral"}}]
         last = messages[-1] if turn else {"role": "user", "content": marked_parts}
         call = {"type": "tool_use", "id": f"t{turn}", "name": "look", "input": {"at": "a" * 50}}
-        client.ask(body(*messages[:-1], last), [{"type": "text", "text": "I look."}, call])
+        client.ask(request_body(*messages[:-1], last), [{"type": "text", "text": "I look."}, call])
         result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": "r" * 200}
         messages += [
             {"role": "assistant", "content": [{"type": "text", "text": "I look."}, call]},
             {"role": "user", "content": [result]},
         ]
-        sizes.append(logs(folder)[0].stat().st_size)
+        sizes.append(log_paths(folder)[0].stat().st_size)
     return client, sizes
 
 
@@ -58,7 +65,10 @@ def test_turn_cost_is_constant_over_a_thousand_turns(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_rebuild_of_request_1000_costs_a_few_log_reads(tmp_path: Path) -> None:
     client, _ = long_talk(tmp_path, 1000)
-    log, (id_, sent_body) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
+    log, (id_, sent_body) = (
+        RequestRebuilder(read_events(tmp_path)),
+        list(client.sent_bodies.items())[-1],
+    )
     request = next(
         request_event
         for request_event in log.requests.values()
@@ -78,17 +88,17 @@ def test_rebuild_of_request_1000_costs_a_few_log_reads(tmp_path: Path) -> None:
 
 
 def test_single_request_can_be_rebuilt(tmp_path: Path) -> None:
-    client = Client(recorder(tmp_path))
-    id_ = client.ask(body("Hi", stream=True), "Hello.")
-    events = logged(tmp_path)
+    client = RecordedClient(open_recorder(tmp_path))
+    id_ = client.ask(request_body("Hi", stream=True), "Hello.")
+    events = read_events(tmp_path)
     request = next(event for event in events if isinstance(event, ev.LlmRequest))
-    assert rebuild_body(events, request.message_id) == client.sent[id_]
+    assert rebuild_body(events, request.message_id) == client.sent_bodies[id_]
 
 
 def test_missing_request_is_named(tmp_path: Path) -> None:
-    Client(recorder(tmp_path)).ask(body("Hi"), "Hello.")
+    RecordedClient(open_recorder(tmp_path)).ask(request_body("Hi"), "Hello.")
     with pytest.raises(NameNotFound, match="msg_999"):
-        rebuild_body(logged(tmp_path), "msg_999")
+        rebuild_body(read_events(tmp_path), "msg_999")
 
 
 def request(number: int, *context: Segment, **members: Any) -> ev.LlmRequest:
@@ -139,10 +149,12 @@ def test_log_with_dangling_references_is_refused(events: list[ev.Event]) -> None
 
 
 def test_equal_bytes_in_another_protocol_are_decoded_by_it(tmp_path: Path) -> None:
-    client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
+    client = RecordedClient(
+        open_recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions"
+    )
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
     messages = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
     client.ask({"model": "m", "messages": messages}, "I see.")
     client.protocol, client.path = "anthropic-messages", "/v1/messages"
     client.ask({"model": "m", "messages": messages}, "I see.")
-    check(tmp_path, [client])
+    check_rebuilt_bodies(tmp_path, [client])

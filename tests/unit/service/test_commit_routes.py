@@ -12,7 +12,7 @@ import pytest
 
 from harken.core.commits import Commit, CommitNotes
 from harken.service.schemas import CommitInfo
-from tests.service_kit import TOKEN, service
+from tests.service_kit import TOKEN, serve_store
 
 TIME = "2026-01-31T12:00:00Z"
 
@@ -49,7 +49,7 @@ class Caller:
 @pytest.fixture
 def ask() -> Iterator[Caller]:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with service() as url, httpx.Client(base_url=url, headers=headers) as client:
+    with serve_store() as url, httpx.Client(base_url=url, headers=headers) as client:
         yield Caller(client)
 
 
@@ -256,7 +256,7 @@ def test_batch_is_accepted_in_both_encodings(ask: Caller, form: str) -> None:
 
 def test_read_only_service_changes_nothing() -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with service(read_only=True) as url, httpx.Client(base_url=url, headers=headers) as client:
+    with serve_store(read_only=True) as url, httpx.Client(base_url=url, headers=headers) as client:
         ask = Caller(client)
         described = client.get("/v1/openapi.json").json()["paths"]
         for path in ("checkpoint", "store/write", "store/annotate"):

@@ -15,8 +15,8 @@ from harken.service.dependencies import ServiceLimits
 from harken.session.log.file import LogFile
 from harken.store.remote.store import RemoteStore
 from harken.store.remote.wire import LogEndBody
-from tests.service_kit import TOKEN, service
-from tests.session_kit import log_lines
+from tests.service_kit import TOKEN, serve_store
+from tests.session_kit import write_log_lines
 from tests.unit.service.test_service import BEARER, refusal
 
 BYTES = {"content-type": "application/octet-stream"}
@@ -24,7 +24,7 @@ BYTES = {"content-type": "application/octet-stream"}
 
 @pytest.fixture
 def lines(tmp_path: Path) -> list[bytes]:
-    return log_lines(tmp_path / "source")
+    return write_log_lines(tmp_path / "source")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(folder: Path) -> Iterator[str]:
-    with service(sessions=folder, limits=ServiceLimits(body_bytes=10_000)) as url:
+    with serve_store(sessions=folder, limits=ServiceLimits(body_bytes=10_000)) as url:
         yield url
 
 
@@ -106,14 +106,14 @@ def test_read_only_service_or_one_without_logs_refuses_lines(
     folder: Path, lines: list[bytes]
 ) -> None:
     with (
-        service(sessions=folder, read_only=True) as url,
+        serve_store(sessions=folder, read_only=True) as url,
         closing(RemoteStore(url, token=TOKEN)) as store,
     ):
         assert store.log_end("s") == LogEndBody()
         with pytest.raises(StoreError, match="only reads"):
             store.append_log("s", 0, lines[0])
     with (
-        service() as url,
+        serve_store() as url,
         closing(RemoteStore(url, token=TOKEN)) as store,
         pytest.raises(StoreError, match="older than this one"),
     ):

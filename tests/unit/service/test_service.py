@@ -21,7 +21,7 @@ from harken.service.dependencies import ServiceLimits
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from harken.store.remote.errors import STATUS
-from tests.service_kit import TOKEN, service
+from tests.service_kit import TOKEN, serve_store
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -29,7 +29,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 @contextmanager
 def asking(**how: Any) -> Iterator[httpx.Client]:
     """A service and a client of it."""
-    with service(**how) as url, httpx.Client(base_url=url, headers=BEARER) as client:
+    with serve_store(**how) as url, httpx.Client(base_url=url, headers=BEARER) as client:
         yield client
 
 

@@ -13,18 +13,18 @@ from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 from tests.session_kit import (
-    act,
-    answered,
-    ask,
-    born,
-    folded,
-    hash_of,
-    hear,
-    kept,
-    members,
+    create_agent,
+    find_line,
+    fold_log,
+    hash_context,
+    log_answer,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    result,
-    say,
+    range_segment,
 )
 
 ROOT = AgentId("agent_001")
@@ -35,15 +35,15 @@ BIRTH = "msg_001"
 def session(tmp_path: Path) -> Iterator[Session]:
     """A session with one agent. At teardown its log must fold to the live state."""
     with new_session(tmp_path) as session:
-        born(session)
+        create_agent(session)
         yield session
         live = session.state.describe()
-    assert folded(session.path, session.options.resolver).describe() == live
+    assert fold_log(session.path, session.options.resolver).describe() == live
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
     """Return the state of the agent, read from the log."""
-    return folded(session.path, session.options.resolver).agents[id_]
+    return fold_log(session.path, session.options.resolver).agents[id_]
 
 
 def moved(
@@ -54,7 +54,7 @@ def moved(
 
 def test_agent_created_sets_place_name_model_and_spec(session: Session) -> None:
     members: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
-    jack = born(session, cause=BIRTH, **members)
+    jack = create_agent(session, cause=BIRTH, **members)
     state = agent(session, jack)
     assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
     assert (state.parent, state.place) == (ROOT, "subagent")
@@ -63,23 +63,23 @@ def test_agent_created_sets_place_name_model_and_spec(session: Session) -> None:
 
 @pytest.mark.req("S0-18")
 def test_parent_is_the_agent_of_the_cause(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b")
-    jack = born(session, cause=f"{calling}.a")
-    jill = born(session, cause=[f"{calling}.b", BIRTH])
-    inner = born(session, cause=act(session, jill, "a"))
-    by_birth = born(session, cause=session.agents[jack].birth)
-    parents = {id_: a.parent for id_, a in folded(session.path).agents.items()}
+    calling = log_tool_calls(session, ROOT, "a", "b")
+    jack = create_agent(session, cause=f"{calling}.a")
+    jill = create_agent(session, cause=[f"{calling}.b", BIRTH])
+    inner = create_agent(session, cause=log_tool_calls(session, jill, "a"))
+    by_birth = create_agent(session, cause=session.agents[jack].birth)
+    parents = {id_: a.parent for id_, a in fold_log(session.path).agents.items()}
     assert parents == {ROOT: None, jack: ROOT, jill: ROOT, inner: jill, by_birth: jack}
-    assert "cause" not in members(session, BIRTH)
-    assert members(session, session.agents[jack].birth)["cause"] == f"{calling}.a"
+    assert "cause" not in find_line(session, BIRTH)
+    assert find_line(session, session.agents[jack].birth)["cause"] == f"{calling}.a"
 
 
 @pytest.mark.req("S0-20")
 def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
-    hook = born(session, cause=BIRTH, relation="hook")
-    sub = born(session, cause=BIRTH, relation="subagent")
+    hook = create_agent(session, cause=BIRTH, relation="hook")
+    sub = create_agent(session, cause=BIRTH, relation="subagent")
     relations = [
-        members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)
+        find_line(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)
     ]
     assert relations == ["primary", "hook", "subagent"]
     assert (agent(session).hooks, agent(session).subagents) == ([hook], [sub])
@@ -88,7 +88,7 @@ def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
 
 def tree(session: Session) -> dict[str, tuple[str, str | None]]:
     """Return the place and the parent of every agent, read from the log."""
-    state = folded(session.path)
+    state = fold_log(session.path)
     for agent_state in state.agents.values():
         above = state.agents.get(agent_state.parent) if agent_state.parent else None
         rows = {"hook": above.hooks, "subagent": above.subagents} if above else {}
@@ -99,11 +99,11 @@ def tree(session: Session) -> dict[str, tuple[str, str | None]]:
 
 @pytest.mark.req("S0-20")
 def test_terminate_removes_the_subtree(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    inner = born(session, cause=session.agents[jack].birth)
-    hook = born(session, cause=session.agents[inner].birth, relation="hook")
+    jack = create_agent(session, cause=BIRTH)
+    inner = create_agent(session, cause=session.agents[jack].birth)
+    hook = create_agent(session, cause=session.agents[inner].birth, relation="hook")
     moved(session, jack, "gone")
-    state = folded(session.path)
+    state = fold_log(session.path)
     assert [state.is_live(id_) for id_ in (ROOT, jack, inner, hook)] == [True, False, False, False]
     assert agent(session).subagents == []
     assert not state.is_live(AgentId("agent_009"))
@@ -111,14 +111,14 @@ def test_terminate_removes_the_subtree(session: Session) -> None:
 
 @pytest.mark.req("S0-20")
 def test_quit_removes_a_hook(session: Session) -> None:
-    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    first, two = (create_agent(session, cause=BIRTH, relation="hook") for _ in range(2))
     moved(session, first, "gone")
     assert (agent(session).hooks, agent(session).former_hooks) == ([two], [first])
 
 
 def test_quit_applies_only_to_hooks_until_they_return(session: Session) -> None:
-    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
-    three = born(session, cause=BIRTH)
+    first, two = (create_agent(session, cause=BIRTH, relation="hook") for _ in range(2))
+    three = create_agent(session, cause=BIRTH)
     for id_ in (two, first, three):
         moved(session, id_, "gone")
     assert agent(session).former_hooks == [two, first]
@@ -130,7 +130,7 @@ def test_quit_applies_only_to_hooks_until_they_return(session: Session) -> None:
 
 @pytest.mark.req("S0-20")
 def test_hook_turns_a_subagent_into_a_hook_of_another_agent(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     moved(session, jill, "hook", jack)
     assert tree(session) == {
         ROOT: ("primary", None),
@@ -141,8 +141,8 @@ def test_hook_turns_a_subagent_into_a_hook_of_another_agent(session: Session) ->
 
 @pytest.mark.req("S0-20")
 def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session) -> None:
-    hook = born(session, cause=BIRTH, relation="hook")
-    second_hook = born(session, cause=BIRTH, relation="hook")
+    hook = create_agent(session, cause=BIRTH, relation="hook")
+    second_hook = create_agent(session, cause=BIRTH, relation="hook")
     moved(session, hook, "primary")
     moved(session, ROOT, "subagent", hook)
     assert tree(session) == {
@@ -150,42 +150,42 @@ def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session
         hook: ("primary", None),
         second_hook: ("hook", ROOT),
     }
-    assert folded(session.path).primary == hook
-    assert folded(session.path).root == ROOT
+    assert fold_log(session.path).primary == hook
+    assert fold_log(session.path).root == ROOT
 
 
 @pytest.mark.req("S0-20")
 def test_endo_makes_a_subagent_primary_and_meta_reverts_it(
     session: Session,
 ) -> None:
-    inner = born(session, cause=BIRTH)
+    inner = create_agent(session, cause=BIRTH)
     before = tree(session)
     moved(session, inner, "primary")
     moved(session, ROOT, "hook", inner)
     assert tree(session) == {ROOT: ("hook", inner), inner: ("primary", None)}
-    assert folded(session.path).primary == inner
+    assert fold_log(session.path).primary == inner
     moved(session, ROOT, "primary")
     moved(session, inner, "subagent", ROOT)
     assert tree(session) == before
-    assert folded(session.path).primary == ROOT
+    assert fold_log(session.path).primary == ROOT
 
 
 @pytest.mark.req("S0-20")
 def test_talk_with_changes_the_primary_agent_and_revives_a_terminated_one(
     session: Session,
 ) -> None:
-    jack = born(session, cause=BIRTH)
+    jack = create_agent(session, cause=BIRTH)
     moved(session, jack, "gone")
     moved(session, jack, "subagent")
     assert tree(session)[jack] == ("subagent", ROOT)
     moved(session, jack, "primary")
-    assert folded(session.path).primary == jack
+    assert fold_log(session.path).primary == jack
     assert tree(session)[jack] == ("primary", None)
 
 
 @pytest.mark.req("S0-21")
 def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jack], listeners=[jill]))
     assert (agent(session).speakers, agent(session).listeners) == ([jack], [jill])
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jill, jack]))
@@ -193,7 +193,7 @@ def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
 
 
 def test_removed_agent_is_no_interlocutor(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     both = [jack, jill, jack]
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=both, listeners=[jack]))
     moved(session, jack, "gone")
@@ -222,14 +222,14 @@ def test_saved_state_replaces_the_previous_one(session: Session) -> None:
 @pytest.mark.req("S0-21")
 def test_session_end_is_folded_and_cleared_by_a_resume(session: Session) -> None:
     session.append(ev.SessionEnded(reason="bye"))
-    assert folded(session.path).ended
-    hear(session, ROOT)
-    assert not folded(session.path).ended
+    assert fold_log(session.path).ended
+    log_user_message(session, ROOT)
+    assert not fold_log(session.path).ended
 
 
 @pytest.mark.req("S0-21")
 def test_commit_of_an_agent_is_its_last_one(session: Session) -> None:
-    upto = hear(session, ROOT)
+    upto = log_user_message(session, ROOT)
     session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-1", upto=upto))
     committed = session.append(
         ev.ContextCommitted(
@@ -237,68 +237,68 @@ def test_commit_of_an_agent_is_its_last_one(session: Session) -> None:
         )
     )
     assert agent(session).commit_id == "ctx-2"
-    assert members(session, committed)["parent_ctx"] == "ctx-1"
+    assert find_line(session, committed)["parent_ctx"] == "ctx-1"
 
 
 @pytest.mark.req("S0-21")
 def test_tools_memory_and_rewritten_actions_are_in_state_as_logged(session: Session) -> None:
     tools = [{"name": "look", "parameters": {"type": "object", "properties": {}}}]
     defined = session.append(ev.ToolsDefined(tools=tools, tools_hash="h"))
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     rewrite = session.append(
         ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments='{"x": 1}')
     )
     memory_event = session.append(
         ev.MemoryOperation(agent_id=ROOT, memory_type="LTM", operation="QUERY", query="Jack")
     )
-    assert folded(session.path).tools == {"h": defined}
-    assert members(session, defined)["tools"] == tools
-    assert members(session, rewrite)["arguments"] == '{"x": 1}'
-    assert members(session, rewrite)["call"] == calling
-    assert members(session, memory_event)["query"] == "Jack"
+    assert fold_log(session.path).tools == {"h": defined}
+    assert find_line(session, defined)["tools"] == tools
+    assert find_line(session, rewrite)["arguments"] == '{"x": 1}'
+    assert find_line(session, rewrite)["call"] == calling
+    assert find_line(session, memory_event)["query"] == "Jack"
     assert [call.arguments for call in agent(session).open_calls.values()] == ["{}"]
 
 
 def test_calls_are_open_until_their_results(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
+    calling = log_tool_calls(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
     assert list(agent(session).open_calls) == ["a", "b"]
-    result(session, ROOT, "a")
+    log_tool_result(session, ROOT, "a")
     (call,) = agent(session).open_calls.values()
     assert (call.id, call.name, call.arguments) == ("b", "run", '{"x":1}')
     assert call.reference == f"{calling}.b"
-    result(session, ROOT, "b")
+    log_tool_result(session, ROOT, "b")
     assert not agent(session).open_calls
-    assert not folded(session.path).open_references
+    assert not fold_log(session.path).open_references
 
 
 def test_user_display_event_creates_no_agent(session: Session) -> None:
-    answer_id = say(session, ROOT)
-    hear(session, USER, "[REDACTED]", substance=answer_id)
-    assert list(folded(session.path).agents) == [ROOT]
+    answer_id = log_answer(session, ROOT)
+    log_user_message(session, USER, "[REDACTED]", substance=answer_id)
+    assert list(fold_log(session.path).agents) == [ROOT]
 
 
 @pytest.mark.req("S0-22")
 def test_response_adds_its_cost(session: Session) -> None:
-    hear(session, ROOT)
+    log_user_message(session, ROOT)
     usage = ev.Usage(input_tokens=10, output_tokens=3, cache_read_tokens=7)
     for cost in (0.5, 0.25):
-        request = ask(session, ROOT, parameters={"temperature": 0})
-        assert folded(session.path).requests[ROOT].message_id == request
-        answered(session, ROOT, request, usage=usage, cost_usd=cost, latency_s=0.1)
-        assert not folded(session.path).requests
-    request = ask(session, ROOT)
-    answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
+        request = log_request(session, ROOT, parameters={"temperature": 0})
+        assert fold_log(session.path).requests[ROOT].message_id == request
+        log_response(session, ROOT, request, usage=usage, cost_usd=cost, latency_s=0.1)
+        assert not fold_log(session.path).requests
+    request = log_request(session, ROOT)
+    log_response(session, ROOT, request, stop_reason="cancelled", partial="Once up")
     agent_usage = agent(session).usage
     assert (agent_usage.model_calls, agent_usage.tokens, agent_usage.cost_usd) == (3, 26, 0.75)
-    assert members(session, request)["model"] == "scripted:x"
+    assert find_line(session, request)["model"] == "scripted:x"
 
 
 @pytest.mark.req("S0-22")
 def test_request_and_response_metadata_is_in_the_state(session: Session) -> None:
-    hear(session, ROOT)
+    log_user_message(session, ROOT)
     defined = session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
-    request = ask(session, ROOT, parameters={"temperature": 0}, tools=defined)
-    response = answered(
+    request = log_request(session, ROOT, parameters={"temperature": 0}, tools=defined)
+    response = log_response(
         session,
         ROOT,
         request,
@@ -309,14 +309,14 @@ def test_request_and_response_metadata_is_in_the_state(session: Session) -> None
         stop_reason="cancelled",
         partial="Once",
     )
-    request_record, response_record = members(session, request), members(session, response)
+    request_record, response_record = find_line(session, request), find_line(session, response)
     assert request_record["context"] == [{"entries": ["msg_002"]}]
     assert (request_record["count"], request_record["parameters"], request_record["tools"]) == (
         1,
         {"temperature": 0},
         defined,
     )
-    assert request_record["context_hash"] == hash_of([Message("user", "hello")])
+    assert request_record["context_hash"] == hash_context([Message("user", "hello")])
     assert response_record["usage"] == {"input_tokens": 1}
     assert (response_record["cost_usd"], response_record["latency_s"]) == (0.5, 0.25)
     assert (
@@ -396,5 +396,5 @@ def test_impossible_edit_is_an_error() -> None:
     with pytest.raises(ValueError, match="keeps 0 to 5 of 0"):
         read_all(
             ev.AgentCreated(agent_id=ROOT),
-            ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 5)]),
+            ev.TranscriptEdited(agent_id=ROOT, segments=[range_segment(0, 5)]),
         )

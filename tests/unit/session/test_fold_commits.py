@@ -10,7 +10,17 @@ from harken.core.ids import AgentId
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.session.session import Session
 from harken.session.state import AgentState
-from tests.session_kit import act, born, edit, folded, hash_of, hear, kept, new_session, result
+from tests.session_kit import (
+    create_agent,
+    fold_log,
+    hash_context,
+    log_edit,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
+    new_session,
+    range_segment,
+)
 
 ROOT = AgentId("agent_001")
 CTX = "ctx-" + "1" * 64
@@ -27,9 +37,9 @@ def returned(id_: str) -> Message:
 def loading(folder: Path, messages: Sequence[Message]) -> Session:
     """Start a session whose agent starts from a commit with these messages."""
     session = new_session(folder, resolver=lambda _: messages)
-    born(session)
+    create_agent(session)
     event = ev.ContextLoaded(
-        agent_id=ROOT, ctx=CTX, count=len(messages), context_hash=hash_of(messages)
+        agent_id=ROOT, ctx=CTX, count=len(messages), context_hash=hash_context(messages)
     )
     session.append(event)
     return session
@@ -59,17 +69,17 @@ def test_calls_at_the_end_of_a_loaded_context_are_open(
     with loading(tmp_path, messages) as session:
         assert open_calls(session) == open_
         for id_ in open_:
-            result(session, ROOT, id_)
+            log_tool_result(session, ROOT, id_)
         assert open_calls(session) == {}
         assert not session.state.open_references
         live = session.state.describe()
-    assert folded(session.path, session.options.resolver).describe() == live
+    assert fold_log(session.path, session.options.resolver).describe() == live
 
 
 @pytest.mark.req("S2-24")
 def test_loaded_call_can_cause_an_agent(tmp_path: Path) -> None:
     with loading(tmp_path, [acted("c1")]) as session:
-        child = born(session, cause="msg_002", relation="subagent")
+        child = create_agent(session, cause="msg_002", relation="subagent")
         assert session.agents[child].parent == ROOT
         assert session.agents[child].spawn_commit_id == CTX
 
@@ -77,17 +87,17 @@ def test_loaded_call_can_cause_an_agent(tmp_path: Path) -> None:
 @pytest.mark.req("S2-28")
 def test_commit_covers_its_context_until_an_edit(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        born(session)
-        input_id = hear(session, ROOT)
+        create_agent(session)
+        input_id = log_user_message(session, ROOT)
         assert covered(session) == (None, None, None)
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
         assert covered(session) == (CTX, input_id, None)
-        id_ = edit(session, ROOT, kept(0, 1))
+        id_ = log_edit(session, ROOT, range_segment(0, 1))
         assert covered(session) == (CTX, input_id, id_)
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
         assert covered(session) == (CTX, input_id, None)
         live = session.state.describe()
-    assert folded(session.path).describe() == live
+    assert fold_log(session.path).describe() == live
 
 
 def covered(session: Session) -> tuple[str | None, ...]:
@@ -99,11 +109,11 @@ def covered(session: Session) -> tuple[str | None, ...]:
 @pytest.mark.req("S2-24")
 def test_subagent_starts_at_the_last_commit_of_its_parent(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        born(session)
-        call = act(session, ROOT, "c1")
-        early = born(session, cause=call)
+        create_agent(session)
+        call = log_tool_calls(session, ROOT, "c1")
+        early = create_agent(session, cause=call)
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX))
-        late = born(session, cause=call)
+        late = create_agent(session, cause=call)
         session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-" + "2" * 64))
         assert session.agents[early].spawn_commit_id is None
         assert session.agents[late].spawn_commit_id == CTX

@@ -12,22 +12,22 @@ from harken.core.messages import FunctionCall, TextPart, ToolCall, ToolCallSlot
 from harken.errors import InvalidEvent
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    again,
-    answered,
-    ask,
-    born,
+    assert_refused,
     call_dict,
-    edit,
-    hash_of,
-    hear,
-    kept,
-    listed,
-    members,
+    create_agent,
+    entry_segment,
+    find_line,
+    hash_context,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    refused,
-    result,
-    say,
+    range_segment,
+    reload_session,
 )
 
 ROOT = AgentId("agent_001")
@@ -37,7 +37,7 @@ ROOT = AgentId("agent_001")
 def session(tmp_path: Path) -> Iterator[Session]:
     """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
-        hear(session, born(session))
+        log_user_message(session, create_agent(session))
         yield session
 
 
@@ -64,7 +64,7 @@ def id_of(text: str) -> MessageId:
 @pytest.mark.req("S0-11")
 def test_substance_with_cause_is_refused(session: Session) -> None:
     both = entry(substance=id_of("msg_002"), cause="msg_001")
-    refused(session, both, because="never both")
+    assert_refused(session, both, because="never both")
 
 
 @pytest.mark.parametrize(
@@ -72,88 +72,88 @@ def test_substance_with_cause_is_refused(session: Session) -> None:
 )
 def test_dangling_references_are_refused(session: Session, nowhere: str) -> None:
     """The id `msg_0002` does not exist: readers look ids up as text."""
-    refused(session, entry(substance=id_of(nowhere)), because="substance")
-    refused(session, entry(cause=nowhere), because="cause")
-    refused(session, entry(cause=["msg_001", nowhere]), because="cause")
-    refused(session, piece(cause=nowhere), because="cause")
+    assert_refused(session, entry(substance=id_of(nowhere)), because="substance")
+    assert_refused(session, entry(cause=nowhere), because="cause")
+    assert_refused(session, entry(cause=["msg_001", nowhere]), because="cause")
+    assert_refused(session, piece(cause=nowhere), because="cause")
 
 
 def test_event_that_references_itself_is_refused(session: Session) -> None:
     next_id = session.next_id()
-    refused(session, entry(substance=next_id), because="no such message")
-    refused(session, entry(cause=session.next_id()), because="no such message")
+    assert_refused(session, entry(substance=next_id), because="no such message")
+    assert_refused(session, entry(cause=session.next_id()), because="no such message")
 
 
 def test_empty_cause_list_is_refused(session: Session) -> None:
-    refused(session, entry(cause=[]), because="at least one")
+    assert_refused(session, entry(cause=[]), because="at least one")
 
 
 @pytest.mark.req("S0-14")
 def test_copy_of_a_copy_is_refused_as_original(session: Session) -> None:
-    copy = hear(session, ROOT, "[Jack]: hello", substance="msg_002")
-    refused(session, entry(substance=copy), because="itself a copy")
+    copy = log_user_message(session, ROOT, "[Jack]: hello", substance="msg_002")
+    assert_refused(session, entry(substance=copy), because="itself a copy")
 
 
 @pytest.mark.req("S0-14")
 def test_copy_logged_before_the_resume_is_refused_as_original(session: Session) -> None:
-    copy = hear(session, ROOT, substance="msg_002")
-    resumed = again(session)
-    refused(resumed, entry(substance=copy), because="itself a copy")
+    copy = log_user_message(session, ROOT, substance="msg_002")
+    resumed = reload_session(session)
+    assert_refused(resumed, entry(substance=copy), because="itself a copy")
     resumed.close()
 
 
 @pytest.mark.req("S0-13")
 def test_one_of_several_calls_is_referenced_by_its_id(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b.c")
+    calling = log_tool_calls(session, ROOT, "a", "b.c")
     session.append(piece(cause=f"{calling}.a"))
     session.append(piece(cause=f"{calling}.b.c"))
-    refused(session, piece(cause=f"{calling}.b"), because="no call in progress")
-    refused(session, piece(cause="msg_002.a"), because="no call in progress")
+    assert_refused(session, piece(cause=f"{calling}.b"), because="no call in progress")
+    assert_refused(session, piece(cause="msg_002.a"), because="no call in progress")
 
 
 @pytest.mark.req("S0-13")
 def test_single_call_is_referenced_by_its_message(session: Session) -> None:
-    calling = act(session, ROOT, "a")
-    assert members(session, session.append(piece(cause=calling)))["cause"] == calling
-    refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
+    calling = log_tool_calls(session, ROOT, "a")
+    assert find_line(session, session.append(piece(cause=calling)))["cause"] == calling
+    assert_refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
 
 
 def test_call_with_a_result_is_no_call_in_progress(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b")
-    result(session, ROOT, "a")
-    refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
+    calling = log_tool_calls(session, ROOT, "a", "b")
+    log_tool_result(session, ROOT, "a")
+    assert_refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
     session.append(piece(cause=f"{calling}.b"))
 
 
 @pytest.mark.req("S0-15")
 def test_piece_needs_a_cause_and_an_author(session: Session) -> None:
-    refused(session, piece(), because="has a cause")
+    assert_refused(session, piece(), because="has a cause")
     author = ev.PieceOfText(agent_id=AgentId("agent_009"), content="x", cause="msg_001")
-    refused(session, author, because="not born")
+    assert_refused(session, author, because="not born")
 
 
 @pytest.mark.req("S0-18")
 def test_second_root_is_refused(session: Session) -> None:
-    refused(session, birth(relation="primary"), because="has a root")
+    assert_refused(session, birth(relation="primary"), because="has a root")
 
 
 @pytest.mark.parametrize("id_", ["agent_001", "user", ""])
 def test_agent_is_created_once_and_with_an_id(session: Session, id_: str) -> None:
-    refused(session, birth(id_, cause="msg_001"), because="born before|new agent's id")
+    assert_refused(session, birth(id_, cause="msg_001"), because="born before|new agent's id")
 
 
 def test_agent_is_caused_by_an_open_call_or_an_agent_event(session: Session) -> None:
-    refused(session, birth(cause="msg_002"), because="no call in progress and no birth")
-    calling = act(session, ROOT, "a")
-    result(session, ROOT, "a")
-    refused(session, birth(cause=calling), because="no call in progress and no birth")
+    assert_refused(session, birth(cause="msg_002"), because="no call in progress and no birth")
+    calling = log_tool_calls(session, ROOT, "a")
+    log_tool_result(session, ROOT, "a")
+    assert_refused(session, birth(cause=calling), because="no call in progress and no birth")
     session.append(birth(cause="msg_001"))
 
 
 @pytest.mark.req("S0-20")
 def test_agent_created_names_its_relation(session: Session) -> None:
-    refused(session, birth(cause="msg_001", relation=None), because="has a relation")
-    refused(session, birth(cause="msg_001", relation="primary"), because="has a relation")
+    assert_refused(session, birth(cause="msg_001", relation=None), because="has a relation")
+    assert_refused(session, birth(cause="msg_001", relation="primary"), because="has a relation")
 
 
 @pytest.mark.parametrize("relation", ["subagent", "hook", None])
@@ -164,8 +164,8 @@ def test_root_is_primary(tmp_path: Path, relation: Any) -> None:
 
 @pytest.mark.req("S0-19")
 def test_entry_of_an_unknown_agent_is_refused(session: Session) -> None:
-    refused(session, entry(agent="agent_009"), because="not born")
-    refused(session, entry(agent=""), because="not born")
+    assert_refused(session, entry(agent="agent_009"), because="not born")
+    assert_refused(session, entry(agent=""), because="not born")
 
 
 def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
@@ -192,7 +192,7 @@ def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
 def test_event_about_an_unknown_agent_is_refused(
     session: Session, index: int, nobody: AgentId | None
 ) -> None:
-    refused(session, of_an_agent(nobody)[index], because="not born")
+    assert_refused(session, of_an_agent(nobody)[index], because="not born")
 
 
 @pytest.mark.parametrize(
@@ -206,17 +206,17 @@ def test_event_about_an_unknown_agent_is_refused(
     ],
 )
 def test_session_event_with_an_agent_is_refused(session: Session, event: ev.Event) -> None:
-    refused(session, event, because="about no agent")
+    assert_refused(session, event, because="about no agent")
 
 
 def test_session_starts_once(session: Session) -> None:
-    refused(session, ev.SessionStarted(session_id="other"), because="starts once")
+    assert_refused(session, ev.SessionStarted(session_id="other"), because="starts once")
 
 
 @pytest.mark.req("S0-06")
 @pytest.mark.parametrize("role", ["developer", "", "User", None, 1])
 def test_unknown_roles_are_refused(session: Session, role: Any) -> None:
-    refused(session, entry(role), because="role")
+    assert_refused(session, entry(role), because="role")
     with pytest.raises(InvalidEvent):
         session.log_transcript_entry(ROOT, {"role": role, "content": "x"})
 
@@ -227,14 +227,14 @@ def tool(**members: Any) -> ev.TranscriptEntry:
 
 @pytest.mark.req("S0-09")
 def test_second_result_is_refused(session: Session) -> None:
-    act(session, ROOT, "a")
+    log_tool_calls(session, ROOT, "a")
     session.append(tool())
-    refused(session, tool(content="more"), because="exactly one result")
+    assert_refused(session, tool(content="more"), because="exactly one result")
 
 
 @pytest.mark.req("S0-09")
 def test_second_result_in_the_same_batch_is_refused(session: Session) -> None:
-    act(session, ROOT, "a")
+    log_tool_calls(session, ROOT, "a")
     with pytest.raises(InvalidEvent, match="exactly one result"):
         session.append_all([tool(), tool()])
     assert [e.role for e in session.agent(ROOT).transcript or ()].count("tool") == 1
@@ -242,46 +242,48 @@ def test_second_result_in_the_same_batch_is_refused(session: Session) -> None:
 
 @pytest.mark.req("S0-09")
 def test_second_result_after_a_resume_is_refused(session: Session) -> None:
-    act(session, ROOT, "a")
+    log_tool_calls(session, ROOT, "a")
     session.append(tool())
-    resumed = again(session)
-    refused(resumed, tool(), because="exactly one result")
+    resumed = reload_session(session)
+    assert_refused(resumed, tool(), because="exactly one result")
     resumed.close()
 
 
 @pytest.mark.req("S0-08")
 def test_result_names_a_call_of_its_own_agent_and_its_tool(session: Session) -> None:
-    other_agent = born(session, cause="msg_001")
-    act(session, other_agent, "a")
-    refused(session, tool(), because="no such call open")
-    refused(session, tool(agent=USER), because="no such call open")
-    refused(session, tool(agent=other_agent, name=None), because="names its call")
-    refused(session, tool(agent=other_agent, tool_call_id=None), because="names its call")
-    refused(session, tool(agent=other_agent, tool_call_id="b"), because="no such call open")
+    other_agent = create_agent(session, cause="msg_001")
+    log_tool_calls(session, other_agent, "a")
+    assert_refused(session, tool(), because="no such call open")
+    assert_refused(session, tool(agent=USER), because="no such call open")
+    assert_refused(session, tool(agent=other_agent, name=None), because="names its call")
+    assert_refused(session, tool(agent=other_agent, tool_call_id=None), because="names its call")
+    assert_refused(session, tool(agent=other_agent, tool_call_id="b"), because="no such call open")
     session.append(tool(agent=other_agent))
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
 def test_only_a_result_has_a_tool_call_id(session: Session, role: str) -> None:
-    act(session, ROOT, "a")
-    refused(session, entry(role, tool_call_id="a"), because="only a result")
+    log_tool_calls(session, ROOT, "a")
+    assert_refused(session, entry(role, tool_call_id="a"), because="only a result")
 
 
 @pytest.mark.req("S0-07")
 @pytest.mark.parametrize("role", ["user", "system"])
 def test_only_an_assistant_calls_tools(session: Session, role: str) -> None:
-    refused(session, entry(role, tool_calls=[call("a")]), because="assistant")
+    assert_refused(session, entry(role, tool_calls=[call("a")]), because="assistant")
 
 
 @pytest.mark.req("S0-07")
 def test_open_calls_have_distinct_ids(session: Session) -> None:
-    refused(session, entry("assistant", tool_calls=[]), because="at least one")
-    refused(session, entry("assistant", tool_calls=[call("")]), because="empty or used twice")
-    refused(session, entry("assistant", tool_calls=[call("a")] * 2), because="used twice")
-    act(session, ROOT, "a")
-    refused(session, entry("assistant", tool_calls=[call("a")]), because="used twice")
-    result(session, ROOT, "a")
-    act(session, ROOT, "a")
+    assert_refused(session, entry("assistant", tool_calls=[]), because="at least one")
+    assert_refused(
+        session, entry("assistant", tool_calls=[call("")]), because="empty or used twice"
+    )
+    assert_refused(session, entry("assistant", tool_calls=[call("a")] * 2), because="used twice")
+    log_tool_calls(session, ROOT, "a")
+    assert_refused(session, entry("assistant", tool_calls=[call("a")]), because="used twice")
+    log_tool_result(session, ROOT, "a")
+    log_tool_calls(session, ROOT, "a")
 
 
 @pytest.mark.req("S0-07")
@@ -303,25 +305,25 @@ def test_call_of_another_shape_is_refused(session: Session, broken: Any) -> None
 def test_content_references_each_call_once(session: Session) -> None:
     parts = [TextPart("x"), ToolCallSlot("a")]
     for calls in ([call("a"), call("b")], [call("b")]):
-        refused(
+        assert_refused(
             session, entry("assistant", content=parts, tool_calls=calls), because="each of them"
         )
     twice = entry(
         "assistant", content=[ToolCallSlot("a"), ToolCallSlot("a")], tool_calls=[call("a")]
     )
-    refused(session, twice, because="each of them")
+    assert_refused(session, twice, because="each of them")
     session.append(entry("assistant", content=parts, tool_calls=[call("a")]))
 
 
 @pytest.mark.req("S0-22")
 def test_request_hash_matches_its_context(session: Session) -> None:
-    hear(session, ROOT, "more")
+    log_user_message(session, ROOT, "more")
     segments = session.agent(ROOT).segments()
-    for context, count in (([], 0), (segments, 1), (segments, 3), ([kept(0, 2)], 2)):
+    for context, count in (([], 0), (segments, 1), (segments, 3), ([range_segment(0, 2)], 2)):
         request = ev.LlmRequest(
             agent_id=ROOT, context=context, count=count, context_hash="", model="x"
         )
-        refused(session, request, because="those of agent_001's context")
+        assert_refused(session, request, because="those of agent_001's context")
 
 
 @pytest.mark.req("S0-22")
@@ -332,7 +334,7 @@ def test_request_and_preceding_entry_in_one_batch_are_ordered(
         agent_id=ROOT,
         context=session.agent(ROOT).segments(),
         count=1,
-        context_hash=hash_of(session.context(ROOT)),
+        context_hash=hash_context(session.context(ROOT)),
         model="x",
     )
     with pytest.raises(InvalidEvent, match="context"):
@@ -344,64 +346,66 @@ def test_request_names_defined_tools_and_tools_are_defined_once(
     session: Session,
 ) -> None:
     with pytest.raises(InvalidEvent, match="no such tools_defined"):
-        ask(session, ROOT, tools=id_of("msg_002"))
+        log_request(session, ROOT, tools=id_of("msg_002"))
     tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
     defined = session.append(tools)
-    ask(session, ROOT, tools=defined)
-    refused(session, tools, because="defined before")
+    log_request(session, ROOT, tools=defined)
+    assert_refused(session, tools, because="defined before")
 
 
 @pytest.mark.req("S0-22")
 def test_response_answers_the_open_request_of_its_agent(session: Session) -> None:
-    other_agent = born(session, cause="msg_001")
-    request = ask(session, ROOT)
+    other_agent = create_agent(session, cause="msg_001")
+    request = log_request(session, ROOT)
     for agent, message_id in ((ROOT, "msg_002"), (ROOT, "msg_099"), (other_agent, request)):
         response = ev.LlmResponse(agent_id=agent, request=id_of(message_id))
-        refused(session, response, because="waits for no answer")
-    answered(session, ROOT, request)
-    refused(session, ev.LlmResponse(agent_id=ROOT, request=request), because="waits for no answer")
+        assert_refused(session, response, because="waits for no answer")
+    log_response(session, ROOT, request)
+    assert_refused(
+        session, ev.LlmResponse(agent_id=ROOT, request=request), because="waits for no answer"
+    )
 
 
 def test_other_dangling_members_are_refused(session: Session) -> None:
-    request, nowhere = ask(session, ROOT), id_of("msg_099")
+    request, nowhere = log_request(session, ROOT), id_of("msg_099")
     for event in (
         ev.LlmResponse(agent_id=ROOT, request=request, entry=nowhere),
         ev.TranscriptEdited(agent_id=ROOT, segments=[], summary=nowhere),
         ev.ContextCommitted(agent_id=ROOT, ctx="ctx-1", upto=nowhere),
     ):
-        refused(session, event, because="no such message")
+        assert_refused(session, event, because="no such message")
 
 
 def test_only_an_open_call_of_the_agent_is_rewritten(session: Session) -> None:
-    calling = act(session, ROOT, "a")
-    other_agent = born(session, cause="msg_001")
+    calling = log_tool_calls(session, ROOT, "a")
+    other_agent = create_agent(session, cause="msg_001")
     for agent, message_id in ((ROOT, "msg_002"), (other_agent, calling), (ROOT, f"{calling}.a")):
         event = ev.ActionRewritten(agent_id=agent, call=message_id, tool="look", arguments="{}")
-        refused(session, event, because="no such call open")
+        assert_refused(session, event, because="no such call open")
     event = ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments="{}")
     session.append(event)
-    result(session, ROOT, "a")
-    refused(session, event, because="no such call open")
+    log_tool_result(session, ROOT, "a")
+    assert_refused(session, event, because="no such call open")
 
 
 @pytest.mark.req("S0-20")
 def test_agent_below_itself_is_refused(session: Session) -> None:
-    child = born(session, cause="msg_001")
-    grandchild = born(session, cause=session.agents[child].birth, relation="hook")
+    child = create_agent(session, cause="msg_001")
+    grandchild = create_agent(session, cause=session.agents[child].birth, relation="hook")
     for agent, parent in ((ROOT, child), (ROOT, grandchild), (child, grandchild), (child, child)):
         moved = ev.AgentMoved(agent_id=agent, place="subagent", parent=parent)
-        refused(session, moved, because="below itself")
+        assert_refused(session, moved, because="below itself")
 
 
 @pytest.mark.req("S0-20")
 def test_nested_place_needs_a_parent(session: Session) -> None:
     for place in ("subagent", "hook"):
-        refused(session, ev.AgentMoved(agent_id=ROOT, place=place), because="needs a parent")
+        assert_refused(session, ev.AgentMoved(agent_id=ROOT, place=place), because="needs a parent")
     nobody = ev.AgentMoved(agent_id=ROOT, place="hook", parent=AgentId("agent_009"))
-    refused(session, nobody, because="agent_009 was not born")
-    child = born(session, cause="msg_001")
+    assert_refused(session, nobody, because="agent_009 was not born")
+    child = create_agent(session, cause="msg_001")
     below = ev.AgentMoved(agent_id=child, place="primary", parent=ROOT)
-    refused(session, below, because="below nobody")
+    assert_refused(session, below, because="below nobody")
 
 
 def test_interlocutor_must_be_an_agent(session: Session) -> None:
@@ -410,49 +414,49 @@ def test_interlocutor_must_be_an_agent(session: Session) -> None:
         ev.InterlocutorsSet(agent_id=ROOT, speakers=nobody),
         ev.InterlocutorsSet(agent_id=ROOT, listeners=nobody),
     ):
-        refused(session, event, because="interlocutor agent_009")
+        assert_refused(session, event, because="interlocutor agent_009")
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 2), (-1, 1), (1, 0), (2, 2)])
 def test_edit_keeps_only_existing_entries(session: Session, start: int, stop: int) -> None:
-    event = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(start, stop)])
-    refused(session, event, because=f"keeps {start} to {stop} of 1")
+    event = ev.TranscriptEdited(agent_id=ROOT, segments=[range_segment(start, stop)])
+    assert_refused(session, event, because=f"keeps {start} to {stop} of 1")
 
 
 def test_edit_names_entries_and_ranges_of_the_context_only(session: Session) -> None:
-    request = ask(session, ROOT)
+    request = log_request(session, ROOT)
     for segment, because in (
-        (listed(id_of("msg_001")), "no entry msg_001"),
-        (listed(id_of("msg_002"), id_of("msg_099")), "no entry msg_099"),
+        (entry_segment(id_of("msg_001")), "no entry msg_001"),
+        (entry_segment(id_of("msg_002"), id_of("msg_099")), "no entry msg_099"),
         (ev.Segment(request=request, start=0, stop=1), "ranges of the context"),
         (ev.Segment(loaded=request, start=0, stop=1), "ranges of the context"),
     ):
         event = ev.TranscriptEdited(agent_id=ROOT, segments=[segment])
-        refused(session, event, because=because)
+        assert_refused(session, event, because=because)
 
 
 def test_two_edits_of_a_batch_are_checked_in_order(session: Session) -> None:
     empty_edit = ev.TranscriptEdited(agent_id=ROOT, segments=[])
-    two = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 1)])
+    two = ev.TranscriptEdited(agent_id=ROOT, segments=[range_segment(0, 1)])
     with pytest.raises(InvalidEvent, match="0 to 1 of 0"):
         session.append_all([empty_edit, two])
-    again(session).close()
+    reload_session(session).close()
 
 
 def test_call_dicts_and_utterances_are_accepted(session: Session) -> None:
     calls = [call_dict("a", arguments="{ not JSON")]
     session.log_transcript_entry(ROOT, {"role": "assistant", "content": "", "tool_calls": calls})
-    result(session, ROOT, "a", "Error: bad arguments")
-    say(session, ROOT)
-    edit(session, ROOT, kept(0, 4))
+    log_tool_result(session, ROOT, "a", "Error: bad arguments")
+    log_answer(session, ROOT)
+    log_edit(session, ROOT, range_segment(0, 4))
 
 
 def test_recorded_agent_may_have_a_result_of_an_unrecorded_call(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = born(session, spec={"recorded": "codex"})
+        agent = create_agent(session, spec={"recorded": "codex"})
         for _ in range(2):
             result = {"role": "tool", "content": "x", "tool_call_id": "c9", "name": "look"}
             session.log_transcript_entry(agent, result)
             call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}}
             session.log_transcript_entry(agent, {"role": "assistant", "tool_calls": [call]})
-        assert len(again(session).context(agent)) == 4
+        assert len(reload_session(session).context(agent)) == 4

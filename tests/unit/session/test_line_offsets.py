@@ -13,14 +13,16 @@ from harken.core.events import AgentCreated, Segment, TranscriptEdited, Transcri
 from harken.core.ids import AgentId, MessageId
 from harken.errors import LogCorrupted
 from harken.session.line_offsets import LineOffsets
-from tests.agent_kit import quick
+from tests.agent_kit import fast_options
 
 AGENTS = [AgentId(f"agent_{number:03d}") for number in (1, 2, 3, 4)]
 
 
 def create_session(folder: Path, in_memory: int | None) -> Session:
     """Return a session with a root and three more agents."""
-    session = Session(folder / f"{in_memory}.jsonl", options=replace(quick(), in_memory=in_memory))
+    session = Session(
+        folder / f"{in_memory}.jsonl", options=replace(fast_options(), in_memory=in_memory)
+    )
     births: list[MessageId] = []
     for agent in AGENTS:
         relation: Any = "subagent" if births else "primary"

@@ -28,23 +28,23 @@ from harken.session.session import Session
 from harken.testing import FailingDisk, ticking
 from harken.views.context import context
 from tests.session_kit import (
-    act,
-    again,
-    answered,
-    ask,
-    born,
-    edit,
-    folded,
-    hash_of,
-    hear,
-    kept,
-    lines,
-    listed,
+    create_agent,
+    entry_segment,
+    fold_log,
+    hash_context,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
-    turn,
+    range_segment,
+    read_lines,
+    reload_session,
+    session_options,
 )
 
 ROOT = AgentId("agent_001")
@@ -73,20 +73,20 @@ def purge(path: Path, **members: Any) -> int:
 
 def leaked(session: Session) -> None:
     """Log a conversation that contains the key in many members, also before and after edits."""
-    hear(session, ROOT, "hello")
-    ask(session, ROOT)
-    say(session, ROOT, "what is the key?")
-    secret = hear(session, ROOT, f"the key is {KEY}, keep it")
-    request = ask(session, ROOT)
-    call = act(session, ROOT, "call_1", arguments=json.dumps({"run": f"login {KEY}"}))
-    answered(session, ROOT, request, entry=call)
-    result(session, ROOT, "call_1", f"logged in with {KEY}")
-    request = ask(session, ROOT)
+    log_user_message(session, ROOT, "hello")
+    log_request(session, ROOT)
+    log_answer(session, ROOT, "what is the key?")
+    secret = log_user_message(session, ROOT, f"the key is {KEY}, keep it")
+    request = log_request(session, ROOT)
+    call = log_tool_calls(session, ROOT, "call_1", arguments=json.dumps({"run": f"login {KEY}"}))
+    log_response(session, ROOT, request, entry=call)
+    log_tool_result(session, ROOT, "call_1", f"logged in with {KEY}")
+    request = log_request(session, ROOT)
     session.append(ev.LlmResponse(agent_id=ROOT, request=request, error="cut", partial=f"so {KEY}"))
     session.append(ev.AgentStateSaved(agent_id=ROOT, state={KEY: [KEY, 1.0]}))
-    edit(session, ROOT, kept(0, 1), listed(secret), reason="compaction")
+    log_edit(session, ROOT, range_segment(0, 1), entry_segment(secret), reason="compaction")
     for number in range(3):
-        turn(session, ROOT, number + 2)
+        log_turn(session, ROOT, number + 2)
 
 
 def text_of(path: Path) -> str:
@@ -102,13 +102,13 @@ def assert_gone(*paths: Path) -> None:
 def test_purged_text_is_gone_and_the_log_verifies(session: Session) -> None:
     leaked(session)
     session.close()
-    count = len(lines(session.path))
+    count = len(read_lines(session.path))
     places = list(find_log_places(session.path, SECRET.replace))
     assert purge(session.path) == len(places) == 5
     assert_gone(session.path)
     assert verify(session.path) == []
     assert list(find_log_places(session.path, SECRET.replace)) == []
-    *_, last = after = lines(session.path)
+    *_, last = after = read_lines(session.path)
     assert len(after) == count + 1
     assert (last["event_type"], last["places"]) == ("content_purged", 5)
     assert (last["by"], last["why"]) == ("ann", "it leaked")
@@ -123,13 +123,13 @@ def test_state_after_a_purge_differs_only_in_the_text(session: Session) -> None:
     )
     session.close()
     purge(session.path)
-    resumed = Session.load(session.path, options=options())
+    resumed = Session.load(session.path, options=session_options())
     after = canonical.from_json(canonical.to_json_line(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
         agent.pop("hashed")  # which depends on the text
     assert after == before
-    turn(resumed, ROOT, 9)
+    log_turn(resumed, ROOT, 9)
     resumed.close()
     assert verify(session.path) == []
 
@@ -137,17 +137,17 @@ def test_state_after_a_purge_differs_only_in_the_text(session: Session) -> None:
 def test_every_request_hash_matches_its_purged_context(session: Session) -> None:
     leaked(session)
     session.close()
-    before = {line["message_id"]: line for line in lines(session.path)}
+    before = {line["message_id"]: line for line in read_lines(session.path)}
     purge(session.path)
-    resumed = Session.load(session.path, options=options())
-    turn(resumed, ROOT, 9)
+    resumed = Session.load(session.path, options=session_options())
+    log_turn(resumed, ROOT, 9)
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     contexts = [context(iter_events(session.path), id_) for id_ in requests]
     assert all(context_read.verified for context_read in contexts)
     kept_hashes = [
         line["message_id"]
-        for line in lines(session.path)
+        for line in read_lines(session.path)
         if line["event_type"] == "llm_request"
         and line["context_hash"] == before.get(line["message_id"], {}).get("context_hash")
     ]
@@ -166,7 +166,7 @@ def test_lines_without_the_text_keep_every_byte(session: Session) -> None:
 
 
 def test_purge_without_a_match_writes_nothing(session: Session) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes(), session.path.stat().st_ino
     assert purge(session.path) == 0
@@ -184,7 +184,7 @@ def test_ended_session_is_still_ended(session: Session) -> None:
     leaked(session)
     session.end("enough")
     purge(session.path)
-    assert folded(session.path).ended
+    assert fold_log(session.path).ended
 
 
 def test_tool_schemas_get_new_hashes(session: Session) -> None:
@@ -202,16 +202,16 @@ def test_context_loaded_from_a_store_follows_the_purged_store(tmp_path: Path) ->
         return lambda event: [Message("user", f"the key is {text}"), Message("assistant", "ok")]
 
     session = new_session(tmp_path, resolver=of_store(KEY))
-    born(session)
-    hash_ = hash_of(of_store(KEY)(None))
+    create_agent(session)
+    hash_ = hash_context(of_store(KEY)(None))
     session.append(ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=2, context_hash=hash_))
-    hear(session, ROOT, "go on")
-    ask(session, ROOT)
+    log_user_message(session, ROOT, "go on")
+    log_request(session, ROOT)
     session.close()
     now = of_store("[purged]")
     assert purge(session.path, resolver=now) == 0
     [loaded] = [e for e in iter_events(session.path) if isinstance(e, ev.ContextLoaded)]
-    assert loaded.context_hash == hash_of(now(None))
+    assert loaded.context_hash == hash_context(now(None))
     [request] = [e for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     assert context(iter_events(session.path), request.message_id, resolver=now).verified
 
@@ -219,15 +219,19 @@ def test_context_loaded_from_a_store_follows_the_purged_store(tmp_path: Path) ->
 def test_loaded_messages_stay_without_a_store(tmp_path: Path) -> None:
     messages = [Message("user", "from the store")]
     session = new_session(tmp_path, resolver=lambda event: messages)
-    born(session)
-    event = ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_of(messages))
+    create_agent(session)
+    event = ev.ContextLoaded(
+        agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_context(messages)
+    )
     session.append(event)
-    hear(session, ROOT, KEY)
-    ask(session, ROOT)
+    log_user_message(session, ROOT, KEY)
+    log_request(session, ROOT)
     session.close()
     assert purge(session.path) == 1
     assert_gone(session.path)
-    resumed = again(Session.load(session.path, options=options(resolver=lambda event: messages)))
+    resumed = reload_session(
+        Session.load(session.path, options=session_options(resolver=lambda event: messages))
+    )
     assert len(resumed.context(ROOT)) == 2
     resumed.close()
 
@@ -236,8 +240,8 @@ def test_loaded_messages_stay_without_a_store(tmp_path: Path) -> None:
 def test_torn_line_is_moved_aside_without_the_text_or_its_prefix(
     session: Session, cut_at: int
 ) -> None:
-    turn(session, ROOT, 1)
-    hear(session, ROOT, f"{'x' * 20} {KEY}")
+    log_turn(session, ROOT, 1)
+    log_user_message(session, ROOT, f"{'x' * 20} {KEY}")
     session.close()
     full_log = session.path.read_bytes()
     torn = full_log.splitlines(keepends=True)[-1][: -cut_at - 28]
@@ -249,7 +253,7 @@ def test_torn_line_is_moved_aside_without_the_text_or_its_prefix(
     if has_prefix:
         assert [path.name for path in files][1].startswith("s.jsonl.torn-")
         assert verify(session.path) == []
-    Session.load(session.path, options=options()).close()
+    Session.load(session.path, options=session_options()).close()
 
 
 def test_damage_is_neither_hidden_nor_created(session: Session) -> None:
@@ -291,7 +295,7 @@ def test_older_log_is_purged_in_its_own_dialect(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["transcript_entry", "agent_001", "msg_002", "assistant"])
 def test_structural_members_are_never_purged(session: Session, text: str) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes()
     log = LogFile(session.path)
@@ -333,7 +337,7 @@ def test_purging_to_a_copy_leaves_the_log_unchanged(session: Session, tmp_path: 
 
 @pytest.mark.parametrize("text", ["hello", KEY])
 def test_purged_copy_has_no_torn_line(session: Session, tmp_path: Path, text: str) -> None:
-    hear(session, ROOT, text)
+    log_user_message(session, ROOT, text)
     session.close()
     with session.path.open("ab") as file:
         file.write(b'{"event_type":"transcript_entry","half')
@@ -344,7 +348,7 @@ def test_purged_copy_has_no_torn_line(session: Session, tmp_path: Path, text: st
 
 
 def test_failed_copy_is_removed(session: Session, tmp_path: Path) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     out = tmp_path / "copy.jsonl"
     with pytest.raises(PartOfStructure):
         write_purged_copy(
@@ -356,8 +360,10 @@ def test_failed_copy_is_removed(session: Session, tmp_path: Path) -> None:
 def test_only_hashes_may_change_beside_a_torn_line(tmp_path: Path) -> None:
     messages = [Message("user", KEY)]
     session = new_session(tmp_path, resolver=lambda event: messages)
-    born(session)
-    event = ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_of(messages))
+    create_agent(session)
+    event = ev.ContextLoaded(
+        agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_context(messages)
+    )
     session.append(event)
     session.close()
     with session.path.open("ab") as file:

@@ -19,19 +19,19 @@ from harken.session.repair import RepairResult, repair, verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, RecordingDisk
 from tests.session_kit import (
-    act,
-    again,
-    ask,
-    born,
-    folded,
-    hear,
-    lines,
+    context_texts,
+    create_agent,
+    fold_log,
+    log_answer,
+    log_request,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
-    texts,
-    turn,
+    read_lines,
+    reload_session,
+    session_options,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
@@ -40,14 +40,14 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     with new_session(tmp_path) as session:
-        root = born(session, name="Root")
+        root = create_agent(session, name="Root")
         for number in range(2):
-            turn(session, root, number)
+            log_turn(session, root, number)
     return session.path
 
 
 def repaired(path: Path, **how: Any) -> RepairResult:
-    return repair(path, path.with_name("new.jsonl"), options=options(**how))
+    return repair(path, path.with_name("new.jsonl"), options=session_options(**how))
 
 
 def raw_lines(path: Path) -> list[bytes]:
@@ -68,7 +68,7 @@ def without(path: Path, number: int) -> Path:
 
 def tail(path: Path) -> dict[str, Any]:
     """Return the last event of a log without its sum."""
-    return {name: value for name, value in lines(path)[-1].items() if name != "sum"}
+    return {name: value for name, value in read_lines(path)[-1].items() if name != "sum"}
 
 
 def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
@@ -101,7 +101,7 @@ class TestASoundLog:
         }
 
     def test_repaired_session_equals_the_original_after_a_resume(self, path: Path) -> None:
-        old, new = folded(path).describe(), folded(repaired(path).path).describe()
+        old, new = fold_log(path).describe(), fold_log(repaired(path).path).describe()
         assert {**old, "next_message": 19} == new
 
     def test_members_and_types_of_a_newer_version_stay_byte_for_byte(self, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ class TestASoundLog:
 
     def test_repaired_log_can_be_repaired(self, path: Path) -> None:
         once = repaired(path).path
-        twice = repair(once, path.with_name("newer.jsonl"), options=options())
+        twice = repair(once, path.with_name("newer.jsonl"), options=session_options())
         assert raw_lines(twice.path)[:-1] == raw_lines(once)
         assert tail(twice.path)["message_id"] == "msg_019"
 
@@ -132,12 +132,12 @@ class TestADamagedLog:
         assert result.lost_file is not None
         assert result.lost_file.name == "new.jsonl.lost"
         assert result.lost_file.read_bytes() == spoilt[8]
-        kept_ids = [line["message_id"] for line in lines(result.path)]
+        kept_ids = [line["message_id"] for line in read_lines(result.path)]
         assert kept_ids[:17] == [f"msg_{n:03d}" for n in range(18) if n != 8]
         assert result.kept_events == 17
-        assert lines(result.path)[8] == {
+        assert read_lines(result.path)[8] == {
             **json.loads(full_lines[9]),
-            "sum": lines(result.path)[8]["sum"],
+            "sum": read_lines(result.path)[8]["sum"],
         }
 
     @pytest.mark.req("S0-35")
@@ -153,12 +153,12 @@ class TestADamagedLog:
     def test_repair_of_any_damaged_line_gives_a_sound_log(self, path: Path, number: int) -> None:
         result = repaired(without(path, number))
         assert verify(result.path) == []
-        with Session.load(result.path, options=options()) as session:
+        with Session.load(result.path, options=session_options()) as session:
             root = session.state.root
             assert root is not None
             if number != 1:  # creates the only agent
-                hear(session, root, "go on")
-                ask(session, root)
+                log_user_message(session, root, "go on")
+                log_request(session, root)
 
     @pytest.mark.req("S0-35")
     def test_source_is_never_changed(self, path: Path) -> None:
@@ -173,7 +173,7 @@ class TestADamagedLog:
 
     def test_id_of_a_lost_event_is_not_reused(self, path: Path) -> None:
         result = repaired(without(path, 17))
-        assert [line["message_id"] for line in lines(result.path)][-1] == "msg_018"
+        assert [line["message_id"] for line in read_lines(result.path)][-1] == "msg_018"
 
     def test_line_with_wrong_sum_digits_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
@@ -214,65 +214,67 @@ class TestADamagedLog:
 
     def test_log_without_first_line_is_named_after_its_file(self, path: Path) -> None:
         result = repaired(without(path, 0))
-        assert lines(result.path)[0] == {
+        assert read_lines(result.path)[0] == {
             "event_type": "session_started",
             "message_id": "msg_000",
-            "time": lines(path)[1]["time"],
+            "time": read_lines(path)[1]["time"],
             "session_id": "s",
             "schema_version": 1,
-            "sum": lines(result.path)[0]["sum"],
+            "sum": read_lines(result.path)[0]["sum"],
         }
 
     def test_log_without_a_complete_line_gives_a_session_start(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             pass
         result = repaired(without(session.path, 0))
-        assert [line["event_type"] for line in lines(result.path)] == [
+        assert [line["event_type"] for line in read_lines(result.path)] == [
             "session_started",
             "session_repaired",
         ]
 
     def test_edit_of_a_lost_entry_is_lost(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
-            root = born(session)
-            first = hear(session, root, "old")
-            say(session, root, "kept")
+            root = create_agent(session)
+            first = log_user_message(session, root, "old")
+            log_answer(session, root, "kept")
             segments = [ev.Segment(entries=[first]), ev.Segment(start=1, stop=2)]
             session.append(ev.TranscriptEdited(agent_id=root, segments=segments))
         result = repaired(without(session.path, 2))
         assert [(f.line, f.kind) for f in result.lost] == [(3, "damaged"), (5, "missing")]
         assert "msg_002" in result.lost[1].message
         with Session.load(result.path) as new:
-            assert texts(new, root) == ["kept"]
+            assert context_texts(new, root) == ["kept"]
 
 
 class TestOlderDialects:
     @pytest.mark.req("S1-01", "S0-35")
     def test_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
-        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
+        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=session_options())
         assert (result.kept_events, result.dialect) == (38, "S1")
         assert verify(result.path) == []
         old = list(iter_events(FIXTURES / "s1.jsonl"))
         assert list(iter_events(result.path))[1:39] == old
-        first = lines(result.path)[0]
+        first = read_lines(result.path)[0]
         assert (first["message_id"], first["session_id"]) == ("msg_000", "s1")
         assert "time" not in first
 
     @pytest.mark.req("S0-03")
     def test_repaired_agents_continue_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
-        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
-        with Session.load(result.path, options=options()) as session:
-            calling = act(session, "agent_root", "c99")
-            new = born(session, cause=calling)
+        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=session_options())
+        with Session.load(result.path, options=session_options()) as session:
+            calling = log_tool_calls(session, "agent_root", "c99")
+            new = create_agent(session, cause=calling)
             assert new == "agent_001"
-            with again(session) as later:
+            with reload_session(session) as later:
                 assert next(iter(later.agents)) == "agent_root"
                 assert later.allocate_agent_id() == "agent_002"
 
     @pytest.mark.req("S1-03", "S0-35")
     def test_foreign_message_ids_are_replaced_everywhere(self, tmp_path: Path) -> None:
-        result = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
-        new = {line["message_id"]: line for line in lines(result.path)}
+        result = repair(
+            FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=session_options()
+        )
+        new = {line["message_id"]: line for line in read_lines(result.path)}
         assert list(new) == [f"msg_{n:03d}" for n in range(29)]
         assert new["msg_003"]["substance"] == "msg_002"
         assert new["msg_008"]["cause"] == "msg_004.toolu_2"
@@ -284,9 +286,9 @@ class TestOlderDialects:
     @pytest.mark.req("S1-03")
     def test_log_with_new_ids_is_equivalent(self, tmp_path: Path) -> None:
         source = FIXTURES / "fragment.jsonl"
-        result = repair(source, tmp_path / "new.jsonl", options=options())
+        result = repair(source, tmp_path / "new.jsonl", options=session_options())
         with Session.load(result.path) as session:
-            for agent in folded(source).agents.values():
+            for agent in fold_log(source).agents.values():
                 new = session.agent(agent.id)
                 assert (new.name, new.place, new.parent) == (agent.name, agent.place, agent.parent)
                 assert [e.content for e in new.transcript or ()] == [
@@ -319,7 +321,7 @@ class TestOlderDialects:
             | {"segments": [{"entries": ["1"]}, {"start": 0, "stop": 1}]},
         ]
         source.write_text("".join(json.dumps(value) + "\n" for value in objects))
-        new = {line["message_id"]: line for line in lines(repaired(source).path)}
+        new = {line["message_id"]: line for line in read_lines(repaired(source).path)}
         assert new["msg_003"]["tools"] == "msg_002"
         assert new["msg_003"]["context"] == [{"entries": ["msg_001"]}]
         assert new["msg_004"]["context"][0] == {"request": "msg_003", "start": 0, "stop": 1}
@@ -340,7 +342,7 @@ class TestOlderDialects:
     def test_first_event_with_the_reserved_id_gets_the_next(self, tmp_path: Path) -> None:
         agent_event = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
         path = write(tmp_path / "old.jsonl", to_json_line(agent_event) + b"\n")
-        assert [line["message_id"] for line in lines(repaired(path).path)] == [
+        assert [line["message_id"] for line in read_lines(repaired(path).path)] == [
             "msg_000",
             "msg_001",
             "msg_002",
@@ -368,9 +370,9 @@ class TestWriting:
 
     def test_long_log_is_written_in_chunks(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
-            root = born(session)
+            root = create_agent(session)
             for _ in range(30):
-                hear(session, root, "x" * 100_000)
+                log_user_message(session, root, "x" * 100_000)
         disk = RecordingDisk()
         result = repaired(session.path, disk=disk)
         assert len(disk.writes) == 3
@@ -414,7 +416,7 @@ class TestWriting:
 
     def test_locked_log_is_repaired_up_to_its_end(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
-            born(session)
+            create_agent(session)
             assert repaired(session.path).kept_events == 2
             session.end()
 
@@ -425,10 +427,10 @@ def test_repair_of_random_damage_gives_a_sound_log(
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
     with new_session(folder) as session:
-        root = born(session)
-        turn(session, root, 0)
-        born(session, cause=act(session, root, "c1", "c2"))
-        result(session, root, "c1")
+        root = create_agent(session)
+        log_turn(session, root, 0)
+        create_agent(session, cause=log_tool_calls(session, root, "c1", "c2"))
+        log_tool_result(session, root, "c1")
     content = session.path.read_bytes()
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(content)))
@@ -450,8 +452,8 @@ def test_flipped_bit_costs_at_most_its_own_event(
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
     with new_session(folder) as session:
-        root = born(session, name="Root")
-        turn(session, root, 0)
+        root = create_agent(session, name="Root")
+        log_turn(session, root, 0)
     full_lines = raw_lines(session.path)
     content = bytearray(b"".join(full_lines))
     bit = data.draw(st.integers(0, len(content) * 8 - 1))
@@ -461,7 +463,7 @@ def test_flipped_bit_costs_at_most_its_own_event(
     others = [
         json.loads(line)["message_id"] for n, line in enumerate(full_lines) if n not in (hit, 0)
     ]
-    kept_ids = [line["message_id"] for line in lines(result.path)]
+    kept_ids = [line["message_id"] for line in read_lines(result.path)]
     assert set(others) <= set(kept_ids)
     assert verify(result.path) == []
     Session.load(result.path).close()

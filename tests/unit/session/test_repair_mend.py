@@ -13,18 +13,18 @@ from harken.session.log.reader import iter_events
 from harken.session.repair import iter_repair_events, repair
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    ask,
-    born,
-    folded,
-    hash_of,
-    hear,
-    lines,
+    context_texts,
+    create_agent,
+    fold_log,
+    hash_context,
+    log_request,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    result,
-    texts,
-    turn,
+    read_lines,
+    session_options,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
@@ -33,9 +33,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     with new_session(tmp_path) as session:
-        root = born(session, name="Root")
+        root = create_agent(session, name="Root")
         for number in range(2):
-            turn(session, root, number)
+            log_turn(session, root, number)
     return session.path
 
 
@@ -44,18 +44,18 @@ def repaired_without(path: Path, number: int) -> Path:
     content = path.read_bytes().splitlines(keepends=True)
     content[number] = content[number].replace(b"2026", b"2062")
     path.write_bytes(b"".join(content))
-    return repair(path, path.with_name("new.jsonl"), options=options()).path
+    return repair(path, path.with_name("new.jsonl"), options=session_options()).path
 
 
 def test_sound_log_needs_no_repair_events(path: Path) -> None:
-    assert list(iter_repair_events(folded(path), iter(()))) == []
+    assert list(iter_repair_events(fold_log(path), iter(()))) == []
 
 
 @pytest.mark.req("S0-35")
 def test_call_that_lost_its_result_gets_an_error_result(path: Path) -> None:
     """A provider refuses a call without a result; the edit puts one right after it."""
     out = repaired_without(path, 6)
-    with Session.load(out, options=options()) as session:
+    with Session.load(out, options=session_options()) as session:
         context = session.context("agent_001")
         assert [message.role for message in context[:4]] == [
             "user",
@@ -89,31 +89,31 @@ def test_one_of_two_results_for_a_call_stays_in_the_context(tmp_path: Path) -> N
 
 def test_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        root = born(session)
-        hear(session, root)
-        act(session, root, "c1", "c2")
-        result(session, root, "c1")
+        root = create_agent(session)
+        log_user_message(session, root)
+        log_tool_calls(session, root, "c1", "c2")
+        log_tool_result(session, root, "c1")
     out = repair(session.path, tmp_path / "new.jsonl").path
-    assert lines(out)[-1]["message_id"] == "msg_005"
-    assert list(folded(out).agents[root].open_calls) == ["c2"]
+    assert read_lines(out)[-1]["message_id"] == "msg_005"
+    assert list(fold_log(out).agents[root].open_calls) == ["c2"]
 
 
 def test_messages_loaded_from_a_commit_keep_their_position(tmp_path: Path) -> None:
     loaded_messages = [Message("user", "from a commit"), Message("assistant", "yes")]
     loaded = ev.ContextLoaded(
-        ctx="ctx-1", count=2, context_hash=hash_of(loaded_messages), agent_id=None
+        ctx="ctx-1", count=2, context_hash=hash_context(loaded_messages), agent_id=None
     )
     with new_session(tmp_path, resolver=lambda _: loaded_messages) as session:
-        root = born(session)
+        root = create_agent(session)
         loaded.agent_id = root
         session.append(loaded)
         for text in ("one", "two", "three"):
-            hear(session, root, text)
-            ask(session, root)
+            log_user_message(session, root, text)
+            log_request(session, root)
     out = repaired_without(session.path, 5)
-    with Session.load(out, options=options(resolver=lambda _: loaded_messages)) as new:
-        assert texts(new, root) == ["from a commit", "yes", "one", "three"]
-        ask(new, root)
+    with Session.load(out, options=session_options(resolver=lambda _: loaded_messages)) as new:
+        assert context_texts(new, root) == ["from a commit", "yes", "one", "three"]
+        log_request(new, root)
 
 
 def test_added_events_satisfy_the_log_invariants(path: Path) -> None:
@@ -124,6 +124,6 @@ def test_added_events_satisfy_the_log_invariants(path: Path) -> None:
         "transcript_edited",
         "session_repaired",
     ]
-    state = folded(out)
+    state = fold_log(out)
     assert isinstance(added[1], ev.TranscriptEdited)
     check_event(state, added[1])

@@ -12,12 +12,12 @@ from harken.core.messages import Message
 from harken.errors import InvalidEvent
 from harken.session.session import Session
 from tests.session_kit import (
-    again,
-    born,
-    hash_of,
-    hear,
+    assert_refused,
+    create_agent,
+    hash_context,
+    log_user_message,
     new_session,
-    refused,
+    reload_session,
 )
 
 ROOT = AgentId("agent_001")
@@ -27,7 +27,7 @@ ROOT = AgentId("agent_001")
 def session(tmp_path: Path) -> Iterator[Session]:
     """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
-        hear(session, born(session))
+        log_user_message(session, create_agent(session))
         yield session
 
 
@@ -43,21 +43,21 @@ STORED = [Message("user", "before")]
 
 
 def loaded(**members: Any) -> ev.ContextLoaded:
-    facts = {"count": 1, "context_hash": hash_of(STORED), **members}
+    facts = {"count": 1, "context_hash": hash_context(STORED), **members}
     return ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", **facts)
 
 
 def test_commit_is_loaded_only_if_it_matches_the_event(tmp_path: Path) -> None:
     """Otherwise the log could be written and never be read again."""
     with new_session(tmp_path, resolver=lambda _: STORED) as session:
-        born(session)
-        refused(session, loaded(count=2), because="has 1 messages")
-        refused(session, loaded(context_hash=hash_of([])), because="not 1 with none")
+        create_agent(session)
+        assert_refused(session, loaded(count=2), because="has 1 messages")
+        assert_refused(session, loaded(context_hash=hash_context([])), because="not 1 with none")
         session.append(loaded())
 
 
 def test_commit_is_not_loaded_without_a_store(session: Session) -> None:
-    refused(session, loaded(), because="without a store")
+    assert_refused(session, loaded(), because="without a store")
 
 
 def test_failing_store_leaves_the_session_unchanged(tmp_path: Path) -> None:
@@ -65,17 +65,17 @@ def test_failing_store_leaves_the_session_unchanged(tmp_path: Path) -> None:
         raise LookupError(event.ctx)
 
     with new_session(tmp_path, resolver=fails) as session:
-        born(session)
+        create_agent(session)
         with pytest.raises(LookupError):
             session.append(loaded())
-        hear(session, ROOT)
+        log_user_message(session, ROOT)
 
 
 def test_events_of_unknown_types_are_read_and_never_written(session: Session) -> None:
     event = ev.UnknownEvent(
         message_id=MessageId(""), time="", agent_id=None, event_type="weather", data={}
     )
-    refused(session, event, because="read, not written")
+    assert_refused(session, event, because="read, not written")
 
 
 BAD_SHAPES: list[Any] = [
@@ -95,7 +95,7 @@ BAD_SHAPES: list[Any] = [
 @pytest.mark.parametrize("event", BAD_SHAPES)
 def test_unreadable_events_are_refused(session: Session, event: ev.Event) -> None:
     """A log that its own reader reports as damaged is lost."""
-    refused(session, event, because="cannot be written|not plain JSON|relation")
+    assert_refused(session, event, because="cannot be written|not plain JSON|relation")
 
 
 DEEP: list[Any] = []
@@ -112,7 +112,7 @@ def test_state_that_a_resume_would_change_is_refused(session: Session, state: ob
     with pytest.raises(InvalidEvent, match="cannot be written|not plain JSON"):
         session.append(event)
     assert session.agents[ROOT].saved_state is None
-    hear(session, ROOT)
+    log_user_message(session, ROOT)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_state_that_a_resume_would_change_is_refused(session: Session, state: ob
 )
 def test_every_other_state_round_trips(session: Session, state: object) -> None:
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
-    resumed = again(session)
+    resumed = reload_session(session)
     assert resumed.agents[ROOT].saved_state == state
     assert type(resumed.agents[ROOT].saved_state) is type(state)
     resumed.close()

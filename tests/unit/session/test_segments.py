@@ -11,7 +11,7 @@ from harken.session.segments import (
     segment_length,
     slice_segments,
 )
-from tests.session_kit import kept
+from tests.session_kit import range_segment
 
 
 def entry_segment(*names: str) -> Segment:
@@ -48,7 +48,7 @@ def read_context(request: LlmRequest, *earlier: LlmRequest) -> str:
         (of("msg_001", 2, 5), 3),
         (of("msg_001", 2, 2), 0),
         (Segment(loaded=MessageId("msg_001"), start=0, stop=7), 7),
-        (kept(1, 4), 3),
+        (range_segment(1, 4), 3),
         (Segment(), 0),
     ],
 )

@@ -12,21 +12,21 @@ from harken.core.messages import Message, TextPart
 from harken.errors import InvalidEvent, NameNotFound
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    again,
-    ask,
-    born,
     call_dict,
-    folded,
-    hear,
-    ids,
-    lines,
-    members,
+    context_texts,
+    create_agent,
+    find_line,
+    fold_log,
+    log_answer,
+    log_request,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
-    texts,
+    read_lines,
+    read_message_ids,
+    reload_session,
+    session_options,
 )
 
 ROOT = AgentId("agent_001")
@@ -48,8 +48,8 @@ def test_foreign_agent_ids_are_kept_without_collisions(tmp_path: Path) -> None:
         session.log_agent_created("agent_root")
         session.log_agent_created("agent_007", "msg_001")
         session.log_agent_created("jill", "msg_001")
-        hear(session, "agent_root")
-    session = Session.load(session.path, options=options())
+        log_user_message(session, "agent_root")
+    session = Session.load(session.path, options=session_options())
     assert list(session.agents) == ["agent_root", "agent_007", "jill"]
     assert session.allocate_agent_id() == "agent_008"
     session.close()
@@ -57,11 +57,11 @@ def test_foreign_agent_ids_are_kept_without_collisions(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-24", "S0-23")
 def test_id_of_a_terminated_agent_is_not_reused_after_a_resume(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
+    jack = create_agent(session, cause=BIRTH)
     assert jack == "agent_002"
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
-    session = again(session)
-    assert born(session, cause=BIRTH) == "agent_003"
+    session = reload_session(session)
+    assert create_agent(session, cause=BIRTH) == "agent_003"
     session.close()
 
 
@@ -70,19 +70,19 @@ def test_id_of_an_uncreated_agent_is_reused_only_after_a_resume(
 ) -> None:
     assert session.allocate_agent_id() == "agent_002"
     assert session.allocate_agent_id() == "agent_003"
-    session = again(session)
+    session = reload_session(session)
     assert session.allocate_agent_id() == "agent_002"
     session.close()
 
 
 @pytest.mark.req("S0-25", "S0-18")
 def test_agent_created_may_have_cause_name_and_model(session: Session) -> None:
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     id_ = session.log_agent_created("agent_002", calling, "Jack", "anthropic/x")
-    record = members(session, id_)
+    record = find_line(session, id_)
     want = {"agent_id": "agent_002", "cause": calling, "name": "Jack"}
     assert record.items() >= {**want, "language_model": "anthropic/x"}.items()
-    assert not members(session, BIRTH).keys() & {"cause", "name", "language_model"}
+    assert not find_line(session, BIRTH).keys() & {"cause", "name", "language_model"}
 
 
 @pytest.mark.req("S0-19")
@@ -90,18 +90,18 @@ def test_agent_created_precedes_the_pending_system_prompt(tmp_path: Path) -> Non
     with new_session(tmp_path) as session:
         root = session.allocate_agent_id()
         session.defer_messages(root, [Message("system", "You are root.")])
-        assert len(lines(session.path)) == 1
+        assert len(read_lines(session.path)) == 1
         session.log_agent_created(root)
-        calling = act(session, root, "a")
+        calling = log_tool_calls(session, root, "a")
         jack = session.allocate_agent_id()
         session.defer_messages(jack, [Message("system", "You are Jack."), Message("user", "Go.")])
         birth = session.log_agent_created(jack, calling)
-        hear(session, jack, "hello")
-    after_birth = [line for line in lines(session.path) if line.get("agent_id") == jack]
+        log_user_message(session, jack, "hello")
+    after_birth = [line for line in read_lines(session.path) if line.get("agent_id") == jack]
     assert after_birth[0]["message_id"] == birth
     assert [line.get("content") for line in after_birth] == [None, "You are Jack.", "Go.", "hello"]
     assert [line.get("cause") for line in after_birth] == [calling, calling, calling, None]
-    assert "cause" not in members(session, "msg_002")
+    assert "cause" not in find_line(session, "msg_002")
 
 
 def test_pending_prompt_survives_a_refused_agent_event(session: Session) -> None:
@@ -109,17 +109,17 @@ def test_pending_prompt_survives_a_refused_agent_event(session: Session) -> None
     with pytest.raises(InvalidEvent):
         session.log_agent_created("agent_002", "msg_099")
     session.log_agent_created("agent_002", BIRTH)
-    assert texts(session, "agent_002") == ["You are Jack."]
+    assert context_texts(session, "agent_002") == ["You are Jack."]
 
 
 @pytest.mark.req("S0-29")
 def test_registry_lists_all_agents_without_transcripts(
     session: Session,
 ) -> None:
-    jack = born(session, cause=BIRTH, name="Jack", language_model="m")
-    say(session, jack)
+    jack = create_agent(session, cause=BIRTH, name="Jack", language_model="m")
+    log_answer(session, jack)
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
-    session = again(session)
+    session = reload_session(session)
     for id_ in session.agents:
         session.evict(id_)
     (root, removed_agent) = session.agents.values()
@@ -153,7 +153,7 @@ def test_entry_has_the_members_of_its_message(session: Session) -> None:
     copy = session.log_transcript_entry(ROOT, {"role": "user", "content": "c"}, answer)
     frame = {"message_id", "event_type", "agent_id", "time", "sum"}
     records = [
-        {k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]
+        {k: v for k, v in line.items() if k not in frame} for line in read_lines(session.path)[2:]
     ]
     assert records == [
         {"role": "assistant", "content": "hm", "tool_calls": [call_dict("a", "look")]},
@@ -167,9 +167,9 @@ def test_entry_has_the_members_of_its_message(session: Session) -> None:
 @pytest.mark.req("S0-07")
 @pytest.mark.parametrize("arguments", ['{"b": 1,  "a":1.0}', "{", "", "nul\0 \ud800", '"\\u00e9"'])
 def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
-    calling = act(session, ROOT, "a", arguments=arguments)
-    session = again(session)
-    (call,) = members(session, calling)["tool_calls"]
+    calling = log_tool_calls(session, ROOT, "a", arguments=arguments)
+    session = reload_session(session)
+    (call,) = find_line(session, calling)["tool_calls"]
     assert call == {
         "id": "a",
         "type": "function",
@@ -182,17 +182,17 @@ def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
 
 @pytest.mark.req("S0-08", "S0-13")
 def test_result_resolves_to_the_calling_entry(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b")
+    calling = log_tool_calls(session, ROOT, "a", "b")
     open_calls = {call.id: call.reference for call in session.agents[ROOT].open_calls.values()}
     assert open_calls == {"a": f"{calling}.a", "b": f"{calling}.b"}
     for id_ in "ba":
-        result(session, ROOT, id_)
-    records = [line for line in lines(session.path) if line.get("role") == "tool"]
+        log_tool_result(session, ROOT, id_)
+    records = [line for line in read_lines(session.path) if line.get("role") == "tool"]
     assert [(line["tool_call_id"], line["name"]) for line in records] == [
         ("b", "look"),
         ("a", "look"),
     ]
-    only = act(session, ROOT, "a")
+    only = log_tool_calls(session, ROOT, "a")
     assert session.agents[ROOT].open_calls["a"].reference == only
 
 
@@ -200,33 +200,35 @@ def test_result_resolves_to_the_calling_entry(session: Session) -> None:
 def test_substance_and_cause_may_reference_any_event_type(session: Session) -> None:
     piece = session.log_piece_of_text(ROOT, "x", BIRTH)
     saved = session.append(ev.AgentStateSaved(agent_id=ROOT, state=1))
-    original = say(session, ROOT)
+    original = log_answer(session, ROOT)
     for id_ in ("msg_000", BIRTH, piece, saved, original):
-        assert members(session, hear(session, ROOT, substance=id_))["substance"] == id_
-        assert members(session, hear(session, ROOT, cause=id_))["cause"] == id_
+        assert (
+            find_line(session, log_user_message(session, ROOT, substance=id_))["substance"] == id_
+        )
+        assert find_line(session, log_user_message(session, ROOT, cause=id_))["cause"] == id_
     several = [BIRTH, piece, saved, original]
-    assert members(session, hear(session, ROOT, cause=several))["cause"] == several
+    assert find_line(session, log_user_message(session, ROOT, cause=several))["cause"] == several
 
 
 @pytest.mark.req("S0-14")
 def test_formatted_or_rewritten_copy_references_its_original(
     session: Session,
 ) -> None:
-    jill = born(session, cause=BIRTH)
-    original = say(session, ROOT, "password: 1234")
-    copy_id = hear(session, jill, "[Jack]: password: [REDACTED]", substance=original)
-    assert "substance" not in members(session, original)
-    assert members(session, copy_id)["substance"] == original
+    jill = create_agent(session, cause=BIRTH)
+    original = log_answer(session, ROOT, "password: 1234")
+    copy_id = log_user_message(session, jill, "[Jack]: password: [REDACTED]", substance=original)
+    assert "substance" not in find_line(session, original)
+    assert find_line(session, copy_id)["substance"] == original
 
 
 @pytest.mark.req("S0-15", "S0-27")
 def test_piece_has_author_content_and_cause_and_no_transcript(
     session: Session,
 ) -> None:
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     first = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
     two = session.log_piece_of_text(ROOT, "Both", [calling, first])
-    records = [members(session, id_) for id_ in (first, two)]
+    records = [find_line(session, id_) for id_ in (first, two)]
     assert [(t["agent_id"], t["content"], t["cause"]) for t in records] == [
         (ROOT, "Meet!", calling),
         (ROOT, "Both", [calling, first]),
@@ -238,20 +240,20 @@ def test_piece_has_author_content_and_cause_and_no_transcript(
 
 @pytest.mark.req("S0-16")
 def test_text_for_n_agents_is_one_piece_and_n_entries(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
-    piece = session.log_piece_of_text(ROOT, "Meet!", act(session, ROOT, "a"))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
+    piece = session.log_piece_of_text(ROOT, "Meet!", log_tool_calls(session, ROOT, "a"))
     for agent in (jack, jill):
-        hear(session, agent, "Meet!", substance=piece)
-    records = [line for line in lines(session.path) if line.get("content") == "Meet!"]
+        log_user_message(session, agent, "Meet!", substance=piece)
+    records = [line for line in read_lines(session.path) if line.get("content") == "Meet!"]
     assert [line["event_type"] for line in records] == ["piece_of_text", *["transcript_entry"] * 2]
     assert [line.get("substance") for line in records] == [None, piece, piece]
 
 
 def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> None:
-    hear(session, ROOT, LoggedString("hi", "msg_000"))
+    log_user_message(session, ROOT, LoggedString("hi", "msg_000"))
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "http://x"}]
     session.log_transcript_entry(ROOT, {"role": "user", "content": parts})
-    contents = [line["content"] for line in lines(session.path)[2:]]
+    contents = [line["content"] for line in read_lines(session.path)[2:]]
     assert contents == ["hi", parts]
     assert isinstance((session.agent(ROOT).transcript or [])[1].content, list)
 
@@ -267,7 +269,7 @@ def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> 
 def test_invalid_message_is_refused(session: Session, message: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, message)
-    assert len(lines(session.path)) == 2
+    assert len(read_lines(session.path)) == 2
 
 
 def test_logged_event_is_independent_of_caller_objects(session: Session) -> None:
@@ -276,14 +278,14 @@ def test_logged_event_is_independent_of_caller_objects(session: Session) -> None
     assert isinstance(event.content, list)
     event.content.append(TextPart("b"))
     session.append(event)
-    assert [len(content) for content in texts(session, ROOT)] == [1, 2]
-    assert ids(session.path)[2:] == ["msg_002", "msg_003"]
-    assert folded(session.path).describe() == session.state.describe()
+    assert [len(content) for content in context_texts(session, ROOT)] == [1, 2]
+    assert read_message_ids(session.path)[2:] == ["msg_002", "msg_003"]
+    assert fold_log(session.path).describe() == session.state.describe()
 
 
 def test_batch_may_reference_its_own_earlier_events(session: Session) -> None:
     answer_event = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
-    request = ask(session, ROOT)
+    request = log_request(session, ROOT)
     answer = ev.LlmResponse(agent_id=ROOT, request=request, entry=session.next_id())
     assert session.append_all([answer_event, answer]) == ["msg_003", "msg_004"]
     assert session.append_all([]) == []
@@ -293,7 +295,7 @@ def test_listener_receives_every_event_after_write_and_fold(session: Session) ->
     received: list[tuple[str, bool, int]] = []
 
     def listen(event: ev.Event) -> None:
-        is_written = ids(session.path)[-1] == event.message_id
+        is_written = read_message_ids(session.path)[-1] == event.message_id
         received.append((event.message_id, is_written, session.state.next_message))
 
     session.add_listener(listen)
@@ -310,13 +312,13 @@ def test_listener_may_append_and_may_fail(session: Session) -> None:
         raise ZeroDivisionError
 
     session.add_listener(save_what_was_said)
-    hear(session, ROOT, "one")
+    log_user_message(session, ROOT, "one")
     session.add_listener(fail)
     with pytest.raises(ZeroDivisionError):
-        hear(session, ROOT, "two")
+        log_user_message(session, ROOT, "two")
     state = session.state.describe()
-    assert [line["event_type"] for line in lines(session.path)[2:]] == [
+    assert [line["event_type"] for line in read_lines(session.path)[2:]] == [
         "transcript_entry",
         "agent_state_saved",
     ] * 2
-    assert folded(session.path).describe() == state
+    assert fold_log(session.path).describe() == state

@@ -11,7 +11,15 @@ from harken.errors import (
 )
 from harken.session.session import Durability, Session, SessionOptions
 from harken.testing import FailingDisk, RecordingDisk
-from tests.session_kit import again, born, hear, new_session, options, texts, turn
+from tests.session_kit import (
+    context_texts,
+    create_agent,
+    log_turn,
+    log_user_message,
+    new_session,
+    reload_session,
+    session_options,
+)
 
 ROOT = AgentId("agent_001")
 BIRTH = "msg_001"
@@ -25,9 +33,9 @@ def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
     """
     disk = RecordingDisk()
     session = new_session(tmp_path, durability=durability, disk=disk)
-    born(session)
-    turn(session, ROOT, 1)
-    hear(session, ROOT, "unsettled")
+    create_agent(session)
+    log_turn(session, ROOT, 1)
+    log_user_message(session, ROOT, "unsettled")
     session.close()
     session.close()
     assert disk.folders == ([] if durability == "none" else [tmp_path])
@@ -60,7 +68,7 @@ def test_durability_default_is_turn() -> None:
 def test_second_sync_without_new_events_is_skipped(tmp_path: Path) -> None:
     disk = RecordingDisk()
     with new_session(tmp_path, durability="turn", disk=disk) as session:
-        born(session)
+        create_agent(session)
         session.sync()
         session.sync()
     assert disk.synced == [1, 2]
@@ -73,10 +81,10 @@ def test_unsynced_events_of_a_killed_process_are_synced_later(tmp_path: Path) ->
     The same holds for the file name: the process may have died before the sync of the folder.
     """
     with new_session(tmp_path) as session:
-        born(session)
-        hear(session, ROOT)
+        create_agent(session)
+        log_user_message(session, ROOT)
     disk = RecordingDisk()
-    resumed = Session.load(session.path, options=options(durability="turn", disk=disk))
+    resumed = Session.load(session.path, options=session_options(durability="turn", disk=disk))
     resumed.sync()
     assert disk.writes == []
     assert disk.synced == [0]
@@ -86,18 +94,18 @@ def test_unsynced_events_of_a_killed_process_are_synced_later(tmp_path: Path) ->
 
 def test_append_and_sync_after_a_failed_write_are_refused(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="turn", disk=FailingDisk(fail_at=5, fault="half"))
-    born(session)
-    hear(session, ROOT, "one")
+    create_agent(session)
+    log_user_message(session, ROOT, "one")
     state = session.state.describe()
     with pytest.raises(LogWriteError):
-        hear(session, ROOT, "two")
+        log_user_message(session, ROOT, "two")
     assert session.state.describe() == state
-    for attempt in (lambda: hear(session, ROOT), session.sync, session.close):
+    for attempt in (lambda: log_user_message(session, ROOT), session.sync, session.close):
         with pytest.raises(LogWriteError):
             attempt()
     session.close()
-    resumed = Session.load(session.path, options=options())
-    assert texts(resumed, ROOT) == ["one"]
+    resumed = Session.load(session.path, options=session_options())
+    assert context_texts(resumed, ROOT) == ["one"]
     assert resumed.torn is not None
     resumed.close()
 
@@ -124,25 +132,25 @@ class Interrupted(RecordingDisk):
 def test_append_after_an_interrupted_append_is_refused(tmp_path: Path) -> None:
     """Otherwise the next event would get the same id and a wrong sum."""
     session = new_session(tmp_path, disk=Interrupted("write"))
-    born(session)
+    create_agent(session)
     with pytest.raises(KeyboardInterrupt):
-        hear(session, ROOT, "one")
+        log_user_message(session, ROOT, "one")
     with pytest.raises(LogWriteError, match="broken off"):
-        hear(session, ROOT, "two")
+        log_user_message(session, ROOT, "two")
     session.close()
-    resumed = Session.load(session.path, options=options())
-    assert texts(resumed, ROOT) == ["one"]
+    resumed = Session.load(session.path, options=session_options())
+    assert context_texts(resumed, ROOT) == ["one"]
     resumed.close()
 
 
 def test_session_continues_after_an_interrupted_sync(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="always", disk=Interrupted("sync"))
-    born(session)
+    create_agent(session)
     with pytest.raises(KeyboardInterrupt):
-        hear(session, ROOT, "one")
-    hear(session, ROOT, "two")
+        log_user_message(session, ROOT, "one")
+    log_user_message(session, ROOT, "two")
     state = session.state.describe()
-    assert texts(session, ROOT) == ["one", "two"]
-    session = again(session)
+    assert context_texts(session, ROOT) == ["one", "two"]
+    session = reload_session(session)
     assert session.state.describe() == state
     session.close()

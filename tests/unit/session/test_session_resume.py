@@ -19,21 +19,21 @@ from harken.errors import (
 )
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    again,
-    born,
-    edit,
-    hear,
-    ids,
-    kept,
-    lines,
-    listed,
+    context_texts,
+    create_agent,
+    entry_segment,
+    log_edit,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    plain,
-    result,
-    texts,
-    turn,
+    range_segment,
+    read_lines,
+    read_message_ids,
+    reload_session,
+    session_options,
+    without_log_fields,
 )
 
 ROOT = AgentId("agent_001")
@@ -42,12 +42,12 @@ BIRTH = "msg_001"
 
 def test_ended_session_can_be_resumed(session: Session) -> None:
     session.end("enough")
-    assert lines(session.path)[-1]["reason"] == "enough"
+    assert read_lines(session.path)[-1]["reason"] == "enough"
     with pytest.raises(SessionClosed):
-        hear(session, ROOT)
-    resumed = Session.load(session.path, options=options())
+        log_user_message(session, ROOT)
+    resumed = Session.load(session.path, options=session_options())
     was_ended = [resumed.state.ended]
-    hear(resumed, ROOT)
+    log_user_message(resumed, ROOT)
     was_ended.append(resumed.state.ended)
     assert was_ended == [True, False]
     resumed.close()
@@ -55,23 +55,23 @@ def test_ended_session_can_be_resumed(session: Session) -> None:
 
 @pytest.mark.req("S0-23")
 def test_load_restores_both_counters_and_all_agents(session: Session) -> None:
-    jack = born(session, cause=BIRTH, name="Jack")
-    hook = born(session, cause=BIRTH, relation="hook")
-    turn(session, jack, 1)
+    jack = create_agent(session, cause=BIRTH, name="Jack")
+    hook = create_agent(session, cause=BIRTH, relation="hook")
+    log_turn(session, jack, 1)
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[hook]))
     live, next_id = session.state.describe(), session.next_id()
-    session = again(session)
+    session = reload_session(session)
     assert session.state.describe() == live
     assert session.next_id() == next_id
-    assert hear(session, jack) == next_id
+    assert log_user_message(session, jack) == next_id
     assert session.allocate_agent_id() == "agent_004"
     session.close()
 
 
 @pytest.mark.req("S0-23")
 def test_load_reads_the_log_once(session: Session) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.close()
     program = (
         "import sys\nfrom harken.session.session import Session\nopened = []\n"
@@ -95,8 +95,8 @@ def test_load_requires_a_log_and_session_creates_one(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(InvalidLog, match="is empty"):
         Session.load(path)
-    Session(path, options=options()).close()
-    assert ids(path) == ["msg_000"]
+    Session(path, options=session_options()).close()
+    assert read_message_ids(path) == ["msg_000"]
     for folder in (Session, Session.load):
         with pytest.raises(InvalidLog, match="is a folder"):
             folder(tmp_path)
@@ -112,7 +112,7 @@ def test_unsealed_log_is_not_appended_to(session: Session) -> None:
         with pytest.raises(LogReadOnly, match="without sums"):
             open_it(session.path)
     assert session.path.read_bytes() == raw
-    Session(session.path.with_name("t.jsonl"), options=options()).close()
+    Session(session.path.with_name("t.jsonl"), options=session_options()).close()
 
 
 def test_session_that_failed_to_open_releases_its_lock(session: Session) -> None:
@@ -122,56 +122,56 @@ def test_session_that_failed_to_open_releases_its_lock(session: Session) -> None
     with pytest.raises(InvalidLog):
         Session(session.path)
     session.path.write_bytes(data_before)
-    Session(session.path, options=options()).close()
+    Session(session.path, options=session_options()).close()
 
 
 def test_log_has_one_session_at_a_time(session: Session) -> None:
     for open_it in (Session, Session.load):
         with pytest.raises(LogLocked):
             open_it(session.path)
-    hear(session, ROOT)
-    again(session).close()
+    log_user_message(session, ROOT)
+    reload_session(session).close()
 
 
 @pytest.mark.req("S0-35")
 def test_torn_last_line_is_moved_aside_and_reported(session: Session) -> None:
-    hear(session, ROOT, "one")
-    hear(session, ROOT, "two")
+    log_user_message(session, ROOT, "one")
+    log_user_message(session, ROOT, "two")
     session.close()
     full_log = session.path.read_bytes()
     session.path.write_bytes(full_log[:-3])
-    resumed = Session.load(session.path, options=options())
+    resumed = Session.load(session.path, options=session_options())
     assert resumed.torn is not None
     assert resumed.torn.parent == session.path.parent
     now = resumed.path.read_bytes()
     assert now + resumed.torn.read_bytes() == full_log[:-3]
-    assert texts(resumed, ROOT) == ["one"]
-    hear(resumed, ROOT, "three")
-    resumed = again(resumed)
-    assert texts(resumed, ROOT) == ["one", "three"]
+    assert context_texts(resumed, ROOT) == ["one"]
+    log_user_message(resumed, ROOT, "three")
+    resumed = reload_session(resumed)
+    assert context_texts(resumed, ROOT) == ["one", "three"]
     assert resumed.torn is None
     resumed.close()
 
 
 def test_last_line_without_newline_is_completed(session: Session) -> None:
-    hear(session, ROOT, "one")
+    log_user_message(session, ROOT, "one")
     session.close()
     full_log = session.path.read_bytes()
     session.path.write_bytes(full_log[:-1])
-    resumed = Session.load(session.path, options=options())
+    resumed = Session.load(session.path, options=session_options())
     assert resumed.torn is None
     assert session.path.read_bytes() == full_log
-    hear(resumed, ROOT, "two")
+    log_user_message(resumed, ROOT, "two")
     resumed.close()
-    assert len(ids(session.path)) == 4
+    assert len(read_message_ids(session.path)) == 4
 
 
 @pytest.mark.req("S1-09")
 def test_log_of_thousands_of_messages_loads_completely(session: Session) -> None:
     for number in range(1, 601):
-        turn(session, ROOT, number)
+        log_turn(session, ROOT, number)
     state = session.state.describe()
-    session = again(session)
+    session = reload_session(session)
     assert session.state.describe() == state
     assert len(session.agent(ROOT).transcript or []) == 2400
     assert session.next_id() == "msg_4802"
@@ -184,23 +184,26 @@ def test_relative_path_works_after_a_folder_change(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").mkdir()
-    with Session("s.jsonl", options=options()) as session:
-        hear(session, born(session), "one")
+    with Session("s.jsonl", options=session_options()) as session:
+        log_user_message(session, create_agent(session), "one")
         session.evict(ROOT)
         monkeypatch.chdir(tmp_path / "x")
-        assert texts(session, ROOT) == ["one"]
+        assert context_texts(session, ROOT) == ["one"]
 
 
 def everything(session: Session, agent: str) -> dict[str, Any]:
     """Return all state of an agent, with the full transcript and context."""
     state = session.agent(agent)
     described: dict[str, Any] = session.state.describe()["agents"][agent]
-    return described | {"all": list(state.transcript or ()), "now": plain(session.context(agent))}
+    return described | {
+        "all": list(state.transcript or ()),
+        "now": without_log_fields(session.context(agent)),
+    }
 
 
 @pytest.mark.req("S0-30")
 def test_evicted_agent_is_restored_exactly(session: Session) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     before = everything(session, ROOT)
     session.evict(ROOT)
     assert session.agents[ROOT].transcript is None
@@ -210,12 +213,12 @@ def test_evicted_agent_is_restored_exactly(session: Session) -> None:
 
 @pytest.mark.req("S0-30")
 def test_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    turn(session, jack, 1)
-    edit(session, jack, kept(0, 1), kept(2, 4))
+    jack = create_agent(session, cause=BIRTH)
+    log_turn(session, jack, 1)
+    log_edit(session, jack, range_segment(0, 1), range_segment(2, 4))
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
     before = everything(session, jack)
-    session = again(session)
+    session = reload_session(session)
     session.evict(jack)
     assert everything(session, jack) == before
     session.close()
@@ -225,40 +228,40 @@ def test_terminated_agent_is_revived_exactly_after_a_resume(session: Session) ->
 def test_events_during_an_eviction_are_in_the_restored_agent(
     session: Session,
 ) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.evict(ROOT)
-    hear(session, ROOT, "meanwhile")
-    act(session, ROOT, "c")
+    log_user_message(session, ROOT, "meanwhile")
+    log_tool_calls(session, ROOT, "c")
     assert list(session.agents[ROOT].open_calls) == ["c"]
-    result(session, ROOT, "c")
+    log_tool_result(session, ROOT, "c")
     live = everything(session, ROOT)
-    session = again(session)
+    session = reload_session(session)
     assert everything(session, ROOT) == live
-    assert texts(session, ROOT)[-3:] == ["meanwhile", None, "done"]
+    assert context_texts(session, ROOT)[-3:] == ["meanwhile", None, "done"]
     session.close()
 
 
 @pytest.mark.req("S0-30", "S0-21")
 def test_edit_may_reference_evicted_transcripts(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    input_id = hear(session, jack, "from Jack")
-    own_ids = [hear(session, ROOT, text) for text in "abc"]
+    jack = create_agent(session, cause=BIRTH)
+    input_id = log_user_message(session, jack, "from Jack")
+    own_ids = [log_user_message(session, ROOT, text) for text in "abc"]
     for agent in (ROOT, jack):
         session.evict(agent)
-    edit(session, ROOT, kept(1, 3))
+    log_edit(session, ROOT, range_segment(1, 3))
     assert session.agents[jack].transcript is None
     session.evict(ROOT)
-    edit(session, ROOT, listed(input_id, own_ids[0]), kept(0, 1))
-    assert texts(session, ROOT) == ["from Jack", "a", "b"]
+    log_edit(session, ROOT, entry_segment(input_id, own_ids[0]), range_segment(0, 1))
+    assert context_texts(session, ROOT) == ["from Jack", "a", "b"]
     live = session.state.describe()
-    session = again(session)
+    session = reload_session(session)
     assert session.state.describe() == live
     session.close()
 
 
 def test_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
     with new_session(tmp_path, resolver=lambda _: []) as session:
-        hear(session, born(session), "one")
+        log_user_message(session, create_agent(session), "one")
         session.evict(ROOT)
         session.append(ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=0, context_hash=""))
-        assert texts(session, ROOT) == ["one"]
+        assert context_texts(session, ROOT) == ["one"]

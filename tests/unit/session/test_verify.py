@@ -13,7 +13,14 @@ from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsup
 from harken.session.log.checksum import DIGITS_AT, seal
 from harken.session.log.reader import iter_events
 from harken.session.verify import LogFinding, examine, verify
-from tests.session_kit import act, born, hear, new_session, result, say
+from tests.session_kit import (
+    create_agent,
+    log_answer,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
+    new_session,
+)
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
 
@@ -21,21 +28,21 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
 def write_log(folder: Path) -> Path:
     """Write a small log of ten events with a call, its result and a non-ASCII text."""
     with new_session(folder) as session:
-        root = born(session, name="Root")
-        hear(session, root, "Let Jack look")
-        calling = act(session, root, "c1")
-        jack = born(session, cause=calling, name="Jack")
+        root = create_agent(session, name="Root")
+        log_user_message(session, root, "Let Jack look")
+        calling = log_tool_calls(session, root, "c1")
+        jack = create_agent(session, cause=calling, name="Jack")
         session.log_piece_of_text(root, "look", calling)
-        text_id = say(session, jack, "Grüezi — 你好")
-        result(session, root, "c1", "found", substance=text_id)
-        say(session, root, "It is there.")
+        text_id = log_answer(session, jack, "Grüezi — 你好")
+        log_tool_result(session, root, "c1", "found", substance=text_id)
+        log_answer(session, root, "It is there.")
         session.end()
     return session.path
 
 
 def write_small_log(folder: Path) -> Path:
     with new_session(folder) as session:
-        say(session, born(session), "你好")
+        log_answer(session, create_agent(session), "你好")
     return session.path
 
 

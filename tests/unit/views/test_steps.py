@@ -11,8 +11,8 @@ from harken.core.messages import Message
 from harken.errors import HarkenError, NameNotFound
 from harken.views.steps import Changes, RequestSteps
 from harken.views.viewer import SessionViewer
-from tests.agent_kit import Line, call, calls, stage
-from tests.agent_kit import play as playing
+from tests.agent_kit import ScriptedAnswer, call, call_message, open_stage
+from tests.agent_kit import script_model as playing
 from tests.unit.agents.hooking import send, watch
 from tests.unit.views.log_builder import LogBuilder, write_log
 
@@ -146,8 +146,11 @@ def test_changed_model_tools_and_parameters_are_listed(play: LogBuilder) -> None
 
 
 def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("send", "c1", text="tea"), call("nope", "c2")), "Done."]
-    scene = stage(tmp_path, playing(main=lines), tools=[send])
+    lines: list[ScriptedAnswer] = [
+        call_message(call("send", "c1", text="tea"), call("nope", "c2")),
+        "Done.",
+    ]
+    scene = open_stage(tmp_path, playing(main=lines), tools=[send])
     watch(
         scene,
         action=lambda q: Rewrite('{"text": "coffee"}'),

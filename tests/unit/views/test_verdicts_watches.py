@@ -6,7 +6,7 @@ import pytest
 
 from harken.views.verdicts import Watch, verdicts
 from harken.views.viewer import SessionViewer
-from tests.agent_kit import Stage, call, calls
+from tests.agent_kit import Stage, call, call_message
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends
 from tests.unit.agents.tree.test_hook_action import then
 
@@ -21,15 +21,15 @@ def watch_rows(rows: list[Watch]) -> list[tuple[str | None, ...]]:
 
 @pytest.mark.req("S4-30", "S4-31", "S4-29")
 def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
-    hook_calls = calls(
+    hook_calls = call_message(
         call("hook", "h", name="second", instructions="Watch, too.", points=["response"])
     )
-    task = calls(call("task", name="kim", instructions="k", prompt="Go."))
+    task = call_message(call("task", name="kim", instructions="k", prompt="Go."))
     cast = Cast(
-        main=then(task, calls(call("endo", "e", subagent="kim"))),
+        main=then(task, call_message(call("endo", "e", subagent="kim"))),
         kim=lambda _: "Done.",
         first=always(hook_calls, "OK"),
-        second=always(calls(call("quit")), "OK"),
+        second=always(call_message(call("quit")), "OK"),
     )
     scene = guarded(tmp_path, cast)
     guard(scene, "first", points=["input"], tools=["hook"], subagents=False)
@@ -49,12 +49,12 @@ def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
     ]
     assert rows[2].instructions is not None
     assert rows[2].instructions.startswith("Watch, too.")
-    assert rows[2].cause in {row["message_id"] for row in scene.rows(role="assistant")}
+    assert rows[2].cause in {row["message_id"] for row in scene.select_lines(role="assistant")}
 
 
 def test_hook_that_replaces_its_agent_no_longer_watches(tmp_path: Path) -> None:
     scene = guarded(
-        tmp_path, Cast(main=lambda _: "Done.", guard=then(calls(call("meta")), "Mine."))
+        tmp_path, Cast(main=lambda _: "Done.", guard=then(call_message(call("meta")), "Mine."))
     )
     guard(scene, points=["response"])
     scene.ask("Go.")
@@ -65,7 +65,7 @@ def test_hook_that_replaces_its_agent_no_longer_watches(tmp_path: Path) -> None:
 def test_verdict_after_tools_notes_and_a_retry_answers_the_question(
     tmp_path: Path,
 ) -> None:
-    acts = calls(call("keep_note", "n", text="sent"), call("read_log", "r"))
+    acts = call_message(call("keep_note", "n", text="sent"), call("read_log", "r"))
     answers = always(acts, "I would not.", 'Rude.\n\n**REWRITE:** {"text": "please"}')
     scene = guarded(tmp_path, Cast(main=sends, guard=answers))
     guard(scene)
@@ -78,7 +78,9 @@ def test_verdict_after_tools_notes_and_a_retry_answers_the_question(
     for row in rows:
         assert row.proposed == 'send {"text":"hello"}'
         assert [outcome.text for outcome in row.outcomes] == ['send {"text": "please"}']
-        assert scene.rows(message_id=row.question)[0]["content"].startswith("[action] Agent main")
+        assert scene.select_lines(message_id=row.question)[0]["content"].startswith(
+            "[action] Agent main"
+        )
 
 
 @pytest.mark.req("S4-25")

@@ -21,8 +21,8 @@ from harken.world.result import ToolError, ToolResult
 from harken.world.shell.shell import Shell
 from harken.world.web.fetch import fetch_tool
 from tests import mcp_kit
-from tests.agent_kit import call, play, raw_call, run, stage
-from tests.mcp_kit import stand, toy
+from tests.agent_kit import call, open_stage, raw_call, run, script_model
+from tests.mcp_kit import open_mcp_stage, toy_server
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 from tests.unit.world.web.site_kit import Site, loopback_downloads, serve_site
 
@@ -141,9 +141,11 @@ def test_files_shell_web_user_and_servers_have_one_interface(tmp_path: Path) -> 
 
     async def scene(site: Site) -> None:
         page = site.put("/tea", "Steep it.", kind="text/plain")
-        async with stand(tmp_path, toy(), tools=tools) as harness:
-            agent_stage = stage(
-                tmp_path, play(), runtime=AgentRuntime(model=play(), world=harness.world)
+        async with open_mcp_stage(tmp_path, toy_server(), tools=tools) as harness:
+            agent_stage = open_stage(
+                tmp_path,
+                script_model(),
+                runtime=AgentRuntime(model=script_model(), world=harness.world),
             )
             someone = ToolContext(agent_stage.root, MessageId("msg_001"), ScriptedUser(["Green."]))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harken.world.local_world import LocalWorld
 from harken.world.tool import tool
-from tests.mcp_kit import run, stand, toy
+from tests.mcp_kit import open_mcp_stage, run, toy_server
 
 
 @tool
@@ -16,10 +16,12 @@ def note() -> str:
 
 def test_hanging_server_blocks_only_its_own_calls(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(), toy("other"), tools=[note]) as harness:
-            hangs = asyncio.create_task(harness.do("mcp__toy__hang"))
+        async with open_mcp_stage(
+            tmp_path, toy_server(), toy_server("other"), tools=[note]
+        ) as harness:
+            hangs = asyncio.create_task(harness.call_tool("mcp__toy__hang"))
             await asyncio.sleep(0)
-            waits = asyncio.create_task(harness.do("mcp__toy__echo", text="a"))
+            waits = asyncio.create_task(harness.call_tool("mcp__toy__echo", text="a"))
             assert await harness.text("mcp__other__echo", text="b") == "b"
             assert await harness.text("note") == "noted"
             assert not hangs.done()

@@ -12,7 +12,7 @@ from harken import LocalWorld
 from harken.core.messages import Content
 from harken.world.result import InvalidArguments
 from harken.world.todo import todo
-from tests.agent_kit import call, calls, check_log, play, stage
+from tests.agent_kit import call, call_message, check_log, open_stage, script_model
 
 
 def write_todos(*items: dict[str, Any]) -> Content:
@@ -63,10 +63,10 @@ def test_todo_is_read_only_and_runs_concurrently() -> None:
 
 
 def test_agent_has_its_list_in_its_context(tmp_path: Path) -> None:
-    model = play(main=[calls(call("todo", items=[{"text": "look"}])), "Done."])
-    agent_stage = stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
+    model = script_model(main=[call_message(call("todo", items=[{"text": "look"}])), "Done."])
+    agent_stage = open_stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
     assert agent_stage.ask("Go.") == "Done."
     assert agent_stage.result()["content"] == "[ ] look\n0 of 1 done."
-    resumed = agent_stage.again(model)
+    resumed = agent_stage.resume(model)
     assert resumed.root.transcript[-2]["content"] == "[ ] look\n0 of 1 done."
     check_log(agent_stage.log)

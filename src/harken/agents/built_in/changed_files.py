@@ -62,7 +62,7 @@ class ChangedFiles(Hook):
 
 
 def changed_files_text(changes: Sequence[tuple[str, str | None]]) -> str:
-    """Format the changed files from names and current hashes (None: removed)."""
+    """Format the changed files from names and hashes. The hash of a removed file is None."""
     names = [
         display_name(name) + (" (gone)" if current_hash is None else "")
         for name, current_hash in changes[:_MAX_NAMES]

@@ -82,7 +82,7 @@ class Skills:
         self.folders = tuple(folders)
 
     def find(self, name: str, among: Collection[str] | None = None) -> Skill:
-        """Return the skill of this name, read now. `among`: names to choose from (None: all).
+        """Return the skill of this name, read now. `among`: names to choose from, by default all.
 
         Raises NameNotFound with the existing names, ConfigError for an unusable skill.
         """

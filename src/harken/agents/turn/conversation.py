@@ -70,7 +70,7 @@ class Conversation:
             await self._listening.changed.wait()
 
     async def say(self, text: str | None = None) -> LoggedString:
-        """Send a text to the primary agent and return its answer. None continues its last turn.
+        """Send a text to the primary agent, or continue its last turn, and return its answer.
 
         If another agent is primary after that and owes an answer, its answer is returned. Raises
         what `Agent.response` raises; `say()` continues after each.

@@ -218,29 +218,29 @@ class Importer:
         self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report))
         return ImportResult(report, new=history.new)
 
-    def _commit_steps(self, opened: OpenedFile, source: str, history: CommitBuilder) -> Report:
+    def _commit_steps(self, file: OpenedFile, source: str, history: CommitBuilder) -> Report:
         """Create the commits of a file, and store its bytes.
 
         Return the report. Raises _ParentPending.
         """
         waiting, first_piece = self._buffer, 0
         try:
-            for piece, ready in opened.steps:
-                waiting.add_pieces(opened.pieces[first_piece:piece])
+            for piece, ready in file.steps:
+                waiting.add_pieces(file.pieces[first_piece:piece])
                 first_piece = max(first_piece, piece)
                 self._add_step(ready, history)
-                if self._buffer.size >= FLUSH_BYTES and not opened.pieces:
+                if self._buffer.size >= FLUSH_BYTES and not file.pieces:
                     self._flush()
-            ending = opened.read_summary()
+            ending = file.read_summary()
         except FormatError as error:
-            ending = failed_summary(source, opened.raw, error)
-        if opened.raw is not None:
-            if opened.pieces:
-                self._buffer.add_pieces(opened.pieces[first_piece:])
+            ending = failed_summary(source, file.raw, error)
+        if file.raw is not None:
+            if file.pieces:
+                self._buffer.add_pieces(file.pieces[first_piece:])
                 self._buffer.add_file(
-                    opened.raw, [ArtifactRef(stored_piece.name) for stored_piece in opened.pieces]
+                    file.raw, [ArtifactRef(stored_piece.name) for stored_piece in file.pieces]
                 )
-            self._buffer.pins.append(opened.raw)
+            self._buffer.pins.append(file.raw)
         for agent, step in ending.spawned.items():
             if step in history.steps:
                 spawn_key = history.runtime, ending.session, agent
@@ -257,10 +257,10 @@ class Importer:
         is_fresh = ctx is None
         if ctx is None or not self._exists(ctx):
             commit = msgspec.structs.replace(ready.commit, parent=parent)
-            thing, new = name_commit(commit, ready.notes)
+            stored_object, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})
-            self._buffer.add(ready.things, thing, new)
+            self._buffer.add(ready.things, stored_object, new)
             self._existing.add(ctx)
             history.new += 1
         history.set_commit(ready.step, ctx, key, is_fresh=is_fresh)
@@ -303,8 +303,8 @@ class _StoreLargeFiles:
         self._store = store
 
     def put(self, path: Path) -> ArtifactRef:
-        with path.open("rb") as opened:
-            return put_file(self._store, opened)
+        with path.open("rb") as file:
+            return put_file(self._store, file)
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
         return self._store.read_chunks(name)

@@ -120,7 +120,7 @@ def _group_files(files: Sequence[File]) -> Iterator[list[File]]:
 def _wait_results(
     group: list[File], future: Future[list[bytes | Exception]] | None
 ) -> Sequence[bytes | Exception | None]:
-    """Return the results of a group. None means that the file must be read in this process."""
+    """Return the results of a group. A result is None if this process must read the file."""
     if future is not None:
         try:
             return future.result()

@@ -46,7 +46,7 @@ class ClientExit:
 def run_client(
     command: Sequence[str],
     environ: Mapping[str, str],
-    shown: OutputFormatter | None,
+    formatter: OutputFormatter | None,
     hear: Callable[[bytes], None],
     out: int = 1,
 ) -> ClientExit:
@@ -58,13 +58,13 @@ def run_client(
     """
     unshown = ""
     with _forward_signals() as passes:
-        pipe = None if shown is None else subprocess.PIPE
+        pipe = None if formatter is None else subprocess.PIPE
         process = subprocess.Popen(command, env=dict(environ), stdout=pipe)
         passes(process)
         try:
-            if shown is not None and process.stdout is not None:
+            if formatter is not None and process.stdout is not None:
                 with process.stdout as stream:
-                    unshown = _pump(process, stream.fileno(), shown, hear, out)
+                    unshown = _pump(process, stream.fileno(), formatter, hear, out)
         finally:
             code = process.wait()
     return ClientExit(code if code >= 0 else 128 - code, unshown)
@@ -73,7 +73,7 @@ def run_client(
 def _pump(
     process: subprocess.Popen[bytes],
     source: int,
-    shown: OutputFormatter,
+    formatter: OutputFormatter,
     hear: Callable[[bytes], None],
     out: int,
 ) -> str:
@@ -85,11 +85,11 @@ def _pump(
     try:
         while data := _read_next(process, source):
             try:
-                _write(out, shown.feed(data))
+                _write(out, formatter.feed(data))
             finally:
                 for line in splitter.feed(data):
                     hear(line)
-        _write(out, shown.end())
+        _write(out, formatter.end())
     except BrokenPipeError:
         pass  # The reader has closed our output.
     except OSError as error:

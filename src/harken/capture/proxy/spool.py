@@ -229,9 +229,9 @@ class ProxySpool:
             self._sizes[path] = 0
         view = memoryview(data)
         while view:
-            written = os.write(self._file, view)
-            self._sizes[path] += written
-            view = view[written:]
+            byte_count = os.write(self._file, view)
+            self._sizes[path] += byte_count
+            view = view[byte_count:]
 
     def _path(self) -> Path:
         return self.folder / f"{self._file_number:08d}{SPOOL_SUFFIX}"

@@ -139,7 +139,7 @@ class SpoolReader:
 
     def _process_frame(self, frame: Frame) -> Iterator[SpoolStep]:
         number, content = frame.call, frame.content
-        if any(number in done for done in self._finished_calls.values()):
+        if any(number in call_ids for call_ids in self._finished_calls.values()):
             return
         open_call = self._open_calls.setdefault(number, _OpenCall(self._file))
         try:

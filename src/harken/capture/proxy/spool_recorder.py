@@ -36,7 +36,7 @@ class CallRecorder(Protocol):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the last call or response was not recorded. None if it was."""
+        """Why the last call or response was not recorded. It is None after a success."""
         ...
 
     def begin(self, call: CapturedRequest, /) -> None:

@@ -88,7 +88,7 @@ class Upstreams:
                 return UpstreamError(
                     403, "the address must begin with the token that `harken proxy` says"
                 )
-        name, rest = _split_first_segment(path)
+        name, remaining_path = _split_first_segment(path)
         upstream = self.by_name.get(name)
         if upstream is None:
             provider_paths = ", ".join(f"/{provider}" for provider in self.by_name)
@@ -97,7 +97,7 @@ class Upstreams:
             )
         if upstream.url == VENDOR_URLS["openai"] and CHATGPT_HEADER in headers:
             upstream = replace(upstream, url=CHATGPT_URL)
-        return Target(upstream, rest)
+        return Target(upstream, remaining_path)
 
     def address(self, name: str, server: str) -> str:
         """Return the address of a provider for clients."""
@@ -125,8 +125,10 @@ def upstream(name: str, url: str, proxy: str | None = None) -> Upstream:
     except ValueError:
         is_valid = False
     if not is_valid or parts.query or parts.fragment or parts.username is not None:
-        shown = without_user(url)
-        raise ConfigError(f"{shown}: is no address of a server; such as https://api.example.com/v1")
+        safe_url = without_user(url)
+        raise ConfigError(
+            f"{safe_url}: is no address of a server; such as https://api.example.com/v1"
+        )
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
         raise ConfigError(f"{name!r}: is no name for a provider; take letters, digits and -")
     return Upstream(name, url.rstrip("/"), proxy)
@@ -156,5 +158,8 @@ def _split_first_segment(path: str) -> tuple[str, str]:
     ('a', '')
     """
     path = path.removeprefix("/")
-    end = min((at for at in (path.find("/"), path.find("?")) if at >= 0), default=len(path))
+    end = min(
+        (position for position in (path.find("/"), path.find("?")) if position >= 0),
+        default=len(path),
+    )
     return path[:end], path[end:]

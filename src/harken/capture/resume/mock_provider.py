@@ -198,11 +198,13 @@ class MockProvider(ThreadingHTTPServer):
         with self._changed:
             self.others.append(f"{method} {path}")
 
-    def wait(self, wanted: Callable[[MockRequest], bool], timeout_s: float) -> MockRequest | None:
+    def wait(
+        self, predicate: Callable[[MockRequest], bool], timeout_s: float
+    ) -> MockRequest | None:
         """Return the first request that matches. Return None if none arrives in time."""
         with self._changed:
-            self._changed.wait_for(lambda: any(map(wanted, self.requests)), timeout_s)
-            return next(filter(wanted, self.requests), None)
+            self._changed.wait_for(lambda: any(map(predicate, self.requests)), timeout_s)
+            return next(filter(predicate, self.requests), None)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print nothing: a client may disconnect at any time."""
@@ -312,5 +314,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def _error_body(what: str) -> dict[str, Any]:
-    return {"type": "error", "error": {"type": "not_found_error", "message": f"not here: {what}"}}
+def _error_body(resource: str) -> dict[str, Any]:
+    return {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": f"not here: {resource}"},
+    }

@@ -79,50 +79,50 @@ class _WrittenSession:
         return reading.session_id or self.new.id
 
 
-def _place_claude(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
-    folder = here.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"
-    file = folder / claude_name(written.new.folder) / f"{written.new.id}.jsonl"
-    create_file(file, written.data)
-    return PlacedSession(written.new.id, file)
+def _place_claude(_client: Client, session: _WrittenSession, home: ClientHome) -> PlacedSession:
+    folder = home.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"
+    file = folder / claude_name(session.new.folder) / f"{session.new.id}.jsonl"
+    create_file(file, session.data)
+    return PlacedSession(session.new.id, file)
 
 
-def _place_codex(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
-    new = written.new
+def _place_codex(_client: Client, session: _WrittenSession, home: ClientHome) -> PlacedSession:
+    new = session.new
     day, time = new.time[:10].split("-"), new.time[:19].replace(":", "-")
-    folder = here.folder("CODEX_HOME", ".codex").joinpath("sessions", *day)
+    folder = home.folder("CODEX_HOME", ".codex").joinpath("sessions", *day)
     file = folder / f"rollout-{time}-{new.id}.jsonl"
-    create_file(file, written.data)
+    create_file(file, session.data)
     return PlacedSession(new.id, file)
 
 
-def _place_pi(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
-    new = written.new
-    sessions = here.folder("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions" / pi_name(new.folder)
-    folder = here.folder("PI_CODING_AGENT_SESSION_DIR", str(sessions))
+def _place_pi(_client: Client, session: _WrittenSession, home: ClientHome) -> PlacedSession:
+    new = session.new
+    sessions = home.folder("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions" / pi_name(new.folder)
+    folder = home.folder("PI_CODING_AGENT_SESSION_DIR", str(sessions))
     file = folder / f"{re.sub('[:.]', '-', new.time)}_{new.id}.jsonl"
-    create_file(file, written.data)
+    create_file(file, session.data)
     return PlacedSession(str(file), file)  # Pi finds a session id only in some folders.
 
 
-def _place_gemini(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
-    new = written.new
+def _place_gemini(_client: Client, session: _WrittenSession, here: ClientHome) -> PlacedSession:
+    new = session.new
     home = here.folder("GEMINI_CLI_HOME", "") / ".gemini"
     minute = new.time[:16].replace(":", "-")
     chats = home / "tmp" / gemini_name(home, new.folder) / "chats"
     file = chats / f"session-{minute}-{new.id[:8]}.jsonl"
-    create_file(file, written.data)
+    create_file(file, session.data)
     return PlacedSession(new.id, file)
 
 
-def _place_opencode(client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
+def _place_opencode(client: Client, session: _WrittenSession, home: ClientHome) -> PlacedSession:
     with TemporaryDirectory(prefix="harken-") as folder:
         file = Path(folder) / "session.json"
-        create_file(file, written.data)
-        command, environ = [client.program, "import", str(file)], dict(here.environ)
+        create_file(file, session.data)
+        command, environ = [client.program, "import", str(file)], dict(home.environ)
         try:
             process = subprocess.run(
                 command,
-                cwd=written.new.folder,
+                cwd=session.new.folder,
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -136,7 +136,7 @@ def _place_opencode(client: Client, written: _WrittenSession, here: ClientHome) 
     if process.returncode != 0:
         output = " ".join((process.stderr or process.stdout).decode("utf-8", "replace").split())
         raise ConfigError(f"{client.name} does not import the session: {output[-300:]}")
-    return PlacedSession(written.session, None)
+    return PlacedSession(session.session, None)
 
 
 _PLACE_FUNCTIONS: dict[str, Callable[[Client, _WrittenSession, ClientHome], PlacedSession]] = {

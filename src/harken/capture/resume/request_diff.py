@@ -81,12 +81,12 @@ def first_difference(ours: Any, theirs: Any, where: str = "") -> str:
             if name not in theirs or name not in ours:
                 present, missing = ("expected", "sent") if name in ours else ("sent", "expected")
                 return f"{inner}: {_truncate((ours | theirs)[name])} is {present} and not {missing}"
-            if found := first_difference(ours[name], theirs[name], inner):
-                return found
+            if difference := first_difference(ours[name], theirs[name], inner):
+                return difference
     if isinstance(ours, list) and isinstance(theirs, list):
         for index, (our_item, their_item) in enumerate(zip(ours, theirs, strict=False)):
-            if found := first_difference(our_item, their_item, f"{where}[{index}]"):
-                return found
+            if difference := first_difference(our_item, their_item, f"{where}[{index}]"):
+                return difference
         return f"{where}: {len(ours)} are expected, {len(theirs)} were sent"
     if isinstance(ours, str) and isinstance(theirs, str):
         pairs = enumerate(zip(ours, theirs, strict=False))

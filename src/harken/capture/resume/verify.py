@@ -174,15 +174,15 @@ def verify(
             f"no session of {client.name} can be written, or it is not known what is sent"
         )
     data = native.writes(entries, new)
-    written = read_written_conversation(client, native, data)
+    conversation = read_written_conversation(client, native, data)
     prompt = f"Say ok. ({secrets.token_hex(8)})"
     with run_mock_provider() as server:
         environ = environment(client, trial, server.url)
         _prepare(client, trial, server.url)
-        placed = place_session(
+        session = place_session(
             client, native, data, new, ClientHome(home=trial.home, environ=environ)
         )
-        with trial.run(client.one_turn(placed.session, prompt), environ) as running:
+        with trial.run(client.one_turn(session.session, prompt), environ) as running:
             request = _wait_for_request(running, server, prompt, trial.timeout_s)
             code = running.exit_code
         others = tuple(server.others)
@@ -191,9 +191,9 @@ def verify(
         raise ConfigError(
             f"{client.name} {problem} and did not ask its model: {trial.output_tail()}"
         )
-    expected: Request = native.build_resume_request(written)
+    expected: Request = native.build_resume_request(conversation)
     comparison = compare_requests(client.runtime, expected, request.conversation, prompt=prompt)
-    completeness = wholeness(entries, written)
+    completeness = wholeness(entries, conversation)
     return VerifyResult(completeness, comparison, expected, request.conversation, others)
 
 

@@ -104,7 +104,7 @@ class ScreenPrompts:
 
     @property
     def current(self) -> ScreenPrompt | None:
-        """The question to show. None if there is none."""
+        """The question to show, or None."""
         return self.waiting[0] if self.waiting else None
 
     async def ask(self, question: UserQuestion) -> str:

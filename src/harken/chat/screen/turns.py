@@ -134,7 +134,7 @@ class Turns:
         return time.monotonic() - self._began
 
     def start(self, text: str | None) -> None:
-        """Begin a turn. None continues an interrupted turn."""
+        """Begin a turn. Continue an interrupted turn if `text` is None."""
         assert self._task is None, "a turn is running; wait for it, or stop it with Ctrl-C"
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")

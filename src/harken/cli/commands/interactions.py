@@ -196,7 +196,7 @@ def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
 
 @contextmanager
 def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
-    """Yield a resolver for the commits that agents started from. None if none is needed."""
+    """Yield a resolver for the commits that agents started from. Yield None if no log needs one."""
     from harken.context.materialize import make_resolver as resolver
     from harken.core.events import ContextLoaded
 

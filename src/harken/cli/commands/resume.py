@@ -108,10 +108,11 @@ def _write_session(
         raise ConfigError(f"{conversation.moment.ctx}: this commit has no messages")
     new = new_session(client.runtime, where, title=conversation.conversation.title, model=model)
     data = native.writes(conversation.moment.entries, new)
-    written = read_written_conversation(client, native, data)
+    native_conversation = read_written_conversation(client, native, data)
     _print_transfer(
         count_transfer(
-            conversation.counts, check_completeness(conversation.moment.entries, written)
+            conversation.counts,
+            check_completeness(conversation.moment.entries, native_conversation),
         )
     )
     placed_session = place_session(

@@ -110,7 +110,7 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True)
 class BoundService:
-    """The address of the service, and its token. None: no token."""
+    """The address of the service, and its token or None."""
 
     listener: socket.socket
     address: str

@@ -125,14 +125,14 @@ def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
     """Raise BundleError for invalid names, links, folders and oversized content."""
     if len(infos) > MAX_MEMBERS:
         raise BundleError(path, f"has more than {MAX_MEMBERS} files in it")
-    seen: set[str] = set()
+    names: set[str] = set()
     for info in infos:
         name = info.filename
         if name not in (MANIFEST, STORE) and not _is_log(name):
             raise BundleError(path, f"has a file that is part of no bundle: {name[:100]!r}")
-        if name.casefold() in seen:
+        if name.casefold() in names:
             raise BundleError(path, f"has two files of the name {name!r}")
-        seen.add(name.casefold())
+        names.add(name.casefold())
         file_type = stat.S_IFMT(info.external_attr >> 16)
         if file_type not in (0, stat.S_IFREG) or info.flag_bits & 1:
             raise BundleError(path, f"has a link, or something encrypted: {name!r}")

@@ -112,7 +112,7 @@ def message_key(message: ChatMessage) -> Key:
 
 
 def _iter_segments(indexes: Sequence[tuple[MessageId, int | None]]) -> Iterator[Segment]:
-    """Yield segments for messages at these indexes; None is no index."""
+    """Yield segments for messages at these indexes. Messages without an index are named by id."""
     start = 0
     for stop in range(1, len(indexes) + 1):
         before = indexes[stop - 1][1]

@@ -84,7 +84,7 @@ class ReplayProgress:
         return self.replayed.size(lane) > index
 
     async def wait_until(self, event: ev.Event | None) -> None:
-        """Wait until all events before this one were replayed. None means all events.
+        """Wait until all events before this one were replayed, or all events of the log.
 
         Returns early if the replay has diverged, or if other agents make no progress.
         """

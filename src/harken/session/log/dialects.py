@@ -24,7 +24,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str | None:
-        """The dialect's name, as far as the lines so far show. None for the current dialect."""
+        """The dialect's name, as far as the lines so far show, or None for the current dialect."""
         ...
 
     def read(self, line: bytes) -> Iterable[Event]:

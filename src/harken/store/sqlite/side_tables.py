@@ -86,7 +86,7 @@ def decode_tombstone(name: Name, record: bytes) -> Tombstone:
 def enter_retention(
     connection: sqlite3.Connection, names: Mapping[Any, RetentionPolicy | None]
 ) -> None:
-    """Set retention policies. None restores the default."""
+    """Set retention policies, or restore the default with None."""
     delete_retention(connection, names)
     connection.executemany(
         "INSERT INTO keeping (name, policy, until) VALUES (?, ?, ?)",

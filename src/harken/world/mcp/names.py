@@ -44,7 +44,7 @@ def server_in(name: str) -> str | None:
 
 
 def is_allowed_tool(tool: str, patterns: Iterable[str] | None) -> bool:
-    """Whether a pattern matches a tool; None matches all.
+    """Whether a pattern matches a tool. A pattern of None matches all tools.
 
     >>> is_allowed_tool("read_file", ["read_*"]), is_allowed_tool("write_file", ["read_*"])
     (True, False)

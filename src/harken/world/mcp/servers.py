@@ -256,8 +256,10 @@ class McpServers:
             """Read a resource of an MCP server, named as `mcp_resources` lists it: SERVER/URI."""
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
-            there = self._find_with_resources(granted_to(caller))
-            return await resources.content(*resources.parse_resource_uri(resource, there))
+            matching_servers = self._find_with_resources(granted_to(caller))
+            return await resources.content(
+                *resources.parse_resource_uri(resource, matching_servers)
+            )
 
         return [mcp_resources, mcp_read.with_subject(by="resource")]
 

@@ -41,7 +41,7 @@ class Glob:
 
     @property
     def type_glob(self) -> str | None:
-        """The same as a simple pattern for names. None if there is no such pattern."""
+        """The same as a simple pattern for names, or None if there is no such pattern."""
         names_only = not self.anchored and _SIMPLE_PATTERN.fullmatch(self.rest)
         return self.rest if names_only else None
 
@@ -152,7 +152,7 @@ def name_regex(part: str) -> str:
 
 
 def match_parts(parts: Sequence[Part | None], names: Sequence[str]) -> bool:
-    """Whether names match the parts one by one; None matches any number of names."""
+    """Whether names match the parts one by one. A part of None matches any number of names."""
     name_index = part_index = 0
     star_part, star_name = -1, 0
     while name_index < len(names):

@@ -117,7 +117,7 @@ class ProcessGroup:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the command, negative for a signal; None while it runs."""
+        """The exit code of the command, negative for a signal, or None while it runs."""
         if self.report_socket is not None and self._reported_code is None:
             with suppress(OSError):  # There is no report yet, or the other end is closed.
                 report = self.report_socket.recv(16, socket.MSG_DONTWAIT).strip()

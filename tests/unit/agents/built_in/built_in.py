@@ -8,7 +8,15 @@ from typing import Any
 from harken import Hook, tool
 from harken.agents.hooks.registry import get_hook_class
 from harken.world.todo import todo
-from tests.agent_kit import Line, Stage, call, calls, everything, play, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    full_state,
+    open_stage,
+    script_model,
+)
 
 DONE: list[str] = []
 """What `change` changed in this test."""
@@ -35,9 +43,11 @@ def put(
     return hook.install(one.agent(agent), name)
 
 
-def hooked(folder: Path, kind: str, parts: dict[str, list[Line]], **options: Any) -> Stage:
+def hooked(
+    folder: Path, kind: str, parts: dict[str, list[ScriptedAnswer]], **options: Any
+) -> Stage:
     """Return a stage whose root has this hook."""
-    one = stage(folder, play(**parts), tools=[look, change, todo])
+    one = open_stage(folder, script_model(**parts), tools=[look, change, todo])
     put(one, kind, **options)
     return one
 
@@ -45,30 +55,32 @@ def hooked(folder: Path, kind: str, parts: dict[str, list[Line]], **options: Any
 def comments(one: Stage, hook: str, agent: str = "main") -> list[str]:
     """Return what an agent heard from its hook."""
     begins = f"[hook {hook}]: "
-    return [text.removeprefix(begins) for text in one.heard(agent) if text.startswith(begins)]
+    return [
+        text.removeprefix(begins) for text in one.user_messages(agent) if text.startswith(begins)
+    ]
 
 
 def asked(one: Stage, hook: str) -> int:
     """Return how often a hook was asked: what it is not concerned with is not logged."""
-    return len(one.heard(hook))
+    return len(one.user_messages(hook))
 
 
 def denials(one: Stage, hook: str, agent: str = "main") -> list[str]:
     """Return why actions of an agent were denied."""
     begins = f"Error: Action blocked by hook '{hook}': "
-    rows = one.rows(role="tool", agent_id=one.id_of(agent))
+    rows = one.select_lines(role="tool", agent_id=one.id_of(agent))
     texts = [row["content"] for row in rows if isinstance(row["content"], str)]
     return [text.removeprefix(begins) for text in texts if text.startswith(begins)]
 
 
 def resumed(one: Stage) -> Stage:
     """Resume a session; check that it is as it was."""
-    live = everything(one.session)
-    later = one.again()
-    assert everything(later.session) == live
+    live = full_state(one.session)
+    later = one.resume()
+    assert full_state(later.session) == live
     return later
 
 
-def looks(count: int, start: int = 0) -> list[Line]:
+def looks(count: int, start: int = 0) -> list[ScriptedAnswer]:
     """Return so many messages that call `look`."""
-    return [calls(call("look", f"l{n}", at=str(n))) for n in range(start, start + count)]
+    return [call_message(call("look", f"l{n}", at=str(n))) for n in range(start, start + count)]

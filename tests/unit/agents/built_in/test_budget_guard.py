@@ -7,7 +7,7 @@ import pytest
 
 from harken import Budget
 from harken.agents.budget import spent_by
-from tests.agent_kit import call, calls, check_log, play, stage
+from tests.agent_kit import call, call_message, check_log, open_stage, script_model
 from tests.unit.agents.built_in.built_in import (
     change,
     comments,
@@ -24,7 +24,7 @@ NAME = "budget-guard"
 
 def costly(count: int, tokens: int = 100, start: int = 0, **more: Any) -> list[Any]:
     return [
-        costing(calls(call("look", f"l{n}")), tokens=tokens, **more)
+        costing(call_message(call("look", f"l{n}")), tokens=tokens, **more)
         for n in range(start, start + count)
     ]
 
@@ -59,9 +59,9 @@ def test_costs_and_calls_count_as_tokens_do(
 
 
 def test_the_budgets_of_the_agent_and_of_those_above_count(tmp_path: Path) -> None:
-    asks = costing(calls(call("task", "t", name="Ann", prompt="Go.")), tokens=100)
-    model = play(main=[asks, "Done."], Ann=[*costly(4), "Seen."])
-    one = stage(tmp_path, model, tools=[look], budget=Budget(tokens=1000))
+    asks = costing(call_message(call("task", "t", name="Ann", prompt="Go.")), tokens=100)
+    model = script_model(main=[asks, "Done."], Ann=[*costly(4), "Seen."])
+    one = open_stage(tmp_path, model, tools=[look], budget=Budget(tokens=1000))
     put(one, NAME)
     one.ask("Go.")
     [said] = comments(one, NAME, "Ann")
@@ -71,7 +71,7 @@ def test_the_budgets_of_the_agent_and_of_those_above_count(tmp_path: Path) -> No
 
 @pytest.mark.req("S4-29")
 def test_a_copy_guards_the_limit_of_the_agent_above(tmp_path: Path) -> None:
-    asks = costing(calls(call("task", "t", name="Ann", prompt="Go.")), tokens=600)
+    asks = costing(call_message(call("task", "t", name="Ann", prompt="Go.")), tokens=600)
     parts: dict[str, Any] = {"main": [asks, "Done."], "Ann": [*costly(3), "Seen."]}
     one = hooked(tmp_path, NAME, parts, tokens=1000)
     one.ask("Go.")
@@ -81,7 +81,9 @@ def test_a_copy_guards_the_limit_of_the_agent_above(tmp_path: Path) -> None:
 
 
 def test_what_is_expensive_is_denied_near_the_end_and_only_that(tmp_path: Path) -> None:
-    task = costing(calls(call("task", "t", name="Ann"), call("change", "c", what="x")), tokens=20)
+    task = costing(
+        call_message(call("task", "t", name="Ann"), call("change", "c", what="x")), tokens=20
+    )
     lines = [*costly(9), task, "Done."]
     one = hooked(tmp_path, NAME, {"main": lines}, tokens=1000)
     one.ask("Go.")
@@ -93,7 +95,7 @@ def test_what_is_expensive_is_denied_near_the_end_and_only_that(tmp_path: Path) 
 
 
 def test_who_wants_it_has_other_things_denied_or_nothing(tmp_path: Path) -> None:
-    acts = calls(call("task", "t", name="Ann"), call("change", "c", what="x"))
+    acts = call_message(call("task", "t", name="Ann"), call("change", "c", what="x"))
     for folder, options, denied in (
         ("a", {"expensive": ["ch*"]}, "c"),
         ("b", {"deny_at": None}, ""),
@@ -103,7 +105,7 @@ def test_who_wants_it_has_other_things_denied_or_nothing(tmp_path: Path) -> None
         parts: dict[str, Any] = {"main": [*costly(10), acts, "Done."]}
         one = hooked(tmp_path / folder, NAME, parts, tokens=1000, **options)
         one.ask("Go.")
-        failed = [row["tool_call_id"] for row in one.rows(role="tool") if "is_error" in row]
+        failed = [row["tool_call_id"] for row in one.select_lines(role="tool") if "is_error" in row]
         assert failed == ([denied] if denied else [])
 
 
@@ -118,9 +120,9 @@ def test_a_resume_repeats_nothing_and_misses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_higher_limit_is_reached_anew(tmp_path: Path) -> None:
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(main=[*costly(6), "Done.", *costly(6, start=6), "Done."]),
+        script_model(main=[*costly(6), "Done.", *costly(6, start=6), "Done."]),
         tools=[look, change],
         budget=Budget(tokens=1000),
     )
@@ -132,7 +134,7 @@ def test_a_higher_limit_is_reached_anew(tmp_path: Path) -> None:
 
 
 def test_what_was_spent_is_counted_as_the_log_grows_and_anew_after_a_move(tmp_path: Path) -> None:
-    asks = costing(calls(call("task", "t", name="Ann", prompt="Go.")), tokens=50, usd=0.5)
+    asks = costing(call_message(call("task", "t", name="Ann", prompt="Go.")), tokens=50, usd=0.5)
     parts: dict[str, Any] = {
         "main": [asks, "Done.", "Bye."],
         "Ann": [*costly(2, usd=0.25), "Seen."],

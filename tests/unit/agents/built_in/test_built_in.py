@@ -7,7 +7,7 @@ import pytest
 
 from harken import AgentRuntime
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
-from tests.agent_kit import call, calls, check_log, everything
+from tests.agent_kit import call, call_message, check_log, full_state
 from tests.unit.agents.built_in.built_in import hooked, looks, resumed
 
 SILENT = sorted(BUILT_IN.keys() - {"planning-mode"})
@@ -17,11 +17,13 @@ SILENT = sorted(BUILT_IN.keys() - {"planning-mode"})
 def test_a_hook_with_nothing_to_say_leaves_no_trace_but_its_birth(
     tmp_path: Path, name: str
 ) -> None:
-    acts = calls(call("change", "c0", what="x"), call("todo", "c1", items=[{"text": "look"}]))
+    acts = call_message(
+        call("change", "c0", what="x"), call("todo", "c1", items=[{"text": "look"}])
+    )
     one = hooked(tmp_path, name, {"main": [*looks(3), acts, "Done.", "Well."]})
     one.ask("Go.")
     one.ask("And?")
-    assert len(one.rows(agent_id=one.id_of(name))) == 1
+    assert len(one.select_lines(agent_id=one.id_of(name))) == 1
     check_log(one.log)
 
 
@@ -30,7 +32,7 @@ def test_a_hook_with_nothing_to_say_leaves_no_trace_but_its_birth(
 def test_a_subagent_gets_a_copy_and_all_is_the_same_after_a_resume(
     tmp_path: Path, name: str
 ) -> None:
-    asks = calls(call("task", "t", name="Ann", prompt="Look."))
+    asks = call_message(call("task", "t", name="Ann", prompt="Look."))
     parts: dict[str, Any] = {"main": [asks, *looks(2), "Done."], "Ann": [*looks(2), "Seen."]}
     one = hooked(tmp_path, name, parts)
     one.ask("Go.")
@@ -61,8 +63,8 @@ def test_every_built_in_hook_has_a_section_in_the_reference(name: str) -> None:
 
 def test_a_hook_that_watches_nobody_has_nothing_to_say(tmp_path: Path) -> None:
     one = hooked(tmp_path, "todo-reminder", {"main": ["Hello."]})
-    before = everything(one.session)
+    before = full_state(one.session)
     for name in BUILT_IN:
         kind = get_hook_class(name, one.runtime)
         assert kind(one.session).options == kind.Options()
-    assert everything(one.session) == before
+    assert full_state(one.session) == before

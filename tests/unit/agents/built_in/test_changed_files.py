@@ -8,7 +8,7 @@ import pytest
 from harken import AgentRuntime
 from harken.agents.built_in.changed_files import ChangedFiles, changed_files_text
 from harken.world.files.read_state import KnownFiles
-from tests.agent_kit import Stage, call, calls, check_log, play
+from tests.agent_kit import Stage, call, call_message, check_log, script_model
 from tests.unit.world.files.agent_file_kit import file_stage, file_world, read_call, write_call
 
 
@@ -19,7 +19,7 @@ def watched(tmp_path: Path, **parts: object) -> Stage:
 
 
 def heard_of_changes(one: Stage, agent: str = "main") -> list[str]:
-    return [text for text in one.heard(agent) if text.startswith("[hook changed-files]")]
+    return [text for text in one.user_messages(agent) if text.startswith("[hook changed-files]")]
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.req("S4-42")
 def test_a_change_is_told_once(tmp_path: Path, file: Path) -> None:
-    one = watched(tmp_path, main=[calls(read_call("a.txt")), "Read.", "I see.", "Yes.", "Again."])
+    one = watched(
+        tmp_path, main=[call_message(read_call("a.txt")), "Read.", "I see.", "Yes.", "Again."]
+    )
     one.ask("Read it.")
     assert heard_of_changes(one) == []
     file.write_text("two\n")
@@ -51,9 +53,9 @@ def test_a_change_is_told_once(tmp_path: Path, file: Path) -> None:
 def test_a_change_during_a_turn_is_told_with_the_next_result(tmp_path: Path, file: Path) -> None:
     def meanwhile(request: object) -> object:
         file.unlink()
-        return calls(call("ls", "c2"))
+        return call_message(call("ls", "c2"))
 
-    one = watched(tmp_path, main=[calls(read_call("a.txt")), meanwhile, "Done."])
+    one = watched(tmp_path, main=[call_message(read_call("a.txt")), meanwhile, "Done."])
     one.ask("Go.")
     assert len(heard_of_changes(one)) == 1
     assert "a.txt (gone)" in heard_of_changes(one)[0]
@@ -67,7 +69,7 @@ def test_files_are_looked_at_once_a_question(tmp_path: Path, file: Path) -> None
             self.looks += 1
             return super().find_changed(agent)
 
-    one = watched(tmp_path, main=[calls(read_call("a.txt")), "Read.", "I see."])
+    one = watched(tmp_path, main=[call_message(read_call("a.txt")), "Read.", "I see."])
     known = Counted(file.parent)
     one.runtime.world._file_states = known
     one.ask("Read it.")
@@ -81,8 +83,8 @@ def test_files_are_looked_at_once_a_question(tmp_path: Path, file: Path) -> None
 @pytest.mark.req("S4-42")
 def test_own_changes_are_not_told(tmp_path: Path, file: Path) -> None:
     made = [
-        calls(read_call("a.txt")),
-        calls(write_call("a.txt", "two\n", "c1"), write_call("b.txt", "x", "c2")),
+        call_message(read_call("a.txt")),
+        call_message(write_call("a.txt", "two\n", "c1"), write_call("b.txt", "x", "c2")),
     ]
     one = watched(tmp_path, main=[*made, "Done.", "Yes."])
     one.ask("Go.")
@@ -93,11 +95,17 @@ def test_own_changes_are_not_told(tmp_path: Path, file: Path) -> None:
 def test_changes_of_a_subagent_are_told_and_it_has_a_watch_of_its_own(
     tmp_path: Path, file: Path
 ) -> None:
-    asks = calls(call("task", "c2", name="b", instructions="You are b.", prompt="Change it."))
+    asks = call_message(
+        call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")
+    )
     one = watched(
         tmp_path,
-        main=[calls(read_call("a.txt")), asks, "Done."],
-        b=[calls(read_call("a.txt")), calls(write_call("a.txt", "two\n")), "Changed."],
+        main=[call_message(read_call("a.txt")), asks, "Done."],
+        b=[
+            call_message(read_call("a.txt")),
+            call_message(write_call("a.txt", "two\n")),
+            "Changed.",
+        ],
     )
     one.ask("Go.")
     assert len(heard_of_changes(one)) == 1
@@ -107,7 +115,8 @@ def test_changes_of_a_subagent_are_told_and_it_has_a_watch_of_its_own(
 
 def test_who_has_read_again_hears_no_more(tmp_path: Path, file: Path) -> None:
     one = watched(
-        tmp_path, main=[calls(read_call("a.txt")), "1", calls(read_call("a.txt")), "2", "3"]
+        tmp_path,
+        main=[call_message(read_call("a.txt")), "1", call_message(read_call("a.txt")), "2", "3"],
     )
     one.ask("Read it.")
     file.write_text("two\n")
@@ -119,7 +128,9 @@ def test_who_has_read_again_hears_no_more(tmp_path: Path, file: Path) -> None:
 
 @pytest.mark.req("S4-42")
 def test_a_resume_repeats_nothing_and_misses_nothing(tmp_path: Path, file: Path) -> None:
-    script = play(main=[calls(read_call("a.txt"), write_call("b.txt", "b\n", "c2")), "1", "2", "3"])
+    script = script_model(
+        main=[call_message(read_call("a.txt"), write_call("b.txt", "b\n", "c2")), "1", "2", "3"]
+    )
     one = file_stage(tmp_path, script)
     ChangedFiles(one.session, runtime=one.runtime).install(one.root)
     one.ask("Read it.")
@@ -127,7 +138,7 @@ def test_a_resume_repeats_nothing_and_misses_nothing(tmp_path: Path, file: Path)
     one.ask("Go on.")
     one.runtime = AgentRuntime(model=script, world=file_world(file.parent))
     (file.parent / "b.txt").write_text("changed while nobody ran\n")
-    again = one.again()
+    again = one.resume()
     again.ask("Go on.")
     told = heard_of_changes(again)
     assert len(told) == 2

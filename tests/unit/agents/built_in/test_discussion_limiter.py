@@ -7,7 +7,7 @@ import pytest
 
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls, check_log
+from tests.agent_kit import call, call_message, check_log
 from tests.unit.agents.smart_hooks import Cast, guarded, last, texts
 from tests.unit.agents.tree.test_hook_action import then
 
@@ -19,7 +19,7 @@ def limits(request: ModelRequest) -> Any:
     if last(request).role == "tool":
         return "COMMENT: Nothing new was said."
     if question.startswith("[result]") and "Tea." in question:
-        return calls(call("keep_note", text="A round with nothing new."))
+        return call_message(call("keep_note", text="A round with nothing new."))
     if question.startswith("[action] Agent main is about to call discuss") and stale >= 2:
         return "DENY: both have said what they have to say: decide"
     return "OK"
@@ -27,8 +27,8 @@ def limits(request: ModelRequest) -> Any:
 
 @pytest.mark.req("S4-35")
 def test_a_discussion_that_brings_nothing_new_is_ended(tmp_path: Path) -> None:
-    rounds = [calls(call("discuss", f"d{n}", prompt="And now?")) for n in range(3)]
-    made = calls(call("task", name="kim", instructions="You like tea."))
+    rounds = [call_message(call("discuss", f"d{n}", prompt="And now?")) for n in range(3)]
+    made = call_message(call("task", name="kim", instructions="You like tea."))
     cast = Cast(main=then(made, *rounds, "Tea it is."), kim=lambda _: "Tea.", limiter=limits)
     one = guarded(tmp_path, cast)
     HookFiles().create("discussion-limiter", one.root).install(one.root, "limiter")
@@ -38,8 +38,8 @@ def test_a_discussion_that_brings_nothing_new_is_ended(tmp_path: Path) -> None:
         "Error: Action blocked by hook 'limiter': both have said what they have to say: decide"
     )
     assert one.result("d2")["content"] == blocked
-    assert one.heard("kim") == ["And now?", "And now?"]
-    assert one.heard("main").count("[hook limiter]: Nothing new was said.") == 2
+    assert one.user_messages("kim") == ["And now?", "And now?"]
+    assert one.user_messages("main").count("[hook limiter]: Nothing new was said.") == 2
     [copy] = one.agent("kim").hooks
     assert copy.name == "limiter"
     check_log(one.log)

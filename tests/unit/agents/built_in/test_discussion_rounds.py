@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent_kit import Line, call, calls, check_log
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log
 from tests.unit.agents.built_in.built_in import asked, comments, denials, hooked, resumed
 
 NAME = "discussion-rounds"
-TASKS = calls(call("task", "a", name="Ann"), call("task", "b", name="Bob"))
+TASKS = call_message(call("task", "a", name="Ann"), call("task", "b", name="Bob"))
 
 
-def talks(count: int, start: int = 0) -> list[Line]:
+def talks(count: int, start: int = 0) -> list[ScriptedAnswer]:
     return [
-        calls(call("discuss", f"d{n}", prompt="And?", speakers=["Ann", "Bob"]))
+        call_message(call("discuss", f"d{n}", prompt="And?", speakers=["Ann", "Bob"]))
         for n in range(start, start + count)
     ]
 
 
-def parts(*main: Line) -> dict[str, list[Line]]:
+def parts(*main: ScriptedAnswer) -> dict[str, list[ScriptedAnswer]]:
     return {"main": [*main], "Ann": ["Yes."] * 20, "Bob": ["No."] * 20}
 
 
@@ -35,7 +35,9 @@ def test_after_so_many_rounds_a_comment_then_a_denial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("between", ["action", "input"])
 def test_what_is_done_in_between_begins_anew(tmp_path: Path, between: str) -> None:
-    middle: list[Line] = [calls(call("look", "l"))] if between == "action" else ["Well."]
+    middle: list[ScriptedAnswer] = (
+        [call_message(call("look", "l"))] if between == "action" else ["Well."]
+    )
     lines = parts(TASKS, *talks(3), *middle, *talks(3, 3), "Done.")
     one = hooked(tmp_path, NAME, lines, comment_after=3, deny_after=3)
     one.ask("Go.")
@@ -59,7 +61,7 @@ def test_either_may_be_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-27")
 def test_rounds_before_a_resume_count(tmp_path: Path) -> None:
-    cut = calls(call("discuss", "d9", prompt="And?", speakers=["Ann", "Bob"]))
+    cut = call_message(call("discuss", "d9", prompt="And?", speakers=["Ann", "Bob"]))
     lines = parts(TASKS, *talks(2), ValueError("cut"), cut, "Done.")
     one = hooked(tmp_path, NAME, lines, comment_after=2)
     with pytest.raises(Exception, match="cut"):

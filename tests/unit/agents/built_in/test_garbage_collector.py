@@ -8,24 +8,24 @@ import pytest
 from harken.agents.agent import unload_agent
 from harken.agents.built_in.garbage_collector import IdleSubagent, idle_text
 from harken.session.state import UsageTotals
-from tests.agent_kit import Line, call, calls, check_log
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log
 from tests.unit.agents.built_in.built_in import asked, comments, hooked, looks, resumed
 from tests.unit.agents.test_budget import costing
 
 NAME = "garbage-collector"
 
 
-def task(name: str, **more: Any) -> Line:
-    return calls(call("task", f"t{name}", name=name, **more))
+def task(name: str, **more: Any) -> ScriptedAnswer:
+    return call_message(call("task", f"t{name}", name=name, **more))
 
 
 @pytest.mark.req("S4-34")
 def test_idle_subagents_are_named_with_what_they_cost(tmp_path: Path) -> None:
-    ann = costing(calls(call("task", name="Eve", prompt="Go.")), tokens=2000, usd=0.5)
+    ann = costing(call_message(call("task", name="Eve", prompt="Go.")), tokens=2000, usd=0.5)
     parts: dict[str, Any] = {
         "main": [task("Ann", prompt="Go."), task("Bob"), *looks(4), "Done."],
         "Ann": [ann, "Done."],
-        "Eve": [costing(calls(call("look")), tokens=500, usd=0.25), "Seen."],
+        "Eve": [costing(call_message(call("look")), tokens=500, usd=0.25), "Seen."],
     }
     one = hooked(tmp_path, NAME, parts, requests=3)
     one.ask("Go.")
@@ -42,8 +42,8 @@ def test_idle_subagents_are_named_with_what_they_cost(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-34")
 def test_who_is_spoken_to_or_terminated_is_not_named(tmp_path: Path) -> None:
-    talk = calls(call("discuss", "d", prompt="?", speakers=["Ann"]))
-    ends = calls(call("terminate", "e", name="Bob"))
+    talk = call_message(call("discuss", "d", prompt="?", speakers=["Ann"]))
+    ends = call_message(call("terminate", "e", name="Bob"))
     lines = [task("Ann"), task("Bob"), *looks(2), talk, ends, *looks(2, 2), "Done."]
     one = hooked(tmp_path, NAME, {"main": lines, "Ann": ["Yes."]}, requests=4)
     one.ask("Go.")
@@ -53,10 +53,10 @@ def test_who_is_spoken_to_or_terminated_is_not_named(tmp_path: Path) -> None:
 
 def test_who_only_listens_is_spoken_to(tmp_path: Path) -> None:
     talks = [
-        calls(call("discuss", f"d{n}", prompt="?", speakers=["Ann"], listeners=["Bob"]))
+        call_message(call("discuss", f"d{n}", prompt="?", speakers=["Ann"], listeners=["Bob"]))
         for n in range(5)
     ]
-    parts: dict[str, list[Line]] = {"main": [task("Ann"), task("Bob"), *talks, "Done."]}
+    parts: dict[str, list[ScriptedAnswer]] = {"main": [task("Ann"), task("Bob"), *talks, "Done."]}
     one = hooked(tmp_path, NAME, parts | {"Ann": ["Yes."] * 5}, requests=2)
     one.ask("Go.")
     assert comments(one, NAME) == []

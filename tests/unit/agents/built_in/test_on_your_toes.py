@@ -8,7 +8,7 @@ import pytest
 from harken.agents.hooks.hook import hook_points
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls, check_log
+from tests.agent_kit import call, call_message, check_log
 from tests.unit.agents.smart_hooks import Cast, guarded, last, texts
 from tests.unit.agents.tree.test_hook_action import then
 
@@ -23,7 +23,7 @@ def toes(request: ModelRequest) -> Any:
     question = texts(request)[-1]
     if last(request).role == "tool":
         return "It is told that it is wrong, without its reasons.\nDENY: the case for spaces is missing"
-    return calls(call("read_log", last=3)) if BARE in question else "OK"
+    return call_message(call("read_log", last=3)) if BARE in question else "OK"
 
 
 @pytest.mark.req("S4-35", "S4-24")
@@ -31,7 +31,7 @@ def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path
     one = guarded(tmp_path, cast := Cast(main=then(BARE, FAIR, "Four."), toes=toes))
     hook = HookFiles().create("on-your-toes", one.root).install(one.root, "toes")
     assert one.ask("Spaces are best.") == FAIR
-    [back] = one.rows(agent_id=one.root.agent_id, role="user")[1:]
+    [back] = one.select_lines(agent_id=one.root.agent_id, role="user")[1:]
     assert back["content"].endswith("the case for spaces is missing")
     assert one.ask("Two and two?") == "Four."
     assert "steel" not in "".join(texts(cast.asked[0]))

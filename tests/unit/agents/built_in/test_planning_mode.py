@@ -20,7 +20,16 @@ from harken.agents.tree.moves import endo, talk_with
 from harken.core.logged_string import LoggedString
 from harken.world.ask_user import ask_user
 from harken.world.todo import todo
-from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.built_in.built_in import (
     DONE,
     change,
@@ -37,8 +46,8 @@ NAME = "planning-mode"
 PLAN = "I looked.\n\nPLAN: change x."
 
 
-def changes(what: str, id_: str = "c1") -> Line:
-    return calls(call("change", id_, what=what))
+def changes(what: str, id_: str = "c1") -> ScriptedAnswer:
+    return call_message(call("change", id_, what=what))
 
 
 def is_planning(one: Stage, name: str = "main") -> bool:
@@ -50,14 +59,16 @@ def test_what_only_reads_is_allowed_and_what_may_change_something_is_denied(
     tmp_path: Path,
 ) -> None:
     listed = call("todo", "t", items=[{"text": "x"}])
-    one = hooked(tmp_path, NAME, {"main": [calls(call("look", "l"), listed), changes("x"), PLAN]})
+    one = hooked(
+        tmp_path, NAME, {"main": [call_message(call("look", "l"), listed), changes("x"), PLAN]}
+    )
     assert one.ask("Change x.") == PLAN
     assert DONE == []
     [told] = comments(one, NAME)
     assert told.startswith("Planning mode: look, read and think")
     [denied] = denials(one, NAME)
     assert denied.startswith("this is planning mode: change may change something.")
-    failed = [row["tool_call_id"] for row in one.rows(role="tool") if "is_error" in row]
+    failed = [row["tool_call_id"] for row in one.select_lines(role="tool") if "is_error" in row]
     assert failed == ["c1"]
     check_log(one.log)
 
@@ -72,8 +83,11 @@ def test_it_ends_by_itself_when_the_user_agrees_to_the_plan(tmp_path: Path) -> N
         "Planning mode is over: your plan was agreed to. You may change things now."
     ]
     assert one.agent(NAME).state.place == "gone"
-    [moved] = one.rows(event_type="agent_moved")
-    assert moved["cause"] == one.rows(agent_id=one.id_of(NAME), role="assistant")[-1]["message_id"]
+    [moved] = one.select_lines(event_type="agent_moved")
+    assert (
+        moved["cause"]
+        == one.select_lines(agent_id=one.id_of(NAME), role="assistant")[-1]["message_id"]
+    )
     check_log(one.log)
     one = resumed(one)
     assert one.ask("Fine?") == "Yes."
@@ -119,10 +133,10 @@ def test_what_came_from_outside_does_not_agree_for_the_user(tmp_path: Path) -> N
 
 
 def asking(tmp_path: Path, answer: str, question: str) -> Stage:
-    asks = calls(call("ask_user", "a", question=question))
-    model = play(main=[asks, changes("x"), "Done."])
+    asks = call_message(call("ask_user", "a", question=question))
+    model = script_model(main=[asks, changes("x"), "Done."])
     world = LocalWorld([look, change, ask_user], user=ScriptedUser([answer]))
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     put(one, NAME)
     one.ask("Change x.")
     return one
@@ -148,7 +162,7 @@ def test_asked_without_plan_or_answered_without_yes_nothing_is_agreed(
 @pytest.mark.req("S4-36")
 def test_an_agent_cannot_agree_with_itself(tmp_path: Path) -> None:
     """Neither its own tools' results nor its subagents' answers end it."""
-    says = calls(call("task", "t", name="Ann", prompt="PLAN: change x. Yes?"))
+    says = call_message(call("task", "t", name="Ann", prompt="PLAN: change x. Yes?"))
     parts: dict[str, Any] = {"main": [says, PLAN, changes("x"), "Done."], "Ann": ["Yes."]}
     one = hooked(tmp_path, NAME, parts)
     one.ask("Change x.")
@@ -158,8 +172,8 @@ def test_an_agent_cannot_agree_with_itself(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-29")
 def test_below_it_is_read_only_and_nobody_there_can_end_it(tmp_path: Path) -> None:
-    task = calls(call("task", "t", name="Ann", prompt="Look at x."))
-    talk = calls(call("discuss", "d", prompt="Yes, go ahead."))
+    task = call_message(call("task", "t", name="Ann", prompt="Look at x."))
+    talk = call_message(call("discuss", "d", prompt="Yes, go ahead."))
     parts: dict[str, Any] = {
         "main": [task, talk, PLAN],
         "Ann": [changes("x"), PLAN, changes("y", "c2"), "I may not."],
@@ -176,12 +190,18 @@ def test_below_it_is_read_only_and_nobody_there_can_end_it(tmp_path: Path) -> No
 
 @pytest.mark.req("S4-29", "S4-36")
 def test_below_it_ends_when_it_has_ended_above(tmp_path: Path) -> None:
-    task = calls(call("task", "t", name="Ann", prompt="Look at x."))
-    deeper = calls(call("task", "t", name="Bob", prompt="Look at x."))
-    talk = calls(call("discuss", "d", prompt="Now change it."))
+    task = call_message(call("task", "t", name="Ann", prompt="Look at x."))
+    deeper = call_message(call("task", "t", name="Bob", prompt="Look at x."))
+    talk = call_message(call("discuss", "d", prompt="Now change it."))
     parts: dict[str, Any] = {
         "main": [task, PLAN, talk, "Done."],
-        "Ann": [deeper, "Seen.", changes("y"), calls(call("discuss", "d", prompt="Go.")), "Ok."],
+        "Ann": [
+            deeper,
+            "Seen.",
+            changes("y"),
+            call_message(call("discuss", "d", prompt="Go.")),
+            "Ok.",
+        ],
         "Bob": [changes("x"), "I may not.", changes("x", "c2"), "Changed."],
     }
     one = hooked(tmp_path, NAME, parts)
@@ -199,7 +219,7 @@ def test_below_it_ends_when_it_has_ended_above(tmp_path: Path) -> None:
 def test_a_copy_that_stands_above_nobody_any_more_is_as_any_other(
     tmp_path: Path, *, ended: bool
 ) -> None:
-    task = calls(call("task", "t", name="Ann"))
+    task = call_message(call("task", "t", name="Ann"))
     parts: dict[str, Any] = {"main": [task, "Made."], "Ann": [PLAN, changes("x"), "Done."]}
     one = hooked(tmp_path, NAME, parts)
     one.ask("Make Ann.")
@@ -212,13 +232,13 @@ def test_a_copy_that_stands_above_nobody_any_more_is_as_any_other(
 
 @pytest.mark.parametrize("action", ["hook", "endo", "dump", "restore", "talk_with"])
 def test_structural_actions_that_lead_out_of_it_are_denied(tmp_path: Path, action: str) -> None:
-    one = hooked(tmp_path, NAME, {"main": [calls(call(action, name="x")), "I may not."]})
+    one = hooked(tmp_path, NAME, {"main": [call_message(call(action, name="x")), "I may not."]})
     one.ask("Go.")
     assert len(denials(one, NAME)) == 1
 
 
 def test_tools_may_be_allowed_and_other_words_mean_yes(tmp_path: Path) -> None:
-    lines: list[Line] = [changes("w"), PLAN, changes("x"), "Done."]
+    lines: list[ScriptedAnswer] = [changes("w"), PLAN, changes("x"), "Done."]
     one = hooked(tmp_path, NAME, {"main": lines}, allow=["change"], agreed=["ja gern"])
     one.ask("Go.")
     assert DONE == ["w"]
@@ -228,15 +248,15 @@ def test_tools_may_be_allowed_and_other_words_mean_yes(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-36")
 def test_a_user_starts_and_stops_it(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            *(calls(call("task", "t", name="Ann")), "Made."),
-            *(calls(call("discuss", "d", prompt="Go.")), changes("y"), "I may not."),
-            *(calls(call("discuss", "e", prompt="Go.")), changes("y", "c2"), "Done."),
+            *(call_message(call("task", "t", name="Ann")), "Made."),
+            *(call_message(call("discuss", "d", prompt="Go.")), changes("y"), "I may not."),
+            *(call_message(call("discuss", "e", prompt="Go.")), changes("y", "c2"), "Done."),
         ],
         Ann=[changes("x"), "I may not.", changes("x", "c2"), "Done."],
     )
-    one = stage(tmp_path, model, tools=[look, change, todo])
+    one = open_stage(tmp_path, model, tools=[look, change, todo])
     one.ask("Make Ann.")
     asked = one.session.log_piece_of_text("agent_001", "/plan true", one.root.state.birth)
     hook = start_planning(one.root, asked)
@@ -252,15 +272,16 @@ def test_a_user_starts_and_stops_it(tmp_path: Path) -> None:
     one = resumed(one)
     one.ask("Change all.")
     assert DONE == ["x", "y"]
-    births = one.rows(event_type="agent_created", name=NAME)
-    assert births[0]["cause"][1:] == [one.rows(content="/plan true")[0]["message_id"]]
+    births = one.select_lines(event_type="agent_created", name=NAME)
+    assert births[0]["cause"][1:] == [one.select_lines(content="/plan true")[0]["message_id"]]
     check_log(one.log)
 
 
 def test_a_subagent_may_be_in_it_alone(tmp_path: Path) -> None:
-    task = calls(call("task", "t", name="Ann"))
+    task = call_message(call("task", "t", name="Ann"))
     talks: list[Any] = [
-        calls(call("discuss", f"d{n}", prompt=text)) for n, text in enumerate(("Go.", "Go ahead."))
+        call_message(call("discuss", f"d{n}", prompt=text))
+        for n, text in enumerate(("Go.", "Go ahead."))
     ]
     parts: dict[str, Any] = {
         "main": [task, "Made.", *talks, "Done."],
@@ -283,7 +304,7 @@ def test_it_is_told_once_also_after_a_resume(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_is_watched_after_a_move_is_still_in_it(tmp_path: Path) -> None:
-    task = calls(call("task", "t", name="Ann"))
+    task = call_message(call("task", "t", name="Ann"))
     one = hooked(tmp_path, NAME, {"main": [task, "Made.", "OK", "OK"], "Ann": [changes("x"), "-"]})
     one.ask("Make Ann.")
     endo(one.root, one.root.subagents["Ann"], one.root.state.birth, ())
@@ -318,15 +339,15 @@ def test_such_lines_are_none(text: str) -> None:
 
 @pytest.mark.req("S4-45")
 def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_path: Path) -> None:
-    begins = calls(call("hook", "h", name="plan", instructions=f"hook:{NAME}"))
-    model = play(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
+    begins = call_message(call("hook", "h", name="plan", instructions=f"hook:{NAME}"))
+    model = script_model(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
     runtime = AgentRuntime(
         model=model,
         world=LocalWorld([look, change]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=HookFiles()),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     assert one.ask("Change x, carefully.") == PLAN
     assert (DONE, is_planning(one)) == ([], True)
     assert one.ask("Yes, go ahead.") == "Done."

@@ -8,7 +8,15 @@ import pytest
 from harken import AgentRuntime, LocalWorld, Tool, tool
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
-from tests.agent_kit import Play, Stage, call, calls, check_log, play, stage
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    script_model,
+)
 from tests.unit.agents.built_in.built_in import denials, put, resumed
 from tests.unit.world.files.agent_file_kit import edit_call, read_call, write_call
 
@@ -31,16 +39,16 @@ def saving(tmp_path: Path, *, hook: bool = True, options: Any = None, **parts: l
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.txt").write_text("one\n")
-    model: Play = play(**parts)
+    model: ScriptModel = script_model(**parts)
     world = LocalWorld([*file_tools(Root(folder)), overwriting(folder)], folder=folder)
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     if hook:
         put(one, NAME, **(options or {}))
     return one
 
 
 def save(text: str, id_: str = "s", file: str = "a.txt") -> Any:
-    return calls(call("save", id_, file=file, text=text))
+    return call_message(call("save", id_, file=file, text=text))
 
 
 def content(tmp_path: Path) -> str:
@@ -51,17 +59,21 @@ def content(tmp_path: Path) -> str:
 @pytest.mark.parametrize("hook", [False, True])
 def test_a_reads_b_writes_and_a_write_of_a_is_refused(tmp_path: Path, *, hook: bool) -> None:
     """Without the hook the tool refuses, with it the hook does, and says who."""
-    asks = calls(call("task", "t", name="B", prompt="Write a.txt."))
+    asks = call_message(call("task", "t", name="B", prompt="Write a.txt."))
     one = saving(
         tmp_path,
         hook=hook,
         main=[
-            calls(read_call("a.txt")),
+            call_message(read_call("a.txt")),
             asks,
-            calls(write_call("a.txt", "mine\n", "w")),
+            call_message(write_call("a.txt", "mine\n", "w")),
             "I could not.",
         ],
-        B=[calls(read_call("a.txt")), calls(write_call("a.txt", "two\n")), "Written."],
+        B=[
+            call_message(read_call("a.txt")),
+            call_message(write_call("a.txt", "two\n")),
+            "Written.",
+        ],
     )
     one.ask("Go.")
     assert content(tmp_path) == "two\n"
@@ -72,18 +84,18 @@ def test_a_reads_b_writes_and_a_write_of_a_is_refused(tmp_path: Path, *, hook: b
 
 @pytest.mark.req("S4-43")
 def test_it_guards_tools_that_do_not_look(tmp_path: Path) -> None:
-    asks = calls(call("task", "t", name="B", prompt="Write a.txt."))
+    asks = call_message(call("task", "t", name="B", prompt="Write a.txt."))
     one = saving(
         tmp_path,
         main=[
-            calls(read_call("a.txt")),
+            call_message(read_call("a.txt")),
             asks,
             save("mine\n"),
-            calls(read_call("a.txt", "r")),
+            call_message(read_call("a.txt", "r")),
             save("3", "u"),
             "-",
         ],
-        B=[save("early\n"), calls(read_call("a.txt")), save("two\n", "s2"), "Written."],
+        B=[save("early\n"), call_message(read_call("a.txt")), save("two\n", "s2"), "Written."],
     )
     one.ask("Go.")
     assert denials(one, NAME, "B") == ["you have not read a.txt: read it first"]
@@ -94,10 +106,12 @@ def test_it_guards_tools_that_do_not_look(tmp_path: Path) -> None:
 def test_new_files_and_what_an_agent_wrote_itself_need_no_reading(tmp_path: Path) -> None:
     lines = [
         save("x", "s1", "new.txt"),
-        calls(write_call("b.txt", "b\n", "w"), edit_call("b.txt", "b", "c", "e")),
-        calls(call("save", "s2", file="b.txt", text="d")),
-        calls(call("save", "s3", file="../x", text="d"), call("save", "s4", file="a\0", text="")),
-        calls(call("save", "s5", text="d"), call("ls", "l")),
+        call_message(write_call("b.txt", "b\n", "w"), edit_call("b.txt", "b", "c", "e")),
+        call_message(call("save", "s2", file="b.txt", text="d")),
+        call_message(
+            call("save", "s3", file="../x", text="d"), call("save", "s4", file="a\0", text="")
+        ),
+        call_message(call("save", "s5", text="d"), call("ls", "l")),
         "Done.",
     ]
     one = saving(tmp_path, main=lines)
@@ -107,7 +121,7 @@ def test_new_files_and_what_an_agent_wrote_itself_need_no_reading(tmp_path: Path
 
 
 def test_a_read_in_the_same_message_came_too_late(tmp_path: Path) -> None:
-    both = calls(read_call("a.txt", "r"), call("save", "s", file="./a.txt", text="x"))
+    both = call_message(read_call("a.txt", "r"), call("save", "s", file="./a.txt", text="x"))
     one = saving(tmp_path, main=[both, "-"])
     one.ask("Go.")
     assert denials(one, NAME) == ["you have not read ./a.txt: read it first"]
@@ -124,7 +138,8 @@ def test_a_tool_that_does_not_say_what_it_edits_may_be_named(tmp_path: Path) -> 
 @pytest.mark.req("S4-27", "S4-43")
 def test_what_was_read_before_a_resume_is_known_after_it(tmp_path: Path) -> None:
     one = saving(
-        tmp_path, main=[calls(read_call("a.txt")), "Read.", save("2"), "Done.", save("3"), "-"]
+        tmp_path,
+        main=[call_message(read_call("a.txt")), "Read.", save("2"), "Done.", save("3"), "-"],
     )
     one.ask("Read.")
     one = resumed(one)

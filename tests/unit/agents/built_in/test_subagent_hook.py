@@ -7,19 +7,19 @@ import pytest
 from harken import Hook, HookQuestion, Ok
 from harken.agents.agent_classes import register_agent_class
 from harken.core.verdict import Verdict
-from tests.agent_kit import Line, call, calls, check_log, run
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, run
 from tests.unit.agents.built_in.built_in import denials, hooked, resumed
 
 NAME = "single-minded"
 
 
-def task(name: str, id_: str = "c1", **more: str) -> Line:
-    return calls(call("task", id_, name=name, **more))
+def task(name: str, id_: str = "c1", **more: str) -> ScriptedAnswer:
+    return call_message(call("task", id_, name=name, **more))
 
 
 @pytest.mark.req("S4-34")
 def test_a_second_subagent_is_denied_until_the_first_is_ended(tmp_path: Path) -> None:
-    ends = calls(call("terminate", "e", name="Ann"))
+    ends = call_message(call("terminate", "e", name="Ann"))
     lines = [task("Ann"), task("Bob", "c2"), ends, task("Bob", "c3"), "Done."]
     one = hooked(tmp_path, NAME, {"main": lines})
     one.ask("Go.")
@@ -45,7 +45,7 @@ class Slow(Hook):
 
 @pytest.mark.req("S4-34")
 def test_two_calls_of_one_message_are_one_subagent(tmp_path: Path) -> None:
-    both = calls(*(call("task", f"c{n}", name=n, prompt="Go.") for n in ("Ann", "Bob")))
+    both = call_message(*(call("task", f"c{n}", name=n, prompt="Go.") for n in ("Ann", "Bob")))
     one = hooked(tmp_path, NAME, {"main": [both, "Done."], "Ann": ["Hi."], "Bob": ["Ho."]})
     Slow(one.session, runtime=one.runtime).install(one.root)
     run(one.root.response("Go."))
@@ -63,7 +63,7 @@ def test_a_call_that_failed_holds_nobody_up(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-27", "S4-29")
 def test_it_holds_after_a_resume_and_for_each_subagent_apart(tmp_path: Path) -> None:
-    parts: dict[str, list[Line]] = {
+    parts: dict[str, list[ScriptedAnswer]] = {
         "main": [task("Ann", prompt="Go."), "Done.", task("Cid", "c2"), "Done."],
         "Ann": [task("Eve"), task("Fay", "c2"), "Done."],
     }

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.agent_kit import Line, call, calls, check_log
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log
 from tests.unit.agents.built_in.built_in import denials, hooked, resumed
 
 NAME = "task-limiter"
 
 
-def task(name: str, id_: str = "", **more: str) -> Line:
-    return calls(call("task", id_ or f"t{name}", name=name, **more))
+def task(name: str, id_: str = "", **more: str) -> ScriptedAnswer:
+    return call_message(call("task", id_ or f"t{name}", name=name, **more))
 
 
-def ends(name: str) -> Line:
-    return calls(call("terminate", f"e{name}", name=name))
+def ends(name: str) -> ScriptedAnswer:
+    return call_message(call("terminate", f"e{name}", name=name))
 
 
 @pytest.mark.req("S4-34")
@@ -71,8 +71,8 @@ def test_copies_count_together_with_the_one_above(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-34")
 def test_calls_of_one_message_count_each(tmp_path: Path) -> None:
-    many = calls(*(call("task", f"t{n}", name=f"a{n}", prompt="Go.") for n in range(5)))
-    parts: dict[str, list[Line]] = {"main": [many, "Done."]}
+    many = call_message(*(call("task", f"t{n}", name=f"a{n}", prompt="Go.") for n in range(5)))
+    parts: dict[str, list[ScriptedAnswer]] = {"main": [many, "Done."]}
     parts |= {f"a{n}": ["Hi."] for n in range(5)}
     one = hooked(tmp_path, NAME, parts, live=3)
     one.ask("Go.")
@@ -92,8 +92,8 @@ def test_what_was_made_counts_after_a_resume(tmp_path: Path) -> None:
 def test_a_limiter_of_a_subagent_alone_begins_there(tmp_path: Path) -> None:
     from tests.unit.agents.built_in.built_in import put
 
-    parts: dict[str, list[Line]] = {
-        "main": [task("a"), "Made.", calls(call("discuss", "d", prompt="Go.")), "Done."],
+    parts: dict[str, list[ScriptedAnswer]] = {
+        "main": [task("a"), "Made.", call_message(call("discuss", "d", prompt="Go.")), "Done."],
         "a": [task("a1"), task("a2"), "Well."],
     }
     one = hooked(tmp_path, "todo-reminder", parts)

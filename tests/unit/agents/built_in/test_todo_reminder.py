@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from harken.agents.agent import unload_agent
-from tests.agent_kit import Line, call, calls, check_log
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log
 from tests.unit.agents.built_in.built_in import asked, comments, hooked, looks, resumed
 
 NAME = "todo-reminder"
 LISTED = "[>] look\n[ ] leap\n0 of 2 done."
 
 
-def writes(*items: tuple[str, str], id_: str = "t") -> Line:
-    return calls(call("todo", id_, items=[{"text": t, "status": s} for t, s in items]))
+def writes(*items: tuple[str, str], id_: str = "t") -> ScriptedAnswer:
+    return call_message(call("todo", id_, items=[{"text": t, "status": s} for t, s in items]))
 
 
 TWO = writes(("look", "doing"), ("leap", "open"))
@@ -26,7 +26,7 @@ def test_after_so_many_requests_without_it_the_list_is_shown_as_it_stands(tmp_pa
     said = f"You have not written your todo list for 3 requests. It stands so:\n{LISTED}\n"
     assert len(comments(one, NAME)) == 2
     assert comments(one, NAME)[0].startswith(said)
-    entries = one.rows(agent_id="agent_001")
+    entries = one.select_lines(agent_id="agent_001")
     texts = [row.get("tool_call_id") or row.get("content") for row in entries]
     first = next(at for at, text in enumerate(texts) if str(text).startswith("[hook"))
     assert texts[first - 1] == "l2"  # the third result after the list
@@ -50,7 +50,7 @@ def test_nobody_is_reminded_of_a_list_that_is_done_or_was_never_written(tmp_path
 
 
 def test_who_never_wrote_a_list_is_reminded_where_that_is_wanted(tmp_path: Path) -> None:
-    parts: dict[str, list[Line]] = {"main": [*looks(5), "Done."]}
+    parts: dict[str, list[ScriptedAnswer]] = {"main": [*looks(5), "Done."]}
     one = hooked(tmp_path, NAME, parts, requests=2, without_list=True)
     one.ask("Go.")
     assert len(comments(one, NAME)) == 2
@@ -58,14 +58,14 @@ def test_who_never_wrote_a_list_is_reminded_where_that_is_wanted(tmp_path: Path)
 
 
 def test_several_results_of_one_message_are_one_occasion(tmp_path: Path) -> None:
-    many = calls(*(call("look", f"m{n}") for n in range(4)))
+    many = call_message(*(call("look", f"m{n}") for n in range(4)))
     one = hooked(tmp_path, NAME, {"main": [TWO, many, many, "Done."]}, requests=2)
     one.ask("Go.")
     assert len(comments(one, NAME)) == 1
 
 
 def test_a_list_that_failed_is_no_list(tmp_path: Path) -> None:
-    bad = calls(call("todo", "t2", items=[{"text": " "}]))
+    bad = call_message(call("todo", "t2", items=[{"text": " "}]))
     one = hooked(tmp_path, NAME, {"main": [TWO, bad, *looks(2), "Done."]}, requests=3)
     one.ask("Go.")
     assert LISTED in comments(one, NAME)[0]
@@ -74,7 +74,7 @@ def test_a_list_that_failed_is_no_list(tmp_path: Path) -> None:
 @pytest.mark.req("S4-27", "S4-33")
 @pytest.mark.parametrize("how", ["live", "resumed", "evicted"])
 def test_it_counts_on_after_a_resume_and_repeats_nothing(tmp_path: Path, how: str) -> None:
-    turns: list[Line] = [one for n in range(10) for one in (*looks(1, n), "Well.")]
+    turns: list[ScriptedAnswer] = [one for n in range(10) for one in (*looks(1, n), "Well.")]
     one = hooked(tmp_path, NAME, {"main": [TWO, "Listed.", *turns]}, requests=4)
     one.ask("List.")
     at: list[int] = []
@@ -89,8 +89,8 @@ def test_it_counts_on_after_a_resume_and_repeats_nothing(tmp_path: Path, how: st
 
 
 def test_a_copy_counts_the_requests_of_its_own_agent(tmp_path: Path) -> None:
-    asks = calls(call("task", "a", name="Ann", prompt="Look."))
-    parts: dict[str, list[Line]] = {
+    asks = call_message(call("task", "a", name="Ann", prompt="Look."))
+    parts: dict[str, list[ScriptedAnswer]] = {
         "main": [TWO, *looks(1), asks, "Done."],
         "Ann": [TWO, *looks(4), "Seen."],
     }

@@ -13,7 +13,7 @@ from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.runtime import Observers
 from harken.world.local import local_tools
 from harken.world.user import User
-from tests.agent_kit import Line, Stage, play, stage
+from tests.agent_kit import ScriptedAnswer, Stage, open_stage, script_model
 
 
 def command(text: str, **more: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def commanded(
     *,
     user: User | None = None,
     notices: list[str] | None = None,
-    **parts: Sequence[Line],
+    **parts: Sequence[ScriptedAnswer],
 ) -> Stage:
     """Return a stage whose agents work in `tmp_path / "desk"`, watched by these commands."""
     work = tmp_path / "desk"
@@ -41,9 +41,9 @@ def commanded(
     (tmp_path / "out").mkdir(exist_ok=True)
     told = [] if notices is None else notices
     runtime = AgentRuntime(
-        model=play(**parts), world=world, observers=Observers(on_notice=told.append)
+        model=script_model(**parts), world=world, observers=Observers(on_notice=told.append)
     )
-    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    one = open_stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     hooks = read_hooks(section, "settings.json")
     assert not hooks.notes, hooks.notes
     hook = CommandHook(one.session, runtime=runtime, options=Commands(hooks.entries))
@@ -71,5 +71,5 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def said(one: Stage, name: str = NAME) -> list[str]:
     """Return what a hook said, and noted."""
-    rows = one.rows(agent_id=one.id_of(name))
+    rows = one.select_lines(agent_id=one.id_of(name))
     return [row["content"] for row in rows if row.get("role") in ("assistant", "system")]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 
-BASH = calls(call("bash", command="echo tool-output-42"))
+BASH = call_message(call("bash", command="echo tool-output-42"))
 
 
 def own(event: str, **members: Any) -> str:
@@ -85,7 +85,7 @@ def test_beside_a_prompt(tmp_path: Path, case: str) -> None:
     one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Yes."])
     assert one.ask("Go.") == "Yes."
     more = [] if heard is None else [f"[hook claude-hooks]: {heard}"]
-    assert one.heard("main") == ["Go.", *more]
+    assert one.user_messages("main") == ["Go.", *more]
     assert (said(one)[0].startswith("[command] ")) is (heard is None)
 
 
@@ -94,7 +94,7 @@ def test_what_is_added_at_the_end_sends_the_agent_on(tmp_path: Path) -> None:
     line = f"grep -q '\"stop_hook_active\":true' && exit 0; {line}"
     one = commanded(tmp_path, on("Stop", line), main=["Done.", "I do."])
     assert one.ask("Go.") == "I do."
-    assert one.heard("main")[1].endswith(": Mind the tests.")
+    assert one.user_messages("main")[1].endswith(": Mind the tests.")
 
 
 def test_an_action_that_is_put_off_ends_the_turn(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_action_that_is_put_off_ends_the_turn(tmp_path: Path) -> None:
 def test_what_counts_for_nothing_is_said_once(tmp_path: Path) -> None:
     notices: list[str] = []
     line = says(own("PostToolUse", updatedToolOutput="x", additionalContext="Fine."))
-    acts = [calls(call("bash", f"c{at}", command="echo hi")) for at in range(2)]
+    acts = [call_message(call("bash", f"c{at}", command="echo hi")) for at in range(2)]
     section = on("PostToolUse", line)
     one = commanded(tmp_path, section, notices=notices, main=[*acts, "Done."])
     one.ask("Go.")

@@ -13,8 +13,8 @@ from harken.agents import unload_agent
 from harken.agents.open_calls import has_open_calls
 from harken.core.messages import Message
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
-from tests.agent_kit import Line, call, calls, check_log, play
-from tests.agent_kit import told as texts_in
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, script_model
+from tests.agent_kit import request_texts as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
 
 VALIDATOR = """\
@@ -48,7 +48,7 @@ def script(tmp_path: Path, text: str, run: str = "python3 -S") -> str:
 
 
 def bash(line: str, id_: str = "c1") -> Message:
-    return calls(call("bash", id_, command=line))
+    return call_message(call("bash", id_, command=line))
 
 
 def test_exit_code_2_blocks_a_command_and_says_why(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_file_is_protected_whichever_way_leads_to_it(tmp_path: Path) -> None:
     (work / "src").mkdir(parents=True)
     (work / "link").symlink_to(".env")
     writes = [
-        calls(call("write", f"c{at}", path=path, content="KEY=1"))
+        call_message(call("write", f"c{at}", path=path, content="KEY=1"))
         for at, path in enumerate([".env", "src/../.env", "link", f"{work}/.env", "other"])
     ]
     one = commanded(tmp_path, section, main=[*writes, "Done."])
@@ -83,7 +83,7 @@ def test_a_prompt_gets_a_context(tmp_path: Path) -> None:
     line = "echo 'Today is Sunday.'"
     one = commanded(tmp_path, on("UserPromptSubmit", line), main=["I see.", "Yes."])
     one.ask("What day is it?")
-    assert one.heard("main") == ["What day is it?", "[hook claude-hooks]: Today is Sunday."]
+    assert one.user_messages("main") == ["What day is it?", "[hook claude-hooks]: Today is Sunday."]
 
 
 def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
         tmp_path, on("UserPromptSubmit", script(tmp_path, text)), main=["Hello.", "Bye."]
     )
     assert one.ask("My secret is 42.") == "[stopped] hook claude-hooks: no secrets"
-    assert one.runtime.model.asked == []  # type: ignore[union-attr]
+    assert one.runtime.model.requests == []  # type: ignore[union-attr]
     assert said(one) == ["DENY: no secrets"]
     assert one.ask("Hello!") == "Hello."
-    [request] = one.runtime.model.asked  # type: ignore[union-attr]
+    [request] = one.runtime.model.requests  # type: ignore[union-attr]
     assert [message.content for message in request.messages] == ["You are main.", "Hello!"]
-    one = one.again()
+    one = one.resume()
     assert not has_open_calls(one.root)
-    assert "My secret is 42." in one.heard("main")
+    assert "My secret is 42." in one.user_messages("main")
     check_log(one.log)
 
 
@@ -114,12 +114,12 @@ def test_wherever_a_log_is_cut_a_blocked_prompt_stays_unread(tmp_path: Path) -> 
     first = next(at for at, row in enumerate(lines) if b'"content":"My secret is 42."' in row)
     for end in range(first + 1, len(lines) + 1):
         one.log.write_bytes(b"".join(lines[:end]))
-        model = play(main=["Hello.", "Fine."])
-        again = one.again(model=model)
+        model = script_model(main=["Hello.", "Fine."])
+        again = one.resume(model=model)
         if has_open_calls(again.root):
             again.ask()
         again.ask("Good?")
-        assert not any("secret" in text for request in model.asked for text in texts_in(request))
+        assert not any("secret" in text for request in model.requests for text in texts_in(request))
         again.session.close()
 
 
@@ -131,7 +131,7 @@ def test_a_stop_is_blocked_until_tests_pass(tmp_path: Path) -> None:
     )
     assert one.ask("Mend it.") == "Really done."
     reason = "Your response was blocked (1 of 3): The tests fail: mend them."
-    assert one.heard("main") == ["Mend it.", f"[hook claude-hooks]: {reason}"]
+    assert one.user_messages("main") == ["Mend it.", f"[hook claude-hooks]: {reason}"]
     (tmp_path / "desk/passed").touch()
     assert one.ask("And now?") == "Again done."
 
@@ -144,7 +144,7 @@ def test_what_was_blocked_once_is_known_after_a_resume(tmp_path: Path) -> None:
     )
     with pytest.raises(Exception, match="power"):
         one.ask("Mend it.")
-    one = one.again(model=type(one.runtime.default_model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, call-arg]
+    one = one.resume(model=type(one.runtime.default_model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, call-arg]
     assert one.ask() == "Really done."
 
 
@@ -161,9 +161,9 @@ def test_arguments_are_rewritten(tmp_path: Path) -> None:
     one = commanded(tmp_path, on("PreToolUse", line, "Bash"), main=[bash("echo danger"), "Done."])
     one.ask("Go.")
     assert one.result()["content"] == "exit code 0\nsafe\n"
-    [rewritten] = one.rows(event_type="action_rewritten")
+    [rewritten] = one.select_lines(event_type="action_rewritten")
     assert json.loads(rewritten["arguments"]) == {"command": "echo safe", "timeout_s": 5.0}
-    assert one.heard("main")[-1] == "[hook claude-hooks]: It was made safe."
+    assert one.user_messages("main")[-1] == "[hook claude-hooks]: It was made safe."
 
 
 @dataclass
@@ -201,7 +201,7 @@ def test_the_user_is_asked(tmp_path: Path, *, allows: bool) -> None:
     [wanted] = user.wanted
     assert wanted.tool == "bash"
     assert wanted.preview.startswith("It writes.\n")
-    [asked] = one.rows(role="user", agent_id="user")
+    [asked] = one.select_lines(role="user", agent_id="user")
     assert "[main] wants bash: It writes." in asked["content"]
 
 
@@ -219,7 +219,7 @@ def test_a_command_ends_the_turn(tmp_path: Path) -> None:
     )
     assert one.ask("Go.") == "[stopped] hook claude-hooks: enough for today"
     assert one.result()["content"] == "exit code 0\nhi\n"
-    assert len(one.runtime.model.asked) == 1  # type: ignore[union-attr]
+    assert len(one.runtime.model.requests) == 1  # type: ignore[union-attr]
     check_log(one.log)
 
 
@@ -235,7 +235,7 @@ def test_a_turn_that_ends_before_an_action_does_not_run_it(tmp_path: Path) -> No
 
 def test_what_was_blocked_has_not_failed(tmp_path: Path) -> None:
     section = {**on("PreToolUse", "exit 2"), **on("PostToolUseFailure", keeper(tmp_path))}
-    acts: list[Line] = [bash("echo hi"), calls(call("fly", "c2")), "Done."]
+    acts: list[ScriptedAnswer] = [bash("echo hi"), call_message(call("fly", "c2")), "Done."]
     one = commanded(tmp_path, section, main=acts)
     one.ask("Go.")
     assert told(tmp_path) == []
@@ -268,7 +268,9 @@ def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -
     )
     section = {name: part for event in events for name, part in on(event, keep).items()}
     task = call("task", name="Ann", instructions="You are Ann.", prompt="Say hi.")
-    one = commanded(tmp_path, section, main=[calls(task), "Done."], Ann=[bash("echo hi"), "Hi."])
+    one = commanded(
+        tmp_path, section, main=[call_message(task), "Done."], Ann=[bash("echo hi"), "Hi."]
+    )
     assert one.ask("Go.") == "Done."
     seen = [(one["hook_event_name"], one.get("agent_id")) for one in told(tmp_path)]
     ann = one.id_of("Ann")
@@ -327,11 +329,11 @@ def test_the_commands_are_in_the_birth_and_come_back_with_a_resume(tmp_path: Pat
     section = on("PreToolUse", script(tmp_path, VALIDATOR), "Bash", timeout=7)
     one = commanded(tmp_path, section, main=[bash("echo a"), "Ok.", bash("grep a", "c2"), "Ok."])
     one.ask("Go.")
-    [birth] = one.rows(event_type="agent_created", name="claude-hooks")
+    [birth] = one.select_lines(event_type="agent_created", name="claude-hooks")
     assert birth["spec"]["kind"] == "command-hook"
     assert birth["spec"]["points"] == ["action", "result"]
     assert birth["spec"]["options"]["commands"][0]["timeout_s"] == 7
-    one = one.again()
+    one = one.resume()
     one.ask("And now?")
     assert "Use rg" in one.result("c2")["content"]
 
@@ -342,7 +344,7 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     one.ask("Go.")
     unload_agent(one.session, one.id_of("claude-hooks"))
     one.ask("On.")
-    one = one.again()
+    one = one.resume()
     one.ask("And on.")
     assert [one["source"] for one in told(tmp_path)] == ["startup", "resume"]
 
@@ -370,7 +372,7 @@ def test_the_transcript_is_that_of_claude_code(tmp_path: Path) -> None:
     one = commanded(
         tmp_path,
         on("Stop", keeper(tmp_path)),
-        main=[calls(call("read", path="a.txt")), "Done.", "Yes."],
+        main=[call_message(call("read", path="a.txt")), "Done.", "Yes."],
     )
     (tmp_path / "desk/a.txt").write_text("one\n")
     one.ask("Read it.")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken.agents.command_hooks.condition import Condition
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 
 FOLDER = Path("/w")
@@ -56,7 +56,7 @@ def test_what_is_no_rule_is_an_error(text: str) -> None:
 
 def test_a_command_is_run_for_the_calls_that_its_condition_means(tmp_path: Path) -> None:
     section = on("PreToolUse", "echo no >&2; exit 2", "Bash", **{"if": "Bash(echo b*)"})
-    acts = [calls(call("bash", f"c{at}", command=f"echo {at}")) for at in "ab"]
+    acts = [call_message(call("bash", f"c{at}", command=f"echo {at}")) for at in "ab"]
     one = commanded(tmp_path, section, main=[*acts, "Done."])
     one.ask("Go.")
     assert one.result("ca")["content"] == "exit code 0\na\n"

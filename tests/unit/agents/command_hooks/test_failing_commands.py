@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from harken.agents.open_calls import has_open_calls
-from tests.agent_kit import Stage, call, calls, check_log, raw_call, run
+from tests.agent_kit import Stage, call, call_message, check_log, raw_call, run
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, read_pids
 
 
 def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: Any) -> Stage:
     section = on("PreToolUse", line, **more)
-    act = calls(call("bash", command="echo hi"))
+    act = call_message(call("bash", command="echo hi"))
     one = commanded(tmp_path, section, notices=notices, main=[act, "Done."])
     assert one.ask("Go.") == "Done."
     check_log(one.log)
@@ -95,7 +95,7 @@ def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
 
     run(cancel())
     assert not any(map(is_alive, read_pids(tmp_path / "pid")))
-    one = one.again()
+    one = one.resume()
     assert has_open_calls(one.root)
 
 
@@ -124,7 +124,7 @@ def test_an_asynchronous_command_is_left_alone(tmp_path: Path) -> None:
 def test_what_is_no_json_is_heard_where_text_is(tmp_path: Path) -> None:
     one = commanded(tmp_path, on("UserPromptSubmit", "echo '{not JSON'"), main=["Yes."])
     one.ask("Go.")
-    assert one.heard("main")[1] == "[hook claude-hooks]: {not JSON"
+    assert one.user_messages("main")[1] == "[hook claude-hooks]: {not JSON"
 
 
 def test_a_flood_is_ended(tmp_path: Path) -> None:
@@ -137,14 +137,14 @@ def test_a_long_speech_is_cut(tmp_path: Path) -> None:
     line = "head -c 50000 /dev/zero | tr '\\0' x"
     one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Yes."])
     one.ask("Go.")
-    heard = one.heard("main")[1]
+    heard = one.user_messages("main")[1]
     assert heard.endswith("\n[cut: 50,000 characters]")
     assert len(heard) < 10_100
 
 
 def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
     content = "x" * 500_000
-    act = calls(call("write", path="a", content=content))
+    act = call_message(call("write", path="a", content=content))
     one = commanded(tmp_path, on("PreToolUse", "exec true"), main=[act, "Done."])
     one.ask("Go.")
     assert said(one) == ["OK"]
@@ -177,7 +177,7 @@ def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_arguments_that_are_no_object_are_told_as_none(tmp_path: Path) -> None:
     line = "grep -q '\"tool_input\":{}' || exit 2"
-    act = calls(raw_call("bash", "[1"))
+    act = call_message(raw_call("bash", "[1"))
     one = commanded(tmp_path, on("PreToolUse", line), main=[act, "Done."])
     one.ask("Go.")
     assert said(one) == ["OK"]

@@ -9,7 +9,16 @@ from typing import Any
 
 from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookQuestion, Rewrite
-from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, run
+from tests.agent_kit import (
+    LogLine,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    run,
+    script_model,
+)
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 from tests.unit.agents.hooking import watch
 
@@ -19,12 +28,12 @@ SAFE = {
         "updatedInput": {"command": "echo safe"},
     }
 }
-DANGER = calls(call("bash", command="echo danger"))
+DANGER = call_message(call("bash", command="echo danger"))
 
 
 def wherever_it_is_cut(
-    one: Stage, tmp_path: Path, model: Play
-) -> Iterator[tuple[list[Row], Stage]]:
+    one: Stage, tmp_path: Path, model: ScriptModel
+) -> Iterator[tuple[list[LogLine], Stage]]:
     """Yield what each beginning of a log has, and the stage that went on with it to its end."""
     one.session.close()
     lines = one.log.read_bytes().splitlines(keepends=True)
@@ -32,8 +41,8 @@ def wherever_it_is_cut(
     for end in range(first + 1, len(lines) + 1):
         one.log.write_bytes(b"".join(lines[:end]))
         (tmp_path / "told.jsonl").write_text("")
-        before = one.rows()
-        again = one.again(model=model)
+        before = one.select_lines()
+        again = one.resume(model=model)
         if has_open_calls(again.root):
             again.ask()
         yield before, again
@@ -48,7 +57,7 @@ def test_what_ran_is_told_after_a_crash_too(tmp_path: Path) -> None:
     one = commanded(tmp_path, section, **parts)
     one.ask("Go.")
     count = 0
-    for _, again in wherever_it_is_cut(one, tmp_path, play(**parts)):
+    for _, again in wherever_it_is_cut(one, tmp_path, script_model(**parts)):
         for said in told(tmp_path):
             assert said["tool_input"] == {"command": "echo safe"}
             assert again.result()["content"] == "exit code 0\nsafe\n"
@@ -71,10 +80,13 @@ def test_a_subagent_starts_once_and_a_session_once_in_each_program(tmp_path: Pat
     keep = keeper(tmp_path)
     section = {**on("SessionStart", keep), **on("SubagentStart", keep), **on("Stop", keep)}
     task = call("task", name="Ann", instructions="You are Ann.", prompt="Say hi.")
-    parts: dict[str, Any] = {"main": [calls(task), "Done.", "Yes."], "Ann": ["Hi.", "Hi again."]}
+    parts: dict[str, Any] = {
+        "main": [call_message(task), "Done.", "Yes."],
+        "Ann": ["Hi.", "Hi again."],
+    }
     one = commanded(tmp_path, section, **parts)
     one.ask("Go.")
-    for before, again in wherever_it_is_cut(one, tmp_path, play(**parts)):
+    for before, again in wherever_it_is_cut(one, tmp_path, script_model(**parts)):
         again.ask("And now?")
         ann = again.root.subagents.get("Ann")
         if ann is not None:

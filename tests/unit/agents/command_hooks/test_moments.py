@@ -23,7 +23,7 @@ from harken.llm.context_windows import ContextWindows
 from harken.world.local import local_tools
 from harken.world.permissions.rules import PermissionRules
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
-from tests.agent_kit import Stage, call, calls, check_log, quick, run, stage
+from tests.agent_kit import Stage, call, call_message, check_log, fast_options, open_stage, run
 from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Talk, talk
 from tests.unit.agents.cutting import cut_after
@@ -71,7 +71,7 @@ def watched(
         observers=Observers(on_notice=told.append),
         policy=ActionPolicy(allowed_commands=let_run),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     options = Commands(read_hooks(section, "settings.json").entries, may_allow)
     CommandHook(one.session, runtime=runtime, options=options).install(one.root, NAME)
     return one
@@ -87,7 +87,7 @@ def compact(one: Stage, instructions: str = "") -> Any:
     return run(one.root.compact(instructions))
 
 
-BASH = calls(call("bash", command="echo hi"))
+BASH = call_message(call("bash", command="echo hi"))
 
 
 def test_before_the_user_is_asked_commands_hear_what_for(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_command_says_no_in_the_place_of_the_user(tmp_path: Path) -> None:
     assert user.wanted == []
     result = one.result()
     assert result["content"].endswith("the user denied it: hook claude-hooks: not here")
-    [no] = one.rows(role="assistant", content="DENY: not here")
+    [no] = one.select_lines(role="assistant", content="DENY: not here")
     assert result["cause"] == no["message_id"]
     check_log(one.log)
 
@@ -135,8 +135,10 @@ def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
     one = watched(tmp_path, on("PermissionRequest", line), talk(main=[BASH, "Never.", "New."]))
     one.ask("Go.")
     one.session.close()
-    refused = [row.get("role") for row in one.rows()].index("tool") + 1
-    root, session = load_session(cut_after(one.log, refused), runtime=one.runtime, options=quick())
+    refused = [row.get("role") for row in one.select_lines()].index("tool") + 1
+    root, session = load_session(
+        cut_after(one.log, refused), runtime=one.runtime, options=fast_options()
+    )
     later = Stage(root, session, one.runtime)
     assert has_open_calls(later.root)
     assert later.ask() == "[stopped] hook claude-hooks: enough"
@@ -170,7 +172,7 @@ def test_where_the_user_wants_it_a_command_allows(
     one.ask("Go.")
     assert one.result()["content"] == "exit code 0\nhi\n"
     assert user is None or user.wanted == []
-    assert one.rows(role="assistant", content="ALLOW", agent_id=one.id_of(NAME))
+    assert one.select_lines(role="assistant", content="ALLOW", agent_id=one.id_of(NAME))
     check_log(one.log)
 
 
@@ -191,7 +193,7 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     assert "denied by the rule bash" in one.result()["content"]
 
 
-WRITE = calls(call("write", path=".git/config", content="x"))
+WRITE = call_message(call("write", path=".git/config", content="x"))
 
 
 @pytest.mark.parametrize(("acts", "ask"), [(BASH, ["bash(echo *)"]), (WRITE, [])])
@@ -244,7 +246,7 @@ def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> No
 
 
 def test_a_question_waits_for_a_slow_notifier_only_a_moment(tmp_path: Path) -> None:
-    ask = calls(call("ask_user", question="Tea?"))
+    ask = call_message(call("ask_user", question="Tea?"))
     section = on("Notification", f"{keeper(tmp_path)}; sleep 60", "permission_prompt")
     one = watched(tmp_path, section, talk(main=[ask, "Coming."]), user=Somebody())
     began = time.monotonic()
@@ -284,7 +286,7 @@ def test_a_context_is_summed_up_by_hand(tmp_path: Path) -> None:
     assert after.keys() == ALWAYS | {"trigger", "compact_summary"}
     assert after["compact_summary"] == SUMMARY
     one.ask("On.")
-    assert one.heard("main")[-1] == "[hook claude-hooks]: The rules: none."
+    assert one.user_messages("main")[-1] == "[hook claude-hooks]: The rules: none."
     check_log(one.log)
 
 
@@ -300,7 +302,7 @@ def test_what_a_command_prints_before_shall_be_kept_too(tmp_path: Path) -> None:
     one = watched(tmp_path, on("PreCompact", "echo Keep the numbers."), model)
     one.ask(WORDS)
     compact(one, "the colours")
-    [asked] = model.asked_of("compaction")
+    [asked] = model.requests_of("compaction")
     assert "the colours\n\nKeep the numbers." in str(asked.messages[-1].content)
 
 
@@ -310,7 +312,7 @@ def test_a_command_does_not_let_a_context_go(tmp_path: Path) -> None:
     one.ask(WORDS)
     with pytest.raises(ModelError, match="hook claude-hooks does not let the context go: not now"):
         compact(one)
-    assert model.asked_of("compaction") == []
+    assert model.requests_of("compaction") == []
     assert said(one) == ["DENY: not now"]
     check_log(one.log)
 
@@ -325,5 +327,5 @@ def test_a_context_that_is_full_is_another_trigger(tmp_path: Path, *, no: bool) 
     for _ in range(4):
         one.ask(WORDS)
     assert told(tmp_path)[0]["trigger"] == "auto"
-    assert bool(model.asked_of("compaction")) is not no
+    assert bool(model.requests_of("compaction")) is not no
     assert any("hook claude-hooks does not let the context go: not now" in n for n in notices) is no

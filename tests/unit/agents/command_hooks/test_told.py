@@ -14,7 +14,7 @@ import pytest
 
 from harken import Permissions
 from harken.world.permissions.mode import Mode
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 from tests.unit.agents.command_hooks.commanding import commanded, environment, keeper, on, told
 
 EVENTS = (
@@ -49,7 +49,7 @@ def everything(tmp_path: Path) -> list[dict[str, Any]]:
         call("edit", "c5", path="a.txt", old_string="nothing", new_string="2"),
         call("glob", "c6", pattern="*.txt"),
     ]
-    one = commanded(tmp_path, section, main=[*map(calls, acts), "Done."])
+    one = commanded(tmp_path, section, main=[*map(call_message, acts), "Done."])
     one.runtime.world.permissions = Permissions(mode="all")
     one.ask("Go!")
     return told(tmp_path)

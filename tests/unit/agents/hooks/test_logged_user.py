@@ -14,39 +14,50 @@ from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
 from harken.world.user import ApprovalDecision, UserUnavailable
-from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, quick, run, stage
+from tests.agent_kit import (
+    LogLine,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.hooking import SENT, send, watch
 from tests.unit.world.permissions.user_kit import YES, ScriptedUser, SilentUser
 
 SEND = send.with_subject(by="text")
-TEA = calls(call("ask_user", question="Tea?", options=["green", "black"]))
+TEA = call_message(call("ask_user", question="Tea?", options=["green", "black"]))
 
 
 def with_user(
     folder: Path,
-    model: Play,
+    model: ScriptModel,
     person: ScriptedUser,
     *tools: Tool,
     permissions: Permissions | None = None,
 ) -> Stage:
     world = LocalWorld([ask_user, *tools], folder=folder, user=person, permissions=permissions)
-    return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
+    return open_stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 
-def of_user(one: Stage) -> list[Row]:
+def of_user(one: Stage) -> list[LogLine]:
     """Return what the user heard and said."""
-    return one.rows(agent_id="user")
+    return one.select_lines(agent_id="user")
 
 
-def said(row: Row) -> tuple[str, str, Any]:
+def said(row: LogLine) -> tuple[str, str, Any]:
     return row["role"], row["content"], row.get("cause")
 
 
 def test_question_and_answer_stand_in_the_log_and_the_result_is_the_answer(tmp_path: Path) -> None:
     person = ScriptedUser(["Green."])
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), person)
+    one = with_user(tmp_path, script_model(main=[TEA, "Coming."]), person)
     assert one.ask("Hi.") == "Coming."
-    [acted] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    [acted] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     question, answer = of_user(one)
     assert said(question) == ("user", "[main] asks: Tea?\n- green\n- black", acted["message_id"])
     assert said(answer) == ("assistant", "Green.", question["message_id"])
@@ -57,7 +68,7 @@ def test_question_and_answer_stand_in_the_log_and_the_result_is_the_answer(tmp_p
 
 
 def test_views_show_whose_question_it_was_and_who_answered(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
+    one = with_user(tmp_path, script_model(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     viewer = SessionViewer(one.log)
     asked = "[main] asks: Tea?\n- green\n- black"
@@ -79,7 +90,7 @@ def test_views_show_whose_question_it_was_and_who_answered(tmp_path: Path) -> No
 
 
 def test_views_follow_an_answer_from_the_question_to_the_result(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
+    one = with_user(tmp_path, script_model(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     viewer = SessionViewer(one.log)
     question, answer = of_user(one)
@@ -93,7 +104,7 @@ def test_views_follow_an_answer_from_the_question_to_the_result(tmp_path: Path) 
 
 def test_where_nobody_answers_that_is_said_to_both(tmp_path: Path) -> None:
     person = ScriptedUser([UserUnavailable("the door is locked")])
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), person)
+    one = with_user(tmp_path, script_model(main=[TEA, "Coming."]), person)
     assert one.ask("Hi.") == "Coming."
     question, note = of_user(one)
     assert said(note) == ("system", "the door is locked", question["message_id"])
@@ -103,7 +114,7 @@ def test_where_nobody_answers_that_is_said_to_both(tmp_path: Path) -> None:
 
 
 def test_without_a_user_nothing_is_logged_of_one(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[TEA, "Coming."]), tools=[ask_user])
+    one = open_stage(tmp_path, script_model(main=[TEA, "Coming."]), tools=[ask_user])
     assert one.ask("Hi.") == "Coming."
     assert of_user(one) == []
     assert "no user is available to answer" in one.result()["content"]
@@ -124,7 +135,7 @@ def test_without_a_user_nothing_is_logged_of_one(tmp_path: Path) -> None:
 def test_what_is_wanted_and_allowed_stands_in_the_log(
     tmp_path: Path, leave: ApprovalDecision, words: str, sent: list[str]
 ) -> None:
-    model = play(main=[calls(call("send", text="hello")), "Done."])
+    model = script_model(main=[call_message(call("send", text="hello")), "Done."])
     one = with_user(tmp_path, model, ScriptedUser([leave]), SEND, permissions=Permissions())
     assert one.ask("Send.") == "Done."
     question, answer = of_user(one)
@@ -138,7 +149,7 @@ def test_what_is_wanted_and_allowed_stands_in_the_log(
 
 @pytest.mark.req("S4-03")
 def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
-    model = play(main=[calls(call("send", text="hello")), "Done."])
+    model = script_model(main=[call_message(call("send", text="hello")), "Done."])
     person = ScriptedUser([ApprovalDecision(allowed=False, reason="not on Fridays")])
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     one.ask("Send.")
@@ -148,7 +159,7 @@ def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
 
 
 def test_hooks_judge_first_and_the_user_sees_what_they_made_of_it(tmp_path: Path) -> None:
-    model = play(main=[calls(call("send", text="hello")), "Done."])
+    model = script_model(main=[call_message(call("send", text="hello")), "Done."])
     person = ScriptedUser([YES])
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     watch(one, action=lambda question: Rewrite('{"text": "goodbye"}'))
@@ -161,14 +172,14 @@ def test_hooks_judge_first_and_the_user_sees_what_they_made_of_it(tmp_path: Path
 def test_subagents_may_ask_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     people = ("Ann", "Bob")
     tasks = [call("task", f"c{n}", name=n, instructions="", prompt="Go.") for n in people]
-    model = play(
-        main=[calls(*tasks), "Done."],
+    model = script_model(
+        main=[call_message(*tasks), "Done."],
         Ann=[
-            calls(call("ask_user", question="Ann?")),
+            call_message(call("ask_user", question="Ann?")),
             lambda request: request.messages[-1].content,
         ],
         Bob=[
-            calls(call("ask_user", question="Bob?")),
+            call_message(call("ask_user", question="Bob?")),
             lambda request: request.messages[-1].content,
         ],
     )
@@ -200,7 +211,7 @@ def cut_off(one: Stage) -> None:
 
 
 def test_a_question_that_was_cut_off_is_put_again_after_a_resume(tmp_path: Path) -> None:
-    model = play(main=[TEA, "Coming."])
+    model = script_model(main=[TEA, "Coming."])
     one = with_user(tmp_path, model, SilentUser())
     cut_off(one)
     one.session.close()
@@ -212,7 +223,7 @@ def test_a_question_that_was_cut_off_is_put_again_after_a_resume(tmp_path: Path)
 
 
 def test_an_action_that_was_never_allowed_is_not_done_after_a_resume(tmp_path: Path) -> None:
-    model = play(main=[calls(call("send", text="hello")), "Done."])
+    model = script_model(main=[call_message(call("send", text="hello")), "Done."])
     one = with_user(tmp_path, model, SilentUser(), SEND, permissions=Permissions())
     cut_off(one)
     one.session.close()
@@ -224,10 +235,10 @@ def test_an_action_that_was_never_allowed_is_not_done_after_a_resume(tmp_path: P
 
 
 def test_a_repaired_log_keeps_what_the_user_said(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
+    one = with_user(tmp_path, script_model(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     one.session.close()
-    repair(one.log, tmp_path / "new.jsonl", options=quick())
+    repair(one.log, tmp_path / "new.jsonl", options=fast_options())
     before, after = (
         SessionViewer(path).extract_agent_perspective("user")
         for path in (one.log, tmp_path / "new.jsonl")
@@ -239,8 +250,8 @@ def test_a_repaired_log_keeps_what_the_user_said(tmp_path: Path) -> None:
 def test_an_agent_that_is_cancelled_ends_its_command(tmp_path: Path) -> None:
     shell = Shell(tmp_path, tmp_path / "outputs").tool
     command = "echo $$ > pid; mv pid begun; sleep 30; echo late > late"
-    model = play(main=[calls(call("bash", command=command)), "Done."])
-    one = stage(tmp_path, model, tools=[shell])
+    model = script_model(main=[call_message(call("bash", command=command)), "Done."])
+    one = open_stage(tmp_path, model, tools=[shell])
 
     async def begin() -> None:
         answering = asyncio.create_task(one.root.response("Hi."))

@@ -11,7 +11,7 @@ from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.runtime import AgentLibrary
 from harken.core.verdict import HookPoint, Verdict
 from harken.errors import ConfigError, NameNotFound
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 
 
 class Words(HookOptions, frozen=True):
@@ -35,9 +35,11 @@ class Wordy(Hook):
 
 
 def staged(folder: Path, **options: Any) -> tuple[Stage, Hook]:
-    asks = calls(call("task", name="Ann", prompt="Go."))
-    script = play(main=["a bad word", "Fine.", "a bad one", "Well.", asks, "Done."], Ann=["Bad"])
-    one = stage(folder, script)
+    asks = call_message(call("task", name="Ann", prompt="Go."))
+    script = script_model(
+        main=["a bad word", "Fine.", "a bad one", "Well.", asks, "Done."], Ann=["Bad"]
+    )
+    one = open_stage(folder, script)
     return one, Wordy(one.session, runtime=one.runtime, options=options).install(one.root, "words")
 
 
@@ -52,7 +54,7 @@ def test_options_stand_in_the_birth_those_by_default_do_not(tmp_path: Path) -> N
 def test_a_resumed_hook_has_its_options_when_it_begins(tmp_path: Path) -> None:
     one, _ = staged(tmp_path, forbidden=["Bad"])
     assert one.ask("Go.") == "Fine."
-    later = one.again()
+    later = one.resume()
     assert later.ask("Go on.") == "Well."
     [hook] = later.root.hooks
     assert isinstance(hook, Wordy)
@@ -76,7 +78,7 @@ def test_a_copy_has_the_same_options(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_cannot_be_are_one_line(tmp_path: Path, options: Any, said: str) -> None:
-    one = stage(tmp_path, play(main=[]))
+    one = open_stage(tmp_path, script_model(main=[]))
     with pytest.raises(ConfigError, match="options of hook") as raised:
         Wordy(one.session, options=options)
     assert said in str(raised.value)

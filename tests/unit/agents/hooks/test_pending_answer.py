@@ -24,8 +24,19 @@ from harken.agents.runtime import AgentLibrary
 from harken.core.events import AgentMoved
 from harken.core.verdict import Verdict
 from harken.experiments.replay.check import check
-from tests.agent_kit import Play, Row, Stage, call, calls, check_log, everything, play, quick, stage
-from tests.session_kit import lines
+from tests.agent_kit import (
+    LogLine,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    script_model,
+)
+from tests.session_kit import read_lines
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard
@@ -64,7 +75,7 @@ KINDS = {one._kind: one for one in (Commenting, Strict, Redacting, Seldom)}
 
 
 def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
-    one = stage(
+    one = open_stage(
         folder,
         model,
         runtime=AgentRuntime(model=model, world=LocalWorld([]), library=AgentLibrary(kinds=KINDS)),
@@ -75,18 +86,18 @@ def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
 
 
 def resumed(log: Path, one: Stage) -> Stage:
-    root, session = load_session(log, runtime=one.runtime, options=quick())
+    root, session = load_session(log, runtime=one.runtime, options=fast_options())
     return Stage(root, session, one.runtime)
 
 
-def answers(one: Stage) -> list[Row]:
-    own = one.rows(role="assistant", agent_id="agent_001")
+def answers(one: Stage) -> list[LogLine]:
+    own = one.select_lines(role="assistant", agent_id="agent_001")
     return [row for row in own if "cause" not in row]
 
 
 def judged(one: Stage, hook: str) -> list[Any]:
     """Return the answers on which a hook gave its verdict."""
-    own = one.rows(agent_id=one.id_of(hook))
+    own = one.select_lines(agent_id=one.id_of(hook))
     said = {row.get("cause") for row in own if row.get("role") in ("assistant", "system")}
     asked = [row for row in own if row.get("content", "").startswith("[response]")]
     return [row["cause"] for row in asked if row["message_id"] in said]
@@ -94,7 +105,7 @@ def judged(one: Stage, hook: str) -> list[Any]:
 
 def cuts(one: Stage) -> range:
     """Return after how many lines an answer, or what comes of it, was logged last."""
-    rows = lines(one.log)
+    rows = read_lines(one.log)
     first = next(at for at, row in enumerate(rows) if row.get("content") == "Go.")
     return range(first + 1, len(rows) + 1)
 
@@ -120,7 +131,9 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
     for kept in cuts(one):
         later = resumed(cut_after(one.log, kept), one)
         is_whole = kept == cuts(one)[-1]
-        shown = bool(later.rows(agent_id="user") or later.rows(event_type="piece_of_text"))
+        shown = bool(
+            later.select_lines(agent_id="user") or later.select_lines(event_type="piece_of_text")
+        )
         assert has_open_calls(later.root) is not shown, kept
         assert not (is_whole and has_open_calls(later.root))
         if has_open_calls(later.root):
@@ -130,14 +143,14 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
         assert judged(later, Commenting._kind) == ids, kept
         assert judged(later, Strict._kind) == ids, kept
         assert judged(later, Redacting._kind) == (ids[-1:] if count < 3 else []), kept
-        assert len(later.rows(agent_id="user")) == (count < 3), kept
-        heard = [text for text in later.heard("main") if text.endswith(": Well.")]
+        assert len(later.select_lines(agent_id="user")) == (count < 3), kept
+        heard = [text for text in later.user_messages("main") if text.endswith(": Well.")]
         assert len(heard) == len(ids), kept
         assert not has_open_calls(later.root), kept
-        before = everything(later.session)
+        before = full_state(later.session)
         later.session.close()
         last = resumed(later.log, one)
-        assert everything(last.session) == before
+        assert full_state(last.session) == before
         assert not has_open_calls(last.root), kept
         last.session.close()
         assert check(SessionViewer(last.log).events).difference is None, kept
@@ -155,9 +168,9 @@ def test_a_smart_guard_is_asked_about_an_answer_that_was_cut_off(tmp_path: Path)
         if has_open_calls(later.root):
             assert later.ask() == "Done."
         [answer] = answers(later)
-        verdicts = later.rows(role="assistant", agent_id=later.id_of("guard"))
+        verdicts = later.select_lines(role="assistant", agent_id=later.id_of("guard"))
         assert [row["content"] for row in verdicts] == ["OK"], kept
-        asked = later.rows(role="user", agent_id=later.id_of("guard"))
+        asked = later.select_lines(role="user", agent_id=later.id_of("guard"))
         assert {row["cause"] for row in asked} == {answer["message_id"]}
         assert not has_open_calls(resumed(later.log, closed(later)).root)
 
@@ -169,20 +182,20 @@ def closed(one: Stage) -> Stage:
 
 def cut_at_answer(one: Stage) -> Path:
     """Cut a log after its last model call: hooks were asked nothing of what came of it."""
-    ends = [at for at, row in enumerate(lines(one.log)) if row["event_type"] == "llm_response"]
+    ends = [at for at, row in enumerate(read_lines(one.log)) if row["event_type"] == "llm_response"]
     return cut_after(closed(one).log, ends[-1] + 1)
 
 
 def test_without_hooks_that_watch_there_an_answer_is_given(tmp_path: Path) -> None:
     for number, hooks in enumerate(([], [Seldom])):
         (tmp_path / str(number)).mkdir()
-        one = begun(tmp_path / str(number), play(main=["Done."]), *hooks)
+        one = begun(tmp_path / str(number), script_model(main=["Done."]), *hooks)
         one.ask("Go.")
         assert not has_open_calls(resumed(cut_at_answer(one), one).root)
 
 
 def test_a_hook_that_came_later_does_not_judge_what_was_said(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=["Done."]))
+    one = begun(tmp_path, script_model(main=["Done."]))
     one.ask("Go.")
     Strict(one.session, runtime=one.runtime).install(one.root, "late")
     assert not has_open_calls(one.root)
@@ -190,7 +203,7 @@ def test_a_hook_that_came_later_does_not_judge_what_was_said(tmp_path: Path) -> 
 
 
 def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=["Bad."] * 9))
+    one = begun(tmp_path, script_model(main=["Bad."] * 9))
 
     def fails(question: HookQuestion) -> Verdict:
         raise RuntimeError("cannot")
@@ -199,42 +212,46 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
     assert one.ask("Go.") == "[stopped] hooks blocked the answer 3 times"
     assert not has_open_calls(one.root)
     text = "[hook failed] RuntimeError: cannot"
-    at = next(n for n, row in enumerate(lines(one.log)) if row.get("content") == text)
+    at = next(n for n, row in enumerate(read_lines(one.log)) if row.get("content") == text)
     later = resumed(cut_after(closed(one).log, at + 1), one)
     assert has_open_calls(later.root)
     assert later.ask() == "Bad."  # now it does not fail
-    heard = [line for line in later.heard("main") if "blocked" in line]
+    heard = [line for line in later.user_messages("main") if "blocked" in line]
     why = "(1 of 3): the hook failed (RuntimeError: cannot)"
     assert heard == [f"[hook guard]: Your response was blocked {why}"]
 
 
 def test_a_comment_that_reads_like_a_denial_is_none(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=["Done."]))
+    one = begun(tmp_path, script_model(main=["Done."]))
     watch(one, input=lambda _: Comment("Your response was blocked (3 of 3): no"))
     assert one.ask("Go.") == "Done."
 
 
 def test_a_guard_that_nobody_registered_lets_no_answer_through(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=["Done."]), Strict)
+    one = begun(tmp_path, script_model(main=["Done."]), Strict)
     one.ask("Go.")
     log = cut_at_answer(one)
-    root, session = load_session(log, runtime=AgentRuntime(model=Play({})), options=quick())
+    root, session = load_session(
+        log, runtime=AgentRuntime(model=ScriptModel({})), options=fast_options()
+    )
     assert has_open_calls(root)
     session.close()
 
 
 def test_an_answer_that_was_judged_is_not_judged_again(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=["Good."]), Strict)
+    one = begun(tmp_path, script_model(main=["Good."]), Strict)
     one.ask("Go.")
     assert one.ask() == "Good."
     later = resumed(one.log, closed(one))
     assert not has_open_calls(later.root)
     assert later.ask() == "Good."
-    assert len(later.rows(role="user", agent_id=later.id_of(Strict._kind))) == 2
+    assert len(later.select_lines(role="user", agent_id=later.id_of(Strict._kind))) == 2
 
 
 def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:
-    one = begun(tmp_path, play(main=[calls(call("task", name="Ann")), "Good."]), Strict)
+    one = begun(
+        tmp_path, script_model(main=[call_message(call("task", name="Ann")), "Good."]), Strict
+    )
     one.ask("Go.")
     later = resumed(cut_at_answer(one), one)
     main, ann = later.root, later.root.subagents["Ann"]

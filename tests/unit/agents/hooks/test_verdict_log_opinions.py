@@ -30,8 +30,17 @@ from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Stage, call, calls, check_log, everything, quick, run, stage
-from tests.session_kit import lines
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+)
+from tests.session_kit import read_lines
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard, texts
 
@@ -110,7 +119,7 @@ def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(kinds=KINDS),
     )
-    one = stage(folder, cast.model(), runtime=runtime)
+    one = open_stage(folder, cast.model(), runtime=runtime)
     for hook in hooks:
         hook(one.session, runtime=runtime).install(one.root, hook._kind)
     return one
@@ -122,7 +131,7 @@ def done(_: ModelRequest) -> str:
 
 def looks(request: ModelRequest) -> Any:
     is_asked = request.messages[-1].role == "user"
-    return calls(call("look", "c1", text="x")) if is_asked else "Done."
+    return call_message(call("look", "c1", text="x")) if is_asked else "Done."
 
 
 def check_cuts(
@@ -134,20 +143,20 @@ def check_cuts(
     """Cut the log after each line up to the last that fits: what comes of it is the same."""
     expected = outcome(one)
     one.session.close()
-    rows = lines(one.log)
+    rows = read_lines(one.log)
     first = next(at for at, row in enumerate(rows) if row.get("content") == "Go.")
     end = max(at for at, row in enumerate(rows) if last(row))
     for kept in range(first + 1, end + 1):
         LOOKED.clear()
-        few = replace(quick(), in_memory=in_memory)
+        few = replace(fast_options(), in_memory=in_memory)
         root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=few)
         later = Stage(root, session, one.runtime)
         assert has_open_calls(root), kept
         later.ask()
         assert outcome(later) == expected, kept
-        before = everything(later.session)
-        again = later.again()
-        assert everything(again.session) == before, kept
+        before = full_state(later.session)
+        again = later.resume()
+        assert full_state(again.session) == before, kept
         again.session.close()
         check_log(later.log)
 
@@ -168,10 +177,10 @@ def test_what_hooks_of_a_hook_make_of_its_words_is_what_counts(
     assert one.ask("Go.") == "Done."
 
     def outcome(later: Stage) -> Any:
-        return [text for text in later.heard("main") if text != "Go."]
+        return [text for text in later.user_messages("main") if text != "Go."]
 
     assert outcome(one) == heard
-    answered = one.rows(role="assistant", agent_id=one.id_of("last"))[-1]
+    answered = one.select_lines(role="assistant", agent_id=one.id_of("last"))[-1]
     check_cuts(one, outcome, lambda row: row["message_id"] == answered["message_id"])
 
 
@@ -191,8 +200,8 @@ def test_a_guard_lets_no_answer_through_while_its_own_hooks_judge_that(tmp_path:
     assert one.ask("Go.") == "Better."
 
     def outcome(later: Stage) -> Any:
-        own = later.rows(role="assistant", agent_id=later.root.agent_id)
-        return [row["content"] for row in own], later.heard("main")
+        own = later.select_lines(role="assistant", agent_id=later.root.agent_id)
+        return [row["content"] for row in own], later.user_messages("main")
 
     check_cuts(one, outcome, lambda row: row.get("content") == "Better.")
 
@@ -204,7 +213,7 @@ def test_what_a_user_is_shown_is_what_hooks_of_a_hook_made_of_its_words(tmp_path
     assert one.ask("Go.") == "kind"
 
     def outcome(later: Stage) -> Any:
-        return [row["content"] for row in later.rows(agent_id="user")]
+        return [row["content"] for row in later.select_lines(agent_id="user")]
 
     assert outcome(one) == ["kind"]
     check_cuts(one, outcome, lambda row: row.get("agent_id") == "user")
@@ -232,7 +241,7 @@ def test_rewrites_follow_each_other_also_where_the_last_has_left(tmp_path: Path)
     assert one.ask("Go.") == "Begin. Done. End."
 
     def outcome(later: Stage) -> Any:
-        return [row["content"] for row in later.rows(agent_id="user")]
+        return [row["content"] for row in later.select_lines(agent_id="user")]
 
     check_cuts(one, outcome, lambda row: row.get("agent_id") == "user")
 
@@ -245,7 +254,7 @@ def test_a_word_that_is_none_there_stops_nobody_from_being_asked(tmp_path: Path)
     one.ask("Go.")
 
     def outcome(later: Stage) -> Any:
-        own = later.rows(role="user", agent_id=later.id_of("last"))
+        own = later.select_lines(role="user", agent_id=later.id_of("last"))
         return sorted({row["content"] for row in own})
 
     assert len(outcome(one)) == 2
@@ -261,7 +270,7 @@ def test_denials_of_what_a_hook_says_are_counted_for_each_question(
     Censor(one.session, runtime=one.runtime).install(watching, "censor")
     for _ in range(4):
         one.ask("Go.")
-    blocked = [text for text in one.heard("guard") if "blocked" in text]
+    blocked = [text for text in one.user_messages("guard") if "blocked" in text]
     assert blocked == ["[hook censor]: Your response was blocked (1 of 3): be silent"] * 4
 
 
@@ -274,17 +283,17 @@ def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -
     def acts(request: ModelRequest) -> Any:
         at = sum(one.role == "tool" for one in request.messages)
         made = [call("send", "c0", text="first"), call("look", "c1", text="second")]
-        return calls(made[at]) if at < 2 else "Done."
+        return call_message(made[at]) if at < 2 else "Done."
 
     one = begun(tmp_path, Cast(main=acts, guard=judges))
     watching = guard(one, points=("action",), keeps="all")
     Censor(one.session, runtime=one.runtime).install(watching, "censor")
     one.ask("Go.")
     one.session.close()
-    said = next(at for at, row in enumerate(lines(one.log)) if row.get("content") == "OK")
+    said = next(at for at, row in enumerate(read_lines(one.log)) if row.get("content") == "OK")
     LOOKED.clear()
     cut = cut_after(one.log, said + 1)
-    root, session = load_session(cut, runtime=one.runtime, options=quick())
+    root, session = load_session(cut, runtime=one.runtime, options=fast_options())
     later = Stage(root, session, one.runtime)
     later.ask()
     assert later.result("c1")["content"].endswith("'guard': not the second")
@@ -293,36 +302,40 @@ def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -
 
 def test_no_hook_judges_what_stands_in_the_place_of_the_result_of_a_move(tmp_path: Path) -> None:
     """Who has moved has no such action any more."""
-    one = begun(tmp_path, Cast(main=done, guard=always(calls(call("meta")), "Hello.")))
+    one = begun(tmp_path, Cast(main=done, guard=always(call_message(call("meta")), "Hello.")))
     Asked(one.session, runtime=one.runtime).install(guard(one, points=("input",)), "last")
     run(Conversation(one.root).say("Go."))
     one.session.close()
-    moved = next(at for at, row in enumerate(lines(one.log)) if row["event_type"] == "agent_moved")
+    moved = next(
+        at for at, row in enumerate(read_lines(one.log)) if row["event_type"] == "agent_moved"
+    )
     cut = cut_after(one.log, moved + 1)
-    root, session = load_session(cut, runtime=one.runtime, options=quick())
+    root, session = load_session(cut, runtime=one.runtime, options=fast_options())
     later = Stage(root, session, one.runtime)
     assert run(Conversation(root).say()) == "Hello."
-    asked = [row["content"] for row in later.rows(agent_id=later.id_of("last"), role="user")]
+    asked = [
+        row["content"] for row in later.select_lines(agent_id=later.id_of("last"), role="user")
+    ]
     assert not [text for text in asked if text.startswith("[result]")]
 
 
 def test_a_hook_whose_words_were_cut_off_has_not_left(tmp_path: Path) -> None:
     """It called `quit`; what had arrived of its verdict looks like one."""
-    one = begun(tmp_path, Cast(main=done, guard=always(calls(call("quit")), "OK")))
+    one = begun(tmp_path, Cast(main=done, guard=always(call_message(call("quit")), "OK")))
     guard(one, points=("input",), keeps="notes")
     one.ask("Go.")
     watching = AgentId(one.id_of("guard"))
     one.session.close()
     requests = [
         (at, row["message_id"])
-        for at, row in enumerate(lines(one.log))
+        for at, row in enumerate(read_lines(one.log))
         if row["event_type"] == "llm_request" and row["agent_id"] == watching
     ]
     at, request = requests[-1]
     cut = cut_after(one.log, at + 1)
-    with Session(cut, options=quick()) as session:
+    with Session(cut, options=fast_options()) as session:
         said = TranscriptEntry(agent_id=watching, role="assistant", content="OK", cause=request)
         session.append(said)
-    _, session = load_session(cut, runtime=one.runtime, options=quick())
+    _, session = load_session(cut, runtime=one.runtime, options=fast_options())
     assert session.agents[watching].place == "hook"
     session.close()

@@ -17,7 +17,7 @@ from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
 from harken.world.search.tools import search_tools
-from tests.agent_kit import Stage, call, calls, check_log, play, stage
+from tests.agent_kit import Stage, call, call_message, check_log, open_stage, script_model
 
 STYLE = """\
 ---
@@ -139,19 +139,19 @@ def skilled(tmp_path: Path, folder: Path, **parts: Any) -> Stage:
     skills, root = Skills([folder]), Root(work, readable=[folder])
     tools = [*file_tools(root), *search_tools(root, Scanner()), skill_tool(skills)]
     runtime = AgentRuntime(
-        model=play(**parts),
+        model=script_model(**parts),
         world=LocalWorld(tools, folder=work),
         library=AgentLibrary(skills=skills, templates=Templates([tmp_path / "agents"])),
     )
-    return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    return open_stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
 
 
 def use(name: str = "house-style", id_: str = "c1") -> Any:
-    return calls(call("skill", id_, name=name))
+    return call_message(call("skill", id_, name=name))
 
 
 def described(one: Stage, agent: str = "main") -> str | None:
-    request = one.runtime.model.asked_of(agent)[-1]  # type: ignore[union-attr]
+    request = one.runtime.model.requests_of(agent)[-1]  # type: ignore[union-attr]
     tools = {tool["name"]: tool["description"] for tool in request.tools}
     return tools.get("skill")
 
@@ -164,7 +164,7 @@ def test_an_agent_reads_what_a_skill_says_now(tmp_path: Path, folder: Path) -> N
     assert "- house-style: How we write here" in str(described(one))
     assert one.result()["content"] == "Write short sentences. See references/words.md."
     (made / "SKILL.md").write_text("---\ndescription: x\n---\nWrite long ones.")
-    one = one.again()
+    one = one.resume()
     one.ask("Again.")
     assert one.result("c2")["content"] == "Write long ones."
     check_log(one.log)
@@ -174,10 +174,10 @@ def test_its_files_can_be_read_and_not_changed(tmp_path: Path, folder: Path) -> 
     made = skill(folder)
     words = made / "words.md"
     words.write_text("short words\n")
-    read = calls(
+    read = call_message(
         call("read", "c2", path=str(words)), call("grep", "c3", pattern="short", path=str(made))
     )
-    change = calls(
+    change = call_message(
         call("edit", "c4", path=str(words), old_string="short", new_string="long"),
         call("write", "c5", path=str(made / "new.md"), content="x"),
     )
@@ -225,13 +225,15 @@ def test_a_template_limits_skills(tmp_path: Path, folder: Path) -> None:
     one = skilled(
         tmp_path,
         folder,
-        main=[calls(task), "Done."],
+        main=[call_message(task), "Done."],
         Ann=[
-            calls(call("skill", "a1", name="house-style"), call("skill", "a2", name="cooking")),
-            calls(bob),
+            call_message(
+                call("skill", "a1", name="house-style"), call("skill", "a2", name="cooking")
+            ),
+            call_message(bob),
             "Hm.",
         ],
-        Bob=[calls(call("skill", "b1", name="house-style")), "Hm."],
+        Bob=[call_message(call("skill", "b1", name="house-style")), "Hm."],
     )
     (tmp_path / "agents/cook.md").write_text("---\nskills: [cooking, nothing]\n---\nYou cook.")
     one.ask("Go.")

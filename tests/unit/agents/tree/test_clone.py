@@ -14,33 +14,45 @@ from harken.agents.budget import Budget
 from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    script_model,
+)
 from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.talking import people, told_to
 
 
 def cloning(
-    folder: Path, *steps: Line, budget: Budget | None = None, **parts: Sequence[Line]
+    folder: Path,
+    *steps: ScriptedAnswer,
+    budget: Budget | None = None,
+    **parts: Sequence[ScriptedAnswer],
 ) -> Stage:
     """Return a stage where main made two people, talked with Ann, and then took these steps."""
-    lines: list[Line] = [
+    lines: list[ScriptedAnswer] = [
         people("Ann", "Ben"),
-        calls(call("discuss", "d1", prompt="The key is 7.", speakers=["Ann"])),
+        call_message(call("discuss", "d1", prompt="The key is 7.", speakers=["Ann"])),
         *steps,
         "Done.",
     ]
-    every: dict[str, Sequence[Line]] = {"Ann": ["Noted."], "Ben": ["Ben 1"], **parts}
-    model = play(main=lines, **every)
+    every: dict[str, Sequence[ScriptedAnswer]] = {"Ann": ["Noted."], "Ben": ["Ben 1"], **parts}
+    model = script_model(main=lines, **every)
     runtime = AgentRuntime(model=model, policy=ActionPolicy(actions=ACTIONS), world=LocalWorld())
-    return stage(folder, model, runtime=runtime, budget=budget)
+    return open_stage(folder, model, runtime=runtime, budget=budget)
 
 
 @pytest.mark.req("S4-49")
 def test_a_copy_remembers_what_the_original_does_and_is_told_that_it_is_one(tmp_path: Path) -> None:
     one = cloning(
         tmp_path,
-        calls(call("clone", name="Ann", as_name="Eve")),
-        calls(call("discuss", "d2", prompt="The key?", speakers=["Eve"])),
+        call_message(call("clone", name="Ann", as_name="Eve")),
+        call_message(call("discuss", "d2", prompt="The key?", speakers=["Eve"])),
         Eve=["", "7"],
     )
     assert one.ask("Go.") == "Done."
@@ -49,7 +61,9 @@ def test_a_copy_remembers_what_the_original_does_and_is_told_that_it_is_one(tmp_
     [seen] = told_to(one, "Eve")
     assert seen[:2] == ["The key is 7.", "Noted."]
     assert seen[2].startswith("You are a copy of Ann")
-    assert len(one.rows(content="The key is 7.")) == 2  # the piece and Ann's entry: no third copy
+    assert (
+        len(one.select_lines(content="The key is 7.")) == 2
+    )  # the piece and Ann's entry: no third copy
     assert one.agent("Ann").transcript[-1]["content"] == "Noted."
     check_log(one.log)
 
@@ -57,12 +71,12 @@ def test_a_copy_remembers_what_the_original_does_and_is_told_that_it_is_one(tmp_
 @pytest.mark.req("S4-49")
 def test_another_subagent_can_be_given_a_copy_and_is_told(tmp_path: Path) -> None:
     def asks(request: object) -> object:
-        return calls(call("discuss", "b1", prompt="The key?"))
+        return call_message(call("discuss", "b1", prompt="The key?"))
 
     one = cloning(
         tmp_path,
-        calls(call("clone", name="Ann", into="Ben")),
-        calls(call("discuss", "d2", prompt="Find out.", speakers=["Ben"])),
+        call_message(call("clone", name="Ann", into="Ben")),
+        call_message(call("discuss", "d2", prompt="Find out.", speakers=["Ben"])),
         Ben=[asks, "It is 7."],
         Ann=["Noted.", "7"],
     )
@@ -77,7 +91,7 @@ def test_another_subagent_can_be_given_a_copy_and_is_told(tmp_path: Path) -> Non
 
 @pytest.mark.req("S4-29")
 def test_a_copy_is_watched_by_copies_of_the_hooks_of_whom_it_works_for(tmp_path: Path) -> None:
-    one = cloning(tmp_path, "Ready.", calls(call("clone", name="Ann", as_name="Eve")))
+    one = cloning(tmp_path, "Ready.", call_message(call("clone", name="Ann", as_name="Eve")))
     one.ask("Go.")
     guard = watch(one)
     assert one.ask("On.") == "Done."
@@ -92,7 +106,7 @@ def test_a_copy_is_watched_by_the_guards_of_the_original_too(tmp_path: Path) -> 
     one = cloning(
         tmp_path,
         "Ready.",
-        calls(
+        call_message(
             call("clone", name="Ann", as_name="Eve"),
             call("clone", "c2", name="Ann", into="Ben", as_name="Joe"),
         ),
@@ -111,7 +125,7 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
     one = cloning(
         tmp_path,
         "Ready.",
-        calls(
+        call_message(
             call("clone", name="Ann", as_name="Eve"),
             call("clone", "c2", name="Ann", into="Ben", as_name="Joe"),
         ),
@@ -137,24 +151,24 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
 def test_what_cannot_be_copied_is_said_and_nobody_is_born(
     tmp_path: Path, arguments: dict[str, str], said: str
 ) -> None:
-    one = cloning(tmp_path, calls(call("clone", **arguments)))
+    one = cloning(tmp_path, call_message(call("clone", **arguments)))
     one.ask("Go.")
     assert said in one.result("c1")["content"]
-    assert len(one.rows(event_type="agent_created")) == 3
+    assert len(one.select_lines(event_type="agent_created")) == 3
 
 
 def test_a_copy_counts_for_the_budget(tmp_path: Path) -> None:
-    step = calls(call("clone", name="Ann", as_name="Eve"))
+    step = call_message(call("clone", name="Ann", as_name="Eve"))
     one = cloning(tmp_path, step, budget=Budget(live_subagents=2))
     one.ask("Go.")
     assert "may have 2 live subagents, and has them" in one.result("c1")["content"]
 
 
 def test_a_copy_is_the_same_after_a_resume(tmp_path: Path) -> None:
-    one = cloning(tmp_path, calls(call("clone", name="Ann", into="Ben", as_name="Eve")))
+    one = cloning(tmp_path, call_message(call("clone", name="Ann", into="Ben", as_name="Eve")))
     one.ask("Go.")
-    before = everything(one.session)
-    again = one.again()
-    assert everything(again.session) == before
+    before = full_state(one.session)
+    again = one.resume()
+    assert full_state(again.session) == before
     texts = [m["content"] for m in again.root.subagents["Ben"].subagents["Eve"].transcript]
     assert texts[:3] == ["You are Ann.", "The key is 7.", "Noted."]

@@ -25,7 +25,17 @@ from harken.agents.tree.user_command import run_user_command
 from harken.core.messages import ContentPart, Message, TextPart, ThinkingPart
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.talking import people
 
@@ -34,14 +44,14 @@ KINDS = {"test-judge": Judging, "command-hook": CommandHook}
 
 def dumping(
     folder: Path,
-    *steps: Line,
+    *steps: ScriptedAnswer,
     permissions: Permissions | None = None,
     budget: Budget | None = None,
-    **parts: Sequence[Line],
+    **parts: Sequence[ScriptedAnswer],
 ) -> Stage:
     """Return a stage in a folder of its own where main takes these steps."""
     folder.mkdir(exist_ok=True)
-    model = play(main=[*steps, "Done."], **parts)
+    model = script_model(main=[*steps, "Done."], **parts)
     world = LocalWorld(folder=folder, permissions=permissions)
     runtime = AgentRuntime(
         model=model,
@@ -49,19 +59,19 @@ def dumping(
         world=world,
         library=AgentLibrary(kinds=KINDS),
     )
-    return stage(folder, model, runtime=runtime, budget=budget)
+    return open_stage(folder, model, runtime=runtime, budget=budget)
 
 
-def dumped(folder: Path, **parts: Sequence[Line]) -> Path:
+def dumped(folder: Path, **parts: Sequence[ScriptedAnswer]) -> Path:
     """Return a dump of Ann, who knows Ben and is watched by a guard."""
     thought: list[ContentPart] = [ThinkingPart("hm", meta={"signature": "s"}), TextPart("Noted.")]
     one = dumping(
         folder,
         people("Ann"),
-        calls(call("discuss", prompt="The key is 7.")),
-        calls(call("dump", "c2", path="ann.json", name="Ann")),
+        call_message(call("discuss", prompt="The key is 7.")),
+        call_message(call("dump", "c2", path="ann.json", name="Ann")),
         Ann=[
-            calls(call("task", name="Ben", instructions="You are Ben.", prompt="Hi.")),
+            call_message(call("task", name="Ben", instructions="You are Ben.", prompt="Hi.")),
             Message("assistant", thought),
             *parts.get("Ann", ()),
         ],
@@ -88,8 +98,8 @@ def test_an_agent_wakes_in_another_world_with_all_that_it_had(tmp_path: Path) ->
     file = dumped(tmp_path / "old")
     new = dumping(
         tmp_path / "new",
-        calls(call("restore", path="ann.json", name="Eve")),
-        calls(call("discuss", "c2", prompt="The key?")),
+        call_message(call("restore", path="ann.json", name="Eve")),
+        call_message(call("discuss", "c2", prompt="The key?")),
         Eve=["", "", "7"],
     )
     file.rename(tmp_path / "new" / "ann.json")
@@ -108,8 +118,8 @@ def test_an_agent_wakes_in_another_world_with_all_that_it_had(tmp_path: Path) ->
     assert "in the folder new. main restored you" in woken
     assert "called Eve" in woken
     check_log(new.log)
-    before = everything(new.session)
-    assert everything(new.again().session) == before
+    before = full_state(new.session)
+    assert full_state(new.resume().session) == before
 
 
 @pytest.mark.req("S4-48")
@@ -117,8 +127,10 @@ def test_whoever_is_restored_can_take_over_and_the_old_primary_leave(tmp_path: P
     file = dumped(tmp_path / "old")
     new = dumping(
         tmp_path / "new",
-        calls(call("restore", path="ann.json")),
-        calls(call("endo", "c2", subagent="Ann", prompt="It is yours.", points=["response"])),
+        call_message(call("restore", path="ann.json")),
+        call_message(
+            call("endo", "c2", subagent="Ann", prompt="It is yours.", points=["response"])
+        ),
         "OK",
         Ann=["", "", "Here I am."],
     )
@@ -128,7 +140,7 @@ def test_whoever_is_restored_can_take_over_and_the_old_primary_leave(tmp_path: P
 
 
 def test_a_dump_of_oneself_ends_with_the_dump(tmp_path: Path) -> None:
-    one = dumping(tmp_path, calls(call("dump", path="me.json")))
+    one = dumping(tmp_path, call_message(call("dump", path="me.json")))
     one.ask("Go.")
     agent = json.loads((tmp_path / "me.json").read_bytes())["agent"]
     assert [m["role"] for m in agent["transcript"]] == ["system", "user", "assistant", "tool"]
@@ -138,16 +150,16 @@ def test_a_dump_of_oneself_ends_with_the_dump(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-28", "S4-48")
 def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> None:
-    hook = calls(call("hook", "h", name="mine", instructions="Mine.", points=["response"]))
-    oks: list[Line] = ["OK"] * 9
+    hook = call_message(call("hook", "h", name="mine", instructions="Mine.", points=["response"]))
+    oks: list[ScriptedAnswer] = ["OK"] * 9
     one = dumping(
         tmp_path,
         hook,
         people("Ann"),
         "Ready.",
-        calls(call("dump", path="me.json")),
-        guard=[calls(call("keep_note", "k", text="It lies.")), *oks],
-        mine=[calls(call("keep_note", "k", text="Mine, too.")), *oks],
+        call_message(call("dump", path="me.json")),
+        guard=[call_message(call("keep_note", "k", text="It lies.")), *oks],
+        mine=[call_message(call("keep_note", "k", text="Mine, too.")), *oks],
     )
     assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Secretly watch.", points=["response"]).install(one.root, "guard")
@@ -166,7 +178,7 @@ def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> 
 
 @pytest.mark.req("S4-48")
 def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
-    notes: list[Line] = [calls(call("keep_note", "k", text="It lies.")), "OK"]
+    notes: list[ScriptedAnswer] = [call_message(call("keep_note", "k", text="It lies.")), "OK"]
     one = dumping(tmp_path, guard=notes)
     assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
@@ -184,14 +196,16 @@ def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
 @pytest.mark.req("S4-48")
 def test_a_hook_of_code_that_watches_here_anyway_comes_once(tmp_path: Path) -> None:
     one = dumping(
-        tmp_path, calls(call("dump", path="me.json")), calls(call("restore", "r", path="me.json"))
+        tmp_path,
+        call_message(call("dump", path="me.json")),
+        call_message(call("restore", "r", path="me.json")),
     )
     ChangedFiles(one.session, runtime=one.runtime).install(one.root)
     options = {"requests": 3}
     TodoReminder(one.session, runtime=one.runtime, options=options).install(one.root, "often")
     one.ask("Go.")
     assert [hook.name for hook in one.root.subagents["main"].hooks] == ["changed-files", "often"]
-    elsewhere = dumping(tmp_path / "new", calls(call("restore", path="me.json")))
+    elsewhere = dumping(tmp_path / "new", call_message(call("restore", path="me.json")))
     (tmp_path / "me.json").rename(tmp_path / "new" / "me.json")
     TodoReminder(elsewhere.session, runtime=elsewhere.runtime).install(elsewhere.root, "often")
     elsewhere.ask("Go.")
@@ -203,11 +217,11 @@ def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("Mine.")
     one = dumping(
         tmp_path,
-        calls(call("dump", path="me.json")),
-        calls(call("dump", "c2", path="me.json")),
-        calls(call("dump", "c3", path="note.md")),
-        calls(call("dump", "c4", path=".harken/me.json")),
-        calls(call("dump", "c5", path="../me.json")),
+        call_message(call("dump", path="me.json")),
+        call_message(call("dump", "c2", path="me.json")),
+        call_message(call("dump", "c3", path="note.md")),
+        call_message(call("dump", "c4", path=".harken/me.json")),
+        call_message(call("dump", "c5", path="../me.json")),
     )
     one.ask("Go.")
     assert one.result("c2")["content"].startswith("Dumped main to me.json")
@@ -220,7 +234,7 @@ def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.req("S4-28", "S4-29")
 def test_a_restore_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     file = dumped(tmp_path / "old")
-    new = dumping(tmp_path / "new", calls(call("restore", path="ann.json")))
+    new = dumping(tmp_path / "new", call_message(call("restore", path="ann.json")))
     file.rename(tmp_path / "new" / "ann.json")
     mine = watch(new)
     new.ask("Go.")
@@ -238,19 +252,19 @@ def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:
         agent["spec"] = {"tools": ["task", "bash"], "recorded": True, "parameters": {"n": 9}}
 
     changed(file, hostile)
-    new = dumping(tmp_path / "new", calls(call("restore", path="ann.json")))
+    new = dumping(tmp_path / "new", call_message(call("restore", path="ann.json")))
     file.rename(tmp_path / "new" / "ann.json")
     new.ask("Go.")
     ann = new.root.subagents["Ann"].state
     assert (ann.language_model, ann.spec) == ("play", {"kind": "smart", "tools": ["task"]})
-    assert "Your model was openai/very-dear; it is play now." in new.heard("Ann")[-1]
+    assert "Your model was openai/very-dear; it is play now." in new.user_messages("Ann")[-1]
 
 
 @pytest.mark.req("S4-28")
 def test_who_is_restored_below_is_no_guard_where_it_comes_to_watch(tmp_path: Path) -> None:
     file = dumped(tmp_path / "old")
     changed(file, lambda agent: agent.update(spec={"keeps": "all", "points": ["action"]}))
-    new = dumping(tmp_path / "new", calls(call("restore", path="ann.json", name="spy")))
+    new = dumping(tmp_path / "new", call_message(call("restore", path="ann.json", name="spy")))
     file.rename(tmp_path / "new" / "ann.json")
     watch(new)
     new.ask("Go.")
@@ -340,13 +354,13 @@ def test_what_is_no_dump_is_said_on_one_line(tmp_path: Path, data: bytes, said: 
 
 
 def _nobody_is_born(folder: Path, data: bytes, said: str) -> None:
-    new = dumping(folder, calls(call("restore", path="ann.json")))
+    new = dumping(folder, call_message(call("restore", path="ann.json")))
     (folder / "ann.json").write_bytes(data)
     assert new.ask("Go.") == "Done."
     result = new.result("c1")
     assert said in result["content"]
     assert "\n" not in result["content"]
-    assert len(new.rows(event_type="agent_created")) == 1
+    assert len(new.select_lines(event_type="agent_created")) == 1
     assert len(new.session.live) == 1
 
 
@@ -360,8 +374,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
     asked = Permissions(mode="ask")
     one = dumping(
         tmp_path,
-        calls(call("dump", path="me.json")),
-        calls(call("restore", "c2", path="me.json")),
+        call_message(call("dump", path="me.json")),
+        call_message(call("restore", "c2", path="me.json")),
         permissions=asked,
     )
     one.ask("Go.")
@@ -370,8 +384,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
     rules = PermissionRules.parse(deny=["read(secret/**)", "write(kept/**)"])
     two = dumping(
         tmp_path / "two",
-        calls(call("dump", path="kept/me.json")),
-        calls(call("restore", "c2", path="secret/me.json")),
+        call_message(call("dump", path="kept/me.json")),
+        call_message(call("restore", "c2", path="secret/me.json")),
         permissions=Permissions(mode="all", rules=rules),
     )
     two.ask("Go.")
@@ -381,7 +395,7 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
 
 def test_those_who_are_restored_count_for_the_budget(tmp_path: Path) -> None:
     file = dumped(tmp_path / "old")
-    restore = calls(call("restore", path="ann.json"))
+    restore = call_message(call("restore", path="ann.json"))
     new = dumping(tmp_path / "new", restore, budget=Budget(live_subagents=1))
     file.rename(tmp_path / "new" / "ann.json")
     new.ask("Go.")

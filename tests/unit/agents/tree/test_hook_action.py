@@ -13,7 +13,16 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.errors import NameNotFound
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls, check_log, everything, play, quick, run, stage
+from tests.agent_kit import (
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.hooking import SENT, Judging, send, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
 
@@ -25,13 +34,13 @@ def then(*said: Any) -> Callable[[ModelRequest], Any]:
 
 @pytest.mark.req("S4-30", "S4-53")
 def test_an_agent_may_put_a_hook_above_itself(tmp_path: Path) -> None:
-    made = calls(call("hook", name="careful", instructions="No sending.", points=["action"]))
-    again = calls(call("send", "c2", text="x"))
+    made = call_message(call("hook", name="careful", instructions="No sending.", points=["action"]))
+    again = call_message(call("send", "c2", text="x"))
     cast = Cast(main=then(made, again, "Done."), careful=always("DENY: no sending"))
     one = guarded(tmp_path, cast)
     assert one.ask("Watch yourself.") == "Done."
     assert SENT == []
-    [birth] = one.rows(event_type="agent_created", name="careful")
+    [birth] = one.select_lines(event_type="agent_created", name="careful")
     assert birth["cause"][0] == one.root.state.birth
     assert birth["spec"]["points"] == ["action"]
     assert birth["spec"]["keeps"] == "notes"
@@ -46,7 +55,7 @@ def test_an_agent_may_put_a_hook_above_itself(tmp_path: Path) -> None:
 def test_a_hook_has_no_hook_unless_granted_and_puts_it_above_whom_it_watches(
     tmp_path: Path,
 ) -> None:
-    wants = calls(call("hook", "h", name="second", instructions="You watch, too."))
+    wants = call_message(call("hook", "h", name="second", instructions="You watch, too."))
     for tools, count in ([], 1), (["hook"], 2):
         folder = tmp_path / str(count)
         folder.mkdir()
@@ -68,8 +77,10 @@ def test_a_hook_turns_a_repeated_complaint_into_a_hook(tmp_path: Path) -> None:
             return "OK"
         if any(text.startswith("[note]") for text in texts(request)):
             instructions = "Deny every answer in capital letters."
-            return calls(call("hook", name="quiet", instructions=instructions, points=["response"]))
-        return calls(call("keep_note", text="The user asked not to shout."))
+            return call_message(
+                call("hook", name="quiet", instructions=instructions, points=["response"])
+            )
+        return call_message(call("keep_note", text="The user asked not to shout."))
 
     def quiet(request: ModelRequest) -> str:
         return "DENY: you shout" if "HELLO" in texts(request)[-1] else "OK"
@@ -79,21 +90,21 @@ def test_a_hook_turns_a_repeated_complaint_into_a_hook(tmp_path: Path) -> None:
     guard(one, "complaints", points=["input"], tools=["hook"])
     assert one.ask("Hi.") == "HELLO"
     assert one.ask("Do not shout.") == "HELLO"
-    one = one.again()
+    one = one.resume()
     assert one.ask("Do not shout!") == "Hello."
-    [birth] = one.rows(event_type="agent_created", name="quiet")
+    [birth] = one.select_lines(event_type="agent_created", name="quiet")
     assert birth["cause"][0] == one.root.state.birth
-    assert one.rows(message_id=birth["cause"][1])[0]["agent_id"] == one.id_of("complaints")
+    assert one.select_lines(message_id=birth["cause"][1])[0]["agent_id"] == one.id_of("complaints")
     assert one.agent("quiet").state.parent == one.root.agent_id
     check_log(one.log)
 
 
 def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
-    wants = calls(call("hook", "h", name="second", instructions="x", tools=["send"]))
+    wants = call_message(call("hook", "h", name="second", instructions="x", tools=["send"]))
     one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=always(wants, "OK")))
     hook = guard(one, points=["response"], tools=["hook"])
     one.ask("Go.")
-    [result] = one.rows(agent_id=hook.agent_id, role="tool")
+    [result] = one.select_lines(agent_id=hook.agent_id, role="tool")
     assert result["content"].startswith("Error: you have no tool 'send' to pass on")
 
 
@@ -111,7 +122,7 @@ def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
     ],
 )
 def test_a_hook_that_cannot_be_is_refused(tmp_path: Path, arguments: Any, why: str) -> None:
-    one = guarded(tmp_path, Cast(main=then(calls(call("hook", **arguments)), "Well.")))
+    one = guarded(tmp_path, Cast(main=then(call_message(call("hook", **arguments)), "Well.")))
     guard(one, points=[])
     one.ask("Go.")
     assert why in one.result()["content"]
@@ -121,7 +132,7 @@ def test_a_hook_that_cannot_be_is_refused(tmp_path: Path, arguments: Any, why: s
 
 def test_hooks_of_agents_are_bounded(tmp_path: Path) -> None:
     many = [call("hook", f"c{n}", name=f"h{n}", instructions="x", points=[]) for n in range(20)]
-    one = guarded(tmp_path, Cast(main=then(calls(*many), "Well.")))
+    one = guarded(tmp_path, Cast(main=then(call_message(*many), "Well.")))
     one.ask("Go.")
     assert len(one.root.hooks) == MAX_HOOKS
     assert f"no more than {MAX_HOOKS}" in one.result("c19")["content"]
@@ -130,8 +141,8 @@ def test_hooks_of_agents_are_bounded(tmp_path: Path) -> None:
 @pytest.mark.req("S4-28", "S4-37")
 def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> None:
     many = [call("hook", f"c{n}", name=f"h{n}", instructions="x", points=[]) for n in range(20)]
-    adds = calls(call("hook", "more", name="h1", instructions="No.", points=[]))
-    cast = Cast(main=then(calls(*many), "Well."), guard=always(adds, "OK"))
+    adds = call_message(call("hook", "more", name="h1", instructions="No.", points=[]))
+    cast = Cast(main=then(call_message(*many), "Well."), guard=always(adds, "OK"))
     one = guarded(tmp_path, cast)
     guard(one, points=["response"], tools=["hook"])
     one.ask("Go.")
@@ -141,7 +152,7 @@ def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> N
 
 @pytest.mark.req("S4-31")
 def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
-    cast = Cast(main=then(calls(call("quit")), "Well."), guard=always("OK"))
+    cast = Cast(main=then(call_message(call("quit")), "Well."), guard=always("OK"))
     one = guarded(tmp_path, cast)
     hook = guard(one)
     assert "quit" not in one.root.tools  # type: ignore[attr-defined]
@@ -153,7 +164,7 @@ def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-31", "S4-36", "S0-20")
 def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path: Path) -> None:
-    cast = Cast(main=sends, guard=always(calls(call("quit", "q")), "DENY: one last time"))
+    cast = Cast(main=sends, guard=always(call_message(call("quit", "q")), "DENY: one last time"))
     one = guarded(tmp_path, cast)
     hook = guard(one)
     one.ask("Send.")
@@ -161,10 +172,12 @@ def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path
     assert SENT == ["hello"]
     assert one.root.hooks == []
     assert len(cast.read_by("guard")) == 2
-    [left] = one.rows(event_type="agent_moved")
-    [acted] = [r for r in one.rows(agent_id=hook.agent_id, role="assistant") if "tool_calls" in r]
+    [left] = one.select_lines(event_type="agent_moved")
+    [acted] = [
+        r for r in one.select_lines(agent_id=hook.agent_id, role="assistant") if "tool_calls" in r
+    ]
     assert (left["place"], left["cause"]) == ("gone", acted["message_id"])
-    [verdict] = one.rows(agent_id=hook.agent_id, content="DENY: one last time")
+    [verdict] = one.select_lines(agent_id=hook.agent_id, content="DENY: one last time")
     assert left["message_id"] > verdict["message_id"]
     check_log(one.log)
 
@@ -174,7 +187,7 @@ def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path
 def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
     tmp_path: Path, in_memory: int | None
 ) -> None:
-    cast = Cast(main=sends, guard=always(calls(call("quit")), "COMMENT: farewell"))
+    cast = Cast(main=sends, guard=always(call_message(call("quit")), "COMMENT: farewell"))
     one = guarded(tmp_path, cast)
     guard(one)
     one.ask("Send.")
@@ -187,10 +200,10 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
         folder = tmp_path / str(at)
         folder.mkdir()
         (folder / "s.jsonl").write_bytes(b"".join(whole[:at]))
-        few = replace(quick(), in_memory=in_memory)
-        again = stage(folder, cast.model(), runtime=one.runtime, options=few)
+        few = replace(fast_options(), in_memory=in_memory)
+        again = open_stage(folder, cast.model(), runtime=one.runtime, options=few)
         again.ask()
-        assert again.heard("main").count("[hook guard]: farewell") == 1
+        assert again.user_messages("main").count("[hook guard]: farewell") == 1
         assert again.root.hooks == []
         again.session.close()
 
@@ -201,7 +214,7 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
 
     def watches(request: ModelRequest) -> Any:
         is_woken = any(text.startswith("[event clock]") for text in texts(request))
-        return calls(call("quit")) if is_woken else "OK"
+        return call_message(call("quit")) if is_woken else "OK"
 
     one = guarded(tmp_path, Cast(main=sends, guard=watches))
     hook = guard(one)
@@ -217,8 +230,8 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
 
 @pytest.mark.req("S4-31", "S4-39")
 def test_a_hook_that_gives_its_place_away_and_quits_has_left(tmp_path: Path) -> None:
-    made = calls(call("task", "t", name="kim", instructions="Watch."))
-    leaves = calls(call("endo", "e", subagent="kim"), call("quit", "q"))
+    made = call_message(call("task", "t", name="kim", instructions="Watch."))
+    leaves = call_message(call("endo", "e", subagent="kim"), call("quit", "q"))
     cast = Cast(main=sends, guard=always(made, leaves, "OK"), kim=lambda _: "OK")
     one = guarded(tmp_path, cast)
     guard(one, tools=["task", "endo"])
@@ -230,30 +243,34 @@ def test_a_hook_that_gives_its_place_away_and_quits_has_left(tmp_path: Path) -> 
 
 
 def test_calls_made_at_once_are_not_judged_by_a_hook_that_left(tmp_path: Path) -> None:
-    both = calls(call("send", "c1", text="a"), call("send", "c2", text="b"))
-    one = guarded(tmp_path, Cast(main=then(both, "Done."), guard=always(calls(call("quit")), "OK")))
+    both = call_message(call("send", "c1", text="a"), call("send", "c2", text="b"))
+    one = guarded(
+        tmp_path, Cast(main=then(both, "Done."), guard=always(call_message(call("quit")), "OK"))
+    )
     hook = guard(one)
     one.ask("Send.")
     assert SENT == ["a", "b"]
-    assert len(one.rows(agent_id=hook.agent_id, role="user")) == 1
+    assert len(one.select_lines(agent_id=hook.agent_id, role="user")) == 1
 
 
 @pytest.mark.req("S4-29", "S4-28")
 def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
     tmp_path: Path,
 ) -> None:
-    made = calls(call("task", name="kim", instructions="k", prompt="Send."))
-    deny = always(calls(call("keep_note", text="seen")), "DENY: no")
+    made = call_message(call("task", name="kim", instructions="k", prompt="Send."))
+    deny = always(call_message(call("keep_note", text="seen")), "DENY: no")
     only_once = lambda r: deny(r) if "send" in texts(r)[-1] or last(r).role == "tool" else "OK"  # noqa: E731
     cast = Cast(
-        main=then(made, "Done."), kim=then(calls(call("send", text="x")), "No."), guard=only_once
+        main=then(made, "Done."),
+        kim=then(call_message(call("send", text="x")), "No."),
+        guard=only_once,
     )
     one = guarded(tmp_path, cast)
     hook = guard(one, tools=["send"])
     one.ask("Go.")
     assert SENT == []
     [copy] = one.agent("kim").hooks
-    births = one.rows(event_type="agent_created", name="guard")
+    births = one.select_lines(event_type="agent_created", name="guard")
     assert {**births[0]["spec"], "original": hook.agent_id} == births[1]["spec"]
     assert births[1]["cause"] == one.agent("kim").state.birth
     assert copy.transcript[0]["content"] == hook.transcript[0]["content"]
@@ -264,7 +281,7 @@ def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
 
 @pytest.mark.req("S4-29")
 def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) -> None:
-    made = calls(call("task", name="kim", instructions="k"))
+    made = call_message(call("task", name="kim", instructions="k"))
     one = guarded(tmp_path, Cast(main=then(made, "Done.")))
     guard(one, "alone", points=[], subagents=False)
     guard(one, "planning", points=[], copy="You only read.")
@@ -298,18 +315,18 @@ class Finder:
 
 @pytest.mark.req("S4-30")
 def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
-    made = calls(
+    made = call_message(
         call("hook", "c1", name="a", instructions="hook:judge"),
         call("hook", "c2", name="b", instructions="hook:smart"),
         call("hook", "c3", name="c", instructions="hook:none"),
     )
     runtime = AgentRuntime(
-        model=play(main=[made, "Done."], b=["OK"] * 5),
+        model=script_model(main=[made, "Done."], b=["OK"] * 5),
         world=LocalWorld([send]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=Finder()),
     )
-    one = stage(tmp_path, play(), runtime=runtime)
+    one = open_stage(tmp_path, script_model(), runtime=runtime)
     one.ask("Go.")
     assert [hook.state.spec["kind"] for hook in one.root.hooks] == ["test-judge", "smart"]
     assert one.root.hooks[1].state.spec["tools"] == ["send"]
@@ -318,14 +335,14 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
 
 
 def test_hooks_that_agents_made_are_there_after_a_resume(tmp_path: Path) -> None:
-    made = calls(call("hook", name="careful", instructions="No.", points=["action"]))
-    again = calls(call("send", "c2", text="x"))
+    made = call_message(call("hook", name="careful", instructions="No.", points=["action"]))
+    again = call_message(call("send", "c2", text="x"))
     cast = Cast(main=then(made, "Done.", again, "Done."), careful=always("DENY: no"))
     one = guarded(tmp_path, cast)
     one.ask("Watch yourself.")
-    before = everything(one.session)
-    later = one.again()
-    assert everything(later.session) == before
+    before = full_state(one.session)
+    later = one.resume()
+    assert full_state(later.session) == before
     later.ask("Send.")
     assert SENT == []
     assert watch(later, "last", action=lambda _: None).name == "last"

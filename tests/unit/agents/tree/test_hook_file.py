@@ -13,7 +13,7 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
 from harken.errors import ConfigError, NameNotFound
-from tests.agent_kit import Stage, call, calls, check_log, stage
+from tests.agent_kit import Stage, call, call_message, check_log, open_stage
 from tests.unit.agents.hooking import SENT, Judging, send
 from tests.unit.agents.smart_hooks import Cast, always, sends
 from tests.unit.agents.tree.test_hook_action import then
@@ -45,7 +45,7 @@ def filed(folder: Path, cast: Cast, **more: Any) -> Stage:
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=HookFiles([folder / "hooks"]), **more),
     )
-    return stage(folder, cast.model(), runtime=runtime)
+    return open_stage(folder, cast.model(), runtime=runtime)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_hook_from_a_file_is_frozen_when_it_is_installed(tmp_path: Path) -> No
     hook = HookFiles([path.parent]).create("careful", one.root).install(one.root, "careful")
     path.write_text("Allow everything.", encoding="utf-8")
     assert one.ask("Send.") == "Done."
-    later = one.again()
+    later = one.resume()
     path.unlink()
     later.ask("Send.")
     assert SENT == []
@@ -151,10 +151,10 @@ def test_an_agent_puts_a_hook_from_a_file_above_itself_with_no_more_than_its_own
     tmp_path: Path,
 ) -> None:
     written(tmp_path, "careful", CAREFUL)
-    task = calls(
+    task = call_message(
         call("task", name="kim", instructions="k", tools=["hook"], prompt="Watch yourself.")
     )
-    hooked = calls(call("hook", name="mine", instructions="hook:careful"))
+    hooked = call_message(call("hook", name="mine", instructions="hook:careful"))
     cast = Cast(main=then(task, "Done."), kim=then(hooked, "Done."), mine=always("OK"))
     one = filed(tmp_path, cast)
     one.ask("Go.")
@@ -189,7 +189,7 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
         "---\nuse: todo-reminder\noptions: {requests: 3}\npoints: [input]\nsubagents: false\n---\n"
     )
     written(tmp_path, "nag", text)
-    made = calls(call("task", name="kim", instructions="k"))
+    made = call_message(call("task", name="kim", instructions="k"))
     one = filed(tmp_path, Cast(main=then(made, "Done.")), kinds={"test-judge": Judging})
     files = HookFiles([tmp_path / "hooks"])
     for name in ("nag", "todo-reminder", "test-judge"):
@@ -237,7 +237,7 @@ def test_a_template_names_hooks_from_files(tmp_path: Path) -> None:
     agents.mkdir()
     text = "---\nhooks: [careful]\ntools: [send]\n---\nYou send."
     (agents / "sender.md").write_text(text, encoding="utf-8")
-    task = calls(call("task", name="kim", instructions="template:sender", prompt="Send."))
+    task = call_message(call("task", name="kim", instructions="template:sender", prompt="Send."))
     cast = Cast(main=then(task, "Done."), kim=sends, careful=always("DENY: no"))
     one = filed(tmp_path, cast, templates=Templates([agents]))
     one.ask("Go.")

@@ -14,14 +14,23 @@ from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
-from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.unit.agents.hooking import Judging, watch
 
 
-def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
+def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[ScriptedAnswer]) -> Stage:
     """Return a stage whose agents have all actions."""
-    runtime = AgentRuntime(model=play(**parts), policy=ActionPolicy(actions=ACTIONS))
-    return stage(folder, play(**parts), runtime=runtime, budget=budget)
+    runtime = AgentRuntime(model=script_model(**parts), policy=ActionPolicy(actions=ACTIONS))
+    return open_stage(folder, script_model(**parts), runtime=runtime, budget=budget)
 
 
 @pytest.mark.req("S4-39", "S4-38")
@@ -29,11 +38,11 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", name="pupil", instructions="You know nothing.")),
-            calls(call("endo", "c2", subagent="pupil", prompt="Ask the user why.")),
+            call_message(call("task", name="pupil", instructions="You know nothing.")),
+            call_message(call("endo", "c2", subagent="pupil", prompt="Ask the user why.")),
             "OK",
             "OK",
-            calls(call("meta", "c3")),
+            call_message(call("meta", "c3")),
         ],
         pupil=["Why?", "Because?"],
     )
@@ -52,8 +61,8 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
 
 @pytest.mark.req("S4-38")
 def test_a_hook_that_takes_over_leaves_the_agent_its_other_hooks(tmp_path: Path) -> None:
-    made = calls(call("hook", name="h", instructions="Watch.", points=["response"]))
-    one = moving(tmp_path, main=[made, "Fine."], h=[calls(call("meta", "m")), "I answer."])
+    made = call_message(call("hook", name="h", instructions="Watch.", points=["response"]))
+    one = moving(tmp_path, main=[made, "Fine."], h=[call_message(call("meta", "m")), "I answer."])
     guard = watch(one)
     assert run(Conversation(one.root).say("Go.")) == "I answer."
     h = Conversation(one.root).primary
@@ -72,12 +81,12 @@ def test_a_subagent_that_takes_over_keeps_its_own_hooks_and_is_steered_unseen(
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", name="pupil", instructions="P.", prompt="Prepare.")),
-            calls(call("endo", "e", subagent="pupil", prompt="Begin.", points=["input"])),
+            call_message(call("task", name="pupil", instructions="P.", prompt="Prepare.")),
+            call_message(call("endo", "e", subagent="pupil", prompt="Begin.", points=["input"])),
             "COMMENT: Ask about weight.",
         ],
         pupil=[
-            calls(call("hook", name="own", instructions="Watch.", points=["response"])),
+            call_message(call("hook", name="own", instructions="Watch.", points=["response"])),
             "Ready.",
             "Is it heavy?",
         ],
@@ -86,8 +95,10 @@ def test_a_subagent_that_takes_over_keeps_its_own_hooks_and_is_steered_unseen(
     assert run(Conversation(one.root).say("Teach me.")) == "Is it heavy?"
     pupil = Conversation(one.root).primary
     assert sorted(hook.name for hook in pupil.hooks) == ["main", "own"]
-    assert one.heard("pupil")[-1] == "[hook main]: Ask about weight."
-    [shown] = [row for row in one.rows(role="assistant") if row.get("content") == "Is it heavy?"]
+    assert one.user_messages("pupil")[-1] == "[hook main]: Ask about weight."
+    [shown] = [
+        row for row in one.select_lines(role="assistant") if row.get("content") == "Is it heavy?"
+    ]
     assert shown["agent_id"] == pupil.agent_id  # and that is what the user heard
     check_log(one.log)
 
@@ -97,7 +108,7 @@ def test_a_hook_of_its_own_cannot_undo_what_another_insists_on(tmp_path: Path) -
     one = moving(
         tmp_path,
         main=[
-            calls(call("hook", name="mine", instructions="Spoil it.", points=["response"])),
+            call_message(call("hook", name="mine", instructions="Spoil it.", points=["response"])),
             "Fine.",
         ],
         mine=["REWRITE: The password is 1234."],
@@ -113,9 +124,9 @@ def test_an_agent_cannot_move_its_hook_out_of_the_way(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(call("hook", name="guard", instructions="Watch.", points=["response"])),
-            calls(call("talk_with", "c2", name="guard")),
-            calls(call("talk_with", "c3", name="code")),
+            call_message(call("hook", name="guard", instructions="Watch.", points=["response"])),
+            call_message(call("talk_with", "c2", name="guard")),
+            call_message(call("talk_with", "c3", name="code")),
             "Done.",
         ],
         guard=["OK"],
@@ -131,8 +142,8 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", name="b", instructions="b")),
-            calls(call("endo", "c2", subagent="b")),
+            call_message(call("task", name="b", instructions="b")),
+            call_message(call("endo", "c2", subagent="b")),
         ],
         budget=Budget(model_calls=2),
     )
@@ -146,10 +157,14 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
-            calls(call("task", "t1", name="a"), call("task", "t2", name="b")),
-            calls(call("endo", "e1", subagent="a", prompt="Go on.", points=[])),
+            call_message(call("task", "t1", name="a"), call("task", "t2", name="b")),
+            call_message(call("endo", "e1", subagent="a", prompt="Go on.", points=[])),
         ],
-        a=[calls(call("task", "t3", name="c"), call("hook", "h1", name="h", instructions="H."))],
+        a=[
+            call_message(
+                call("task", "t3", name="c"), call("hook", "h1", name="h", instructions="H.")
+            )
+        ],
         budget=Budget(live_subagents=2),
     )
     one.ask("Go.")
@@ -163,8 +178,8 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
 def test_a_limit_of_what_is_permitted_goes_with_the_place(
     tmp_path: Path, own: str | None, then: str
 ) -> None:
-    endo = calls(call("endo", "e1", subagent="a", points=[]))
-    one = moving(tmp_path, main=[calls(call("task", "t1", name="a")), "Done.", endo])
+    endo = call_message(call("endo", "e1", subagent="a", points=[]))
+    one = moving(tmp_path, main=[call_message(call("task", "t1", name="a")), "Done.", endo])
     one.ask("Go.")
     for id_, permission in ((one.root.agent_id, "ask"), (one.id_of("a"), own)):
         spec: dict[str, Any] = {} if permission is None else {"permission": permission}

@@ -11,7 +11,18 @@ from harken.agents.agent import log_birth
 from harken.core.messages import ToolCall
 from harken.errors import AgentBusy, ModelError
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, run, stage, told
+from tests.agent_kit import (
+    ScriptedAnswer,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 
 
 @dataclass
@@ -47,16 +58,20 @@ class Meeting:
         return join
 
 
-def together(folder: Path, meeting: Meeting, *made: ToolCall, **parts: list[Line]) -> Stage:
+def together(
+    folder: Path, meeting: Meeting, *made: ToolCall, **parts: list[ScriptedAnswer]
+) -> Stage:
     tools = [meeting.tool("look", reads_only=True), meeting.tool("write", reads_only=False)]
-    one = stage(folder, play(main=[calls(*made), "Done."], **parts), tools=tools)
+    one = open_stage(
+        folder, script_model(main=[call_message(*made), "Done."], **parts), tools=tools
+    )
     assert one.ask("Go.") == "Done."
     check_log(one.log)
     return one
 
 
 def results(one: Stage) -> list[str]:
-    return [row["content"] for row in one.rows(role="tool", agent_id="agent_001")]
+    return [row["content"] for row in one.select_lines(role="tool", agent_id="agent_001")]
 
 
 @pytest.mark.req("S4-19")
@@ -86,12 +101,12 @@ def test_tools_that_change_the_world_run_one_at_a_time_in_order(tmp_path: Path) 
         order.append(f"{who} ends")
         return who
 
-    made = calls(
+    made = call_message(
         call("write", "c1", who="a"),
         call("write_too", "c2", who="b"),
         call("write", "c3", who="c"),
     )
-    one = stage(tmp_path, play(main=[made, "Done."]), tools=[write, write_too])
+    one = open_stage(tmp_path, script_model(main=[made, "Done."]), tools=[write, write_too])
     one.ask("Go.")
     assert order == [f"{who} {what}" for who in "abc" for what in ("begins", "ends")]
     assert results(one) == ["a", "b", "c"]
@@ -113,8 +128,8 @@ def test_reading_waits_for_what_was_to_be_written_before_it(tmp_path: Path) -> N
         """Read."""
         return ",".join(seen)
 
-    made = calls(call("read", "c1"), call("write", "c2"), call("read", "c3"))
-    one = stage(tmp_path, play(main=[made, "Done."]), tools=[read, write])
+    made = call_message(call("read", "c1"), call("write", "c2"), call("read", "c3"))
+    one = open_stage(tmp_path, script_model(main=[made, "Done."]), tools=[read, write])
     one.ask("Go.")
     assert results(one) == ["", "written", "written"]
 
@@ -122,7 +137,7 @@ def test_reading_waits_for_what_was_to_be_written_before_it(tmp_path: Path) -> N
 @pytest.mark.req("S4-19")
 def test_calls_on_different_subtrees_run_beside_each_other(tmp_path: Path) -> None:
     meeting = Meeting(2)
-    lines: list[Line] = [lambda request: meeting.join(request.agent)]
+    lines: list[ScriptedAnswer] = [lambda request: meeting.join(request.agent)]
     one = together(
         tmp_path,
         meeting,
@@ -135,7 +150,9 @@ def test_calls_on_different_subtrees_run_beside_each_other(tmp_path: Path) -> No
     assert meeting.most == 2
     # In the log the two runs are interleaved: Bob's model is asked before Ann's has answered.
     order = [
-        (r["event_type"], r["agent_id"]) for r in one.rows() if r["event_type"].startswith("llm")
+        (r["event_type"], r["agent_id"])
+        for r in one.select_lines()
+        if r["event_type"].startswith("llm")
     ]
     ann, bob = one.id_of("Ann"), one.id_of("Bob")
     assert order.index(("llm_request", bob)) < order.index(("llm_response", ann))
@@ -198,17 +215,23 @@ def test_results_come_in_the_order_of_the_calls(tmp_path: Path, first_ends: str)
 def test_calls_on_the_same_subtree_run_one_after_the_other(
     tmp_path: Path, first: ToolCall, second: ToolCall
 ) -> None:
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(
-            main=[calls(call("task", "c0", name="Old")), calls(first, second), "Done."],
+        script_model(
+            main=[
+                call_message(call("task", "c0", name="Old")),
+                call_message(first, second),
+                "Done.",
+            ],
             Ann=["A1", "A2"],
             Old=["O1"],
         ),
     )
     assert one.ask("Go.") == "Done."
-    assert one.heard("Ann")[:2] == ["A.", "B."]
-    said, heard = (one.rows(content=text, agent_id=one.id_of("Ann"))[0] for text in ("A1", "B."))
+    assert one.user_messages("Ann")[:2] == ["A.", "B."]
+    said, heard = (
+        one.select_lines(content=text, agent_id=one.id_of("Ann"))[0] for text in ("A1", "B.")
+    )
     assert said["message_id"] < heard["message_id"]
     assert one.result("c2")["content"] in {"A2", "[Old]: O1"}
     check_log(one.log)
@@ -220,7 +243,7 @@ def test_who_an_agent_talks_with_is_set_in_the_order_of_its_calls(tmp_path: Path
         call("discuss", "c2", speakers=["Kim"], prompt="Talk."),
         call("task", "c3", name="Ann", instructions="You."),
     ]
-    one = stage(tmp_path, play(main=[calls(*made), "Done."], Kim=["Hi."]))
+    one = open_stage(tmp_path, script_model(main=[call_message(*made), "Done."], Kim=["Hi."]))
     assert one.ask("Go.") == "Done."
     assert one.root.state.speakers == [one.id_of("Ann")]
     check_log(one.log)
@@ -237,7 +260,7 @@ def test_an_agent_is_not_terminated_while_it_speaks(tmp_path: Path) -> None:
         Ann=["First.", "Second."],
     )
     assert results(one) == ["First.", "Terminated subagent: Ann", "First."]
-    assert [r["agent_id"] for r in one.rows(event_type="agent_created", name="Ann")] == [
+    assert [r["agent_id"] for r in one.select_lines(event_type="agent_created", name="Ann")] == [
         "agent_002",
         "agent_003",
     ]
@@ -245,14 +268,14 @@ def test_an_agent_is_not_terminated_while_it_speaks(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-19")
 def test_a_parent_waits_for_all_before_it_goes_on(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(*(call("task", f"c{n}", name=f"A{n}", prompt="Go.") for n in range(5))),
-            lambda request: " ".join(told(request)[-5:]),
+            call_message(*(call("task", f"c{n}", name=f"A{n}", prompt="Go.") for n in range(5))),
+            lambda request: " ".join(request_texts(request)[-5:]),
         ],
         **{f"A{n}": [str(n)] for n in range(5)},
     )
-    assert stage(tmp_path, model).ask("Go.") == "0 1 2 3 4"
+    assert open_stage(tmp_path, model).ask("Go.") == "0 1 2 3 4"
 
 
 @pytest.mark.req("S4-03", "S4-19")
@@ -267,8 +290,10 @@ def test_one_failing_call_does_not_hinder_the_others(tmp_path: Path) -> None:
         """Work."""
         return "done"
 
-    made = calls(call("fail", "c1"), call("work", "c2"), call("fail", "c3"), call("nope", "c4"))
-    one = stage(tmp_path, play(main=[made, "Done."]), tools=[fail, work])
+    made = call_message(
+        call("fail", "c1"), call("work", "c2"), call("fail", "c3"), call("nope", "c4")
+    )
+    one = open_stage(tmp_path, script_model(main=[made, "Done."]), tools=[fail, work])
     one.ask("Go.")
     assert [text.split(":")[0] for text in results(one)] == ["Error", "done", "Error", "Error"]
 
@@ -283,9 +308,9 @@ def test_where_a_model_fails_what_was_done_beside_it_is_kept(tmp_path: Path) -> 
         done.append(f"work {n}")
         return f"worked {n}"
 
-    model = play(
+    model = script_model(
         main=[
-            calls(
+            call_message(
                 call("work", "c1", n=1),
                 call("task", "c2", name="Ann", prompt="Go."),
                 call("work", "c3", n=3),
@@ -296,12 +321,12 @@ def test_where_a_model_fails_what_was_done_beside_it_is_kept(tmp_path: Path) -> 
         Ann=[ModelError("overloaded")],
         Bob=["B."],
     )
-    one = stage(tmp_path, model, tools=[work])
+    one = open_stage(tmp_path, model, tools=[work])
     with pytest.raises(ModelError, match="overloaded"):
         one.ask("Go.")
     assert done == ["work 1", "work 3"]
     assert results(one) == ["worked 1", "worked 3", "B."]
-    later = one.again()
+    later = one.resume()
     assert later.ask() == "Ann was cut off."
     assert done == ["work 1", "work 3"]
     assert later.result("c2")["content"].startswith("Error: interrupted")
@@ -310,19 +335,19 @@ def test_where_a_model_fails_what_was_done_beside_it_is_kept(tmp_path: Path) -> 
 
 @pytest.mark.req("S4-04", "S4-19")
 def test_what_depends_on_a_call_whose_model_failed_is_not_run(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(
+            call_message(
                 call("task", "c1", name="Ann", prompt="Go."), call("terminate", "c2", name="Ann")
             ),
             "Neither was done.",
         ],
         Ann=[ModelError("overloaded")],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     with pytest.raises(ModelError):
         one.ask("Go.")
-    later = one.again()
+    later = one.resume()
     assert later.ask() == "Neither was done."
     assert list(later.root.subagents) == ["Ann"]
 
@@ -335,9 +360,9 @@ def test_agents_that_answer_at_once_give_unique_ids_and_whole_lines(tmp_path: Pa
         return f"I am {request.agent}."
 
     names = [f"agent{n}" * (n % 4 + 1) for n in range(20)]
-    made = calls(*(call("task", f"c{n}", name=name) for n, name in enumerate(names)))
-    one = stage(
-        tmp_path, Play({"main": [made, "Done."], **{name: [chatter] * 5 for name in names}})
+    made = call_message(*(call("task", f"c{n}", name=name) for n, name in enumerate(names)))
+    one = open_stage(
+        tmp_path, ScriptModel({"main": [made, "Done."], **{name: [chatter] * 5 for name in names}})
     )
     one.ask("Go.")
 
@@ -350,7 +375,7 @@ def test_agents_that_answer_at_once_give_unique_ids_and_whole_lines(tmp_path: Pa
         ]
 
     assert run(everybody()) == [f"I am {name}." for name in names] * 3
-    ids = [row["message_id"] for row in one.rows()]
+    ids = [row["message_id"] for row in one.select_lines()]
     assert ids == [f"msg_{n:03d}" for n in range(len(ids))]
     check_log(one.log)
 
@@ -363,8 +388,8 @@ def test_tools_of_different_subtrees_change_the_world_one_at_a_time_too(tmp_path
         meeting,
         *(call("task", name, name=name, prompt="Write.") for name in ("Ann", "Bob")),
         call("write", "own", who="main"),
-        Ann=[calls(call("write", who="Ann")), "A."],
-        Bob=[calls(call("write", who="Bob")), "B."],
+        Ann=[call_message(call("write", who="Ann")), "A."],
+        Bob=[call_message(call("write", who="Bob")), "B."],
     )
     assert results(one) == ["A.", "B.", "main met 0"]
     assert (sorted(meeting.there), meeting.most) == (["Ann", "Bob", "main"], 1)
@@ -386,12 +411,12 @@ def test_a_tool_may_let_agents_act_who_change_the_world_in_turn(tmp_path: Path) 
             log_birth(agent, made.reference, name, "subagent")
         return " ".join(await asyncio.gather(*(agent.response(topic) for agent in agents)))
 
-    model = play(
-        main=[calls(call("research", topic="tea")), "Done."],
-        Ann=[calls(call("write", who="Ann")), "A."],
-        Bob=[calls(call("write", who="Bob")), "B."],
+    model = script_model(
+        main=[call_message(call("research", topic="tea")), "Done."],
+        Ann=[call_message(call("write", who="Ann")), "A."],
+        Bob=[call_message(call("write", who="Bob")), "B."],
     )
-    one = stage(tmp_path, model, tools=[research, meeting.tool("write", reads_only=False)])
+    one = open_stage(tmp_path, model, tools=[research, meeting.tool("write", reads_only=False)])
     holder.append(one.root)
     assert one.ask("Research.") == "Done."
     assert one.result()["content"] == "A. B."
@@ -402,20 +427,22 @@ def test_a_tool_may_let_agents_act_who_change_the_world_in_turn(tmp_path: Path) 
 def test_a_world_is_shared_by_sessions_that_run_one_after_the_other(tmp_path: Path) -> None:
     """Each `asyncio.run` has an event loop of its own; a lock of an earlier one is of no use."""
     meeting = Meeting(1)
-    made = calls(*(call("task", name, name=name, prompt="Write.") for name in ("Ann", "Bob")))
-    lines: list[Line] = [
+    made = call_message(
+        *(call("task", name, name=name, prompt="Write.") for name in ("Ann", "Bob"))
+    )
+    lines: list[ScriptedAnswer] = [
         made,
         "Done.",
-        calls(
+        call_message(
             call("discuss", speakers=["Ann"], prompt="x"),
             call("discuss", "y", speakers=["Bob"], prompt="x"),
         ),
         "Done.",
     ]
-    part: list[Line] = [calls(call("write", who="w")), "-"] * 2
-    one = stage(
+    part: list[ScriptedAnswer] = [call_message(call("write", who="w")), "-"] * 2
+    one = open_stage(
         tmp_path,
-        play(main=lines, Ann=part, Bob=part),
+        script_model(main=lines, Ann=part, Bob=part),
         tools=[meeting.tool("write", reads_only=False)],
     )
     assert one.ask("Go.") == "Done."
@@ -436,7 +463,9 @@ def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path:
         await go_on.wait()
         return "worked"
 
-    one = stage(tmp_path, play(main=[calls(call("work")), "Done.", "Yes?"]), tools=[work])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("work")), "Done.", "Yes?"]), tools=[work]
+    )
 
     async def disturbed() -> str:
         turn = asyncio.create_task(one.root.response("Work."))
@@ -450,7 +479,7 @@ def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path:
 
     assert run(disturbed()) == "Done."
     assert one.result()["content"] == "worked"
-    assert one.heard("main") == ["Work."]
+    assert one.user_messages("main") == ["Work."]
     assert one.ask("Hurry!") == "Yes?"
     check_log(one.log)
 
@@ -461,13 +490,13 @@ def test_the_model_of_a_function_may_be_shared_by_concurrent_agents(tmp_path: Pa
             request.agent
             if request.agent != "main"
             else (
-                told(request)[-1]
+                request_texts(request)[-1]
                 if request.messages[-1].role == "tool"
-                else calls(
+                else call_message(
                     call("task", "a", name="Ann", prompt="?"),
                     call("task", "b", name="Bob", prompt="?"),
                 )
             )
         )
     )
-    assert stage(tmp_path, model).ask("Go.") == "Bob"
+    assert open_stage(tmp_path, model).ask("Go.") == "Bob"

@@ -19,7 +19,7 @@ from harken.core.stream import Finish, TextDelta
 from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Line, call, calls, check_log, run, told
+from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, request_texts, run
 from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
 
 STOOD = ("user", format_summary_message(SUMMARY, is_pending=False))
@@ -47,9 +47,9 @@ def test_when_asked_to_an_agent_goes_on_with_its_instructions_and_a_summary(
     assert done is not None
     assert (str(done.summary), done.messages) == (SUMMARY, 4)
     assert scene.context() == [("system", "You are main."), STOOD]
-    [asked] = model.asked_of("compaction")
-    assert told(asked)[:-1] == ["You are main.", "first", "one", "second", "two"]
-    assert told(asked)[-1].endswith("keep in particular:\nthe colours")
+    [asked] = model.requests_of("compaction")
+    assert request_texts(asked)[:-1] == ["You are main.", "first", "one", "second", "two"]
+    assert request_texts(asked)[-1].endswith("keep in particular:\nthe colours")
     assert shape(scene.commits())[2:] == [("compaction", "compaction", 2)]
     assert scene.commits()[-1].notes.summary == SUMMARY
     assert scene.kept() == scene.context()
@@ -104,9 +104,9 @@ def test_who_sums_up_is_given_the_same_prompt_so_that_it_is_cached(tmp_path: Pat
     scene = begin(tmp_path, model, parameters={"temperature": 0.5})
     scene.ask("first")
     compacted(scene)
-    [mine], [its] = model.asked_of("main"), model.asked_of("compaction")
+    [mine], [its] = model.requests_of("main"), model.requests_of("compaction")
     assert (its.tools_hash, its.parameters) == (mine.tools_hash, {"temperature": 0.5})
-    assert told(its)[: len(mine.messages)] == told(mine)
+    assert request_texts(its)[: len(mine.messages)] == request_texts(mine)
     assert scene.root.subagents == {}
 
 
@@ -117,8 +117,8 @@ def test_an_agent_compacts_by_itself_when_its_context_is_nearly_full(tmp_path: P
     for text in ("first", "second", "third"):
         scene.ask(text)
     assert scene.context()[1:] == [GOES_ON, ("user", "third"), ("assistant", "three")]
-    [asked] = model.asked_of("compaction")
-    assert told(asked)[1:-1] == ["first", "one", "second", "two"]
+    [asked] = model.requests_of("compaction")
+    assert request_texts(asked)[1:-1] == ["first", "one", "second", "two"]
     assert scene.told == []
     assert scene.is_exact()
 
@@ -126,7 +126,7 @@ def test_an_agent_compacts_by_itself_when_its_context_is_nearly_full(tmp_path: P
 def test_what_was_not_counted_is_estimated(tmp_path: Path) -> None:
     model = talk(main=["one", "two", "three", "four"])
     scene = begin(tmp_path, model, window=1500)
-    asked = [(scene.ask(WORDS), len(model.asked_of("compaction")))[1] for _ in range(4)]
+    asked = [(scene.ask(WORDS), len(model.requests_of("compaction")))[1] for _ in range(4)]
     assert asked in ([0, 0, 0, 1], [0, 0, 1, 1])
 
 
@@ -135,33 +135,33 @@ def test_without_a_window_or_where_it_is_off_nothing_is_done(tmp_path: Path) -> 
     scene = begin(tmp_path, model)
     scene.ask("first")
     scene.ask("second")
-    assert model.asked_of("compaction") == []
+    assert model.requests_of("compaction") == []
     off = talk(main=[said("one", 10**7), "two", no_more_than(9)])
     scene = begin(inner(tmp_path), off, window=100, compact_at=None)
     scene.ask("first")
     scene.ask("second")
     with pytest.raises(ModelError, match="prompt is too long$"):
         scene.ask("third")
-    assert off.asked_of("compaction") == []
+    assert off.requests_of("compaction") == []
 
 
 @pytest.mark.req("S2-25", "D-03")
 def test_in_the_middle_of_a_turn_calls_keep_their_results_and_the_request_stays(
     tmp_path: Path,
 ) -> None:
-    acting = [calls(call("look", f"c{n}", n=n)) for n in range(6)]
+    acting = [call_message(call("look", f"c{n}", n=n)) for n in range(6)]
     model = talk(main=[*acting, "done"])
     scene = begin(tmp_path, model, window=1800)
     assert scene.ask("go") == "done"
-    [asked] = model.asked_of("compaction")
+    [asked] = model.requests_of("compaction")
     assert [message.role for message in asked.messages[-2:]] == ["tool", "user"]
-    after = model.asked_of("main")[model.asked.index(asked)]
+    after = model.requests_of("main")[model.requests.index(asked)]
     assert [message.role for message in after.messages] == [
         *("system", "user", "user", "assistant", "tool")
     ]
-    assert told(after)[1:3] == [GOES_ON[1], "go"]
-    last = len(model.asked_of("main")[: model.asked.index(asked)]) - 1
-    assert told(after)[4].startswith(f"{last}: ")
+    assert request_texts(after)[1:3] == [GOES_ON[1], "go"]
+    last = len(model.requests_of("main")[: model.requests.index(asked)]) - 1
+    assert request_texts(after)[4].startswith(f"{last}: ")
     assert scene.is_exact()
     results = [text.partition(":")[0] for role, text in scene.kept("root") if role == "tool"]
     assert results == list("012345")
@@ -169,7 +169,7 @@ def test_in_the_middle_of_a_turn_calls_keep_their_results_and_the_request_stays(
 
 def test_a_step_that_is_long_itself_is_summed_up_too(tmp_path: Path) -> None:
     many = [call("look", f"c{n}", n=n) for n in range(6)]
-    scene = begin(tmp_path, talk(main=[calls(*many), "done"]), window=1300)
+    scene = begin(tmp_path, talk(main=[call_message(*many), "done"]), window=1300)
     scene.ask("go")
     assert scene.context()[1:] == [GOES_ON, ("user", "go"), ("assistant", "done")]
 
@@ -180,18 +180,18 @@ def test_a_step_that_is_long_itself_is_summed_up_too(tmp_path: Path) -> None:
         ModelError("the service has too much to do"),
         [TextDelta("half a summ")],
         [TextDelta("  \n"), Finish(stop_reason="end_turn")],
-        calls(call("look")),
+        call_message(call("look")),
     ],
 )
 @pytest.mark.req("S2-25")
-def test_without_a_summary_everything_is_as_it_was(tmp_path: Path, line: Line) -> None:
+def test_without_a_summary_everything_is_as_it_was(tmp_path: Path, line: ScriptedAnswer) -> None:
     scene = begin(tmp_path, talk(main=["one", "two"], compaction=line))
     scene.ask("first")
     before, commits = scene.context(), scene.commits()
     with pytest.raises(ModelError):
         compacted(scene)
     assert (scene.context(), scene.commits()) == (before, commits)
-    assert scene.stage.rows(event_type="transcript_edited", reason="compaction") == []
+    assert scene.stage.select_lines(event_type="transcript_edited", reason="compaction") == []
     assert scene.ask("second") == "two"
     assert scene.is_exact()
     check_log(scene.stage.log)
@@ -204,27 +204,27 @@ def test_a_failure_is_told_and_the_turn_goes_on_and_it_is_not_tried_at_every_ste
     scene = begin(tmp_path, model, window=1300)
     for text in (WORDS, WORDS, WORDS, "a", "b", "c"):
         assert scene.ask(text) == "more"
-    assert len(model.asked_of("compaction")) == 1
+    assert len(model.requests_of("compaction")) == 1
     [line] = scene.told
     assert line.startswith("main: the context takes ")
     assert line.endswith("could not be compacted: play: out of tea")
     scene.ask(WORDS)
-    assert len(model.asked_of("compaction")) == 2
+    assert len(model.requests_of("compaction")) == 2
 
 
 def test_text_beside_calls_is_a_summary_and_the_calls_are_not_run(tmp_path: Path) -> None:
-    talking = Message("assistant", SUMMARY, calls(call("look")).tool_calls)
+    talking = Message("assistant", SUMMARY, call_message(call("look")).tool_calls)
     scene = begin(tmp_path, talk(main=["one"], compaction=talking))
     scene.ask("first")
     compacted(scene)
-    [result] = scene.stage.rows(role="tool")
+    [result] = scene.stage.select_lines(role="tool")
     assert result["content"] == NOT_RUN
     assert scene.context()[1] == STOOD
     check_log(scene.stage.log)
 
 
 def test_a_summary_that_was_cut_off_says_so(tmp_path: Path) -> None:
-    cut: Line = [TextDelta("## Goals\nTea f"), Finish(stop_reason="max_tokens")]
+    cut: ScriptedAnswer = [TextDelta("## Goals\nTea f"), Finish(stop_reason="max_tokens")]
     scene = begin(tmp_path, talk(main=["one"], compaction=cut))
     scene.ask("first")
     compacted(scene)
@@ -232,12 +232,12 @@ def test_a_summary_that_was_cut_off_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_long_without_a_history_is_told_once_and_not_compacted(tmp_path: Path) -> None:
-    model = talk(main=[calls(call("todo")), "one"])
+    model = talk(main=[call_message(call("todo")), "one"])
     scene = begin(tmp_path, model, window=1000)
     scene.ask(WORDS * 9)
     [line] = scene.told
     assert line.endswith("too little of it could give way to a summary")
-    assert model.asked_of("compaction") == []
+    assert model.requests_of("compaction") == []
 
 
 def test_a_summary_that_is_long_itself_is_not_summed_up_again_and_again(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_summary_that_is_long_itself_is_not_summed_up_again_and_again(tmp_path
     scene = begin(tmp_path, model, window=1300)
     for text in (WORDS, WORDS, WORDS, "a", "b", "c"):
         scene.ask(text)
-    assert len(model.asked_of("compaction")) == 1
+    assert len(model.requests_of("compaction")) == 1
     [line] = scene.told
     assert line.endswith("could not be compacted: what is left is too long")
 
@@ -254,7 +254,7 @@ def test_a_summary_that_is_long_itself_is_not_summed_up_again_and_again(tmp_path
 def test_a_summary_that_is_no_shorter_than_what_it_sums_up_takes_no_place(
     tmp_path: Path, *, refused: bool
 ) -> None:
-    last: list[Line] = [no_more_than(3500), "three"] if refused else ["three"]
+    last: list[ScriptedAnswer] = [no_more_than(3500), "three"] if refused else ["three"]
     model = talk(main=["one", "two", *last], compaction=WORDS * 9)
     scene = begin(tmp_path, model, window=None if refused else 800)
     scene.ask(WORDS)
@@ -277,14 +277,14 @@ def test_there_may_be_too_little_to_sum_up(tmp_path: Path) -> None:
     scene.ask("first")
     assert compacted(scene) is not None
     assert compacted(scene) is None
-    assert len(scene.stage.rows(event_type="transcript_edited", reason="compaction")) == 1
+    assert len(scene.stage.select_lines(event_type="transcript_edited", reason="compaction")) == 1
 
 
-def no_more_than(characters: int) -> Line:
+def no_more_than(characters: int) -> ScriptedAnswer:
     """Return the line of a model that refuses what is longer."""
 
     def answer(request: ModelRequest) -> str:
-        if len("".join(told(request))) > characters:
+        if len("".join(request_texts(request))) > characters:
             raise ModelError("prompt is too long", why="context_too_long")
         return "fine"
 
@@ -299,9 +299,9 @@ def test_a_context_that_the_provider_refuses_is_compacted_once_and_asked_again(
     scene = begin(tmp_path, model)
     for n in range(6):
         assert scene.ask(f"{n} {WORDS}") == "fine"
-    [asked] = model.asked_of("compaction")
-    assert len("".join(told(asked)[:-1])) < 3000
-    assert any("left out here" in text for text in told(asked))
+    [asked] = model.requests_of("compaction")
+    assert len("".join(request_texts(asked)[:-1])) < 3000
+    assert any("left out here" in text for text in request_texts(asked))
     assert scene.context()[1:] == [GOES_ON, ("user", f"5 {WORDS}"), ("assistant", "fine")]
     assert scene.is_exact()
     results = [text for role, text in scene.kept("root") if role == "user"]
@@ -318,7 +318,7 @@ def test_who_sums_up_reads_less_where_it_is_refused_too_and_then_it_is_given_up(
     with pytest.raises(ModelError, match="it could not be compacted") as caught:
         scene.ask("third")
     assert caught.value.kind == "context_too_long"
-    whole, part = (len("".join(told(one)[:-1])) for one in model.asked_of("compaction"))
+    whole, part = (len("".join(request_texts(one)[:-1])) for one in model.requests_of("compaction"))
     assert part < whole / 2 < len(WORDS) * 8
     assert scene.context()[-1] == ("user", "third")
 
@@ -328,13 +328,13 @@ def test_what_cannot_be_made_to_fit_is_said_and_not_tried_for_ever(tmp_path: Pat
     scene = begin(tmp_path, model)
     with pytest.raises(ModelError, match="give way to a summary"):
         scene.ask(WORDS)
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
     talked = talk(main=["one", *[no_more_than(9)] * 9])
     other = begin(inner(tmp_path), talked)
     other.ask(WORDS)
     with pytest.raises(ModelError, match="it was compacted, and what is left is too long still"):
         other.ask("second")
-    assert [request.agent for request in talked.asked] == ["main", "main", "compaction", "main"]
+    assert [request.agent for request in talked.requests] == ["main", "main", "compaction", "main"]
 
 
 def test_nobody_is_compacted_in_the_middle_of_a_turn(tmp_path: Path) -> None:
@@ -413,9 +413,11 @@ def test_what_it_costs_counts_in_the_budget(tmp_path: Path) -> None:
 
 @pytest.mark.req("S2-25", "S2-24")
 def test_subagents_compact_each_its_own(tmp_path: Path) -> None:
-    looks = [calls(call("look", f"c{n}")) for n in range(6)]
+    looks = [call_message(call("look", f"c{n}")) for n in range(6)]
     task = call("task", name="helper", prompt="look about")
-    scene = begin(tmp_path, talk(main=[calls(task), "done"], helper=[*looks, "seen"]), window=1800)
+    scene = begin(
+        tmp_path, talk(main=[call_message(task), "done"], helper=[*looks, "seen"]), window=1800
+    )
     scene.ask("go")
     assert len(scene.context()) == 5
     assert scene.context("helper")[:2] == [GOES_ON, ("user", "look about")]
@@ -449,7 +451,7 @@ def test_a_second_compaction_sums_up_the_first(tmp_path: Path) -> None:
     scene.ask("second")
     compacted(scene)
     assert scene.context()[1:] == [STOOD]
-    assert told(model.asked_of("compaction")[1])[1:-1] == [STOOD[1], "second", "two"]
+    assert request_texts(model.requests_of("compaction")[1])[1:-1] == [STOOD[1], "second", "two"]
     assert shape(scene.commits())[1:] == [
         ("compaction", "compaction", 2),
         ("delta", "turn_boundary", 2),

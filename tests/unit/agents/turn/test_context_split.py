@@ -20,7 +20,7 @@ from harken.core.messages import (
     text_of,
 )
 from harken.session.state import ContextTokens
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 SYSTEM = Message("system", "You.")
 
@@ -31,7 +31,7 @@ def results(*texts: str) -> list[Message]:
     answers = [
         Message("tool", text, tool_call_id=f"c{at}", name="look") for at, text in enumerate(texts)
     ]
-    return [calls(*made), *answers]
+    return [call_message(*made), *answers]
 
 
 def test_what_was_counted_is_not_estimated() -> None:

@@ -10,7 +10,16 @@ from harken import ModelError, Tool, ToolContext, tool
 from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import AgentMoved
-from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    run,
+    script_model,
+)
 
 
 @tool
@@ -28,13 +37,13 @@ async def hand_over(caller: ToolContext, name: str, *, tell: bool = True) -> str
     return f"{name} answers from now on"
 
 
-def staged(folder: Path, *deputy: Line, tools: tuple[Tool, ...] = (hand_over,)) -> Stage:
-    main: list[Line] = [
-        calls(call("task", name="Deputy")),
-        calls(call("hand_over", "c2", name="Deputy")),
+def staged(folder: Path, *deputy: ScriptedAnswer, tools: tuple[Tool, ...] = (hand_over,)) -> Stage:
+    main: list[ScriptedAnswer] = [
+        call_message(call("task", name="Deputy")),
+        call_message(call("hand_over", "c2", name="Deputy")),
         "I have handed over.",
     ]
-    return stage(folder, play(main=main, Deputy=deputy), tools=tools)
+    return open_stage(folder, script_model(main=main, Deputy=deputy), tools=tools)
 
 
 def test_the_user_gets_the_answer_of_the_agent_that_took_over(tmp_path: Path) -> None:
@@ -47,11 +56,11 @@ def test_the_user_gets_the_answer_of_the_agent_that_took_over(tmp_path: Path) ->
 
 
 def test_who_took_over_and_owes_nothing_says_nothing(tmp_path: Path) -> None:
-    main: list[Line] = [
-        calls(call("task", name="Deputy")),
-        calls(call("hand_over", "c2", name="Deputy", tell=False)),
+    main: list[ScriptedAnswer] = [
+        call_message(call("task", name="Deputy")),
+        call_message(call("hand_over", "c2", name="Deputy", tell=False)),
     ]
-    one = stage(tmp_path, play(main=main, Deputy=[]), tools=[hand_over])
+    one = open_stage(tmp_path, script_model(main=main, Deputy=[]), tools=[hand_over])
     talk = Conversation(one.root)
     assert run(talk.say("Let your deputy answer.")) == "[moved] Deputy answers now"
     assert (talk.speaker.name, talk.primary.name) == ("main", "Deputy")
@@ -61,7 +70,7 @@ def test_what_is_owed_is_still_owed_after_a_failure_and_a_resume(tmp_path: Path)
     one = staged(tmp_path, ModelError("overloaded"))
     with pytest.raises(ModelError):
         run(Conversation(one.root).say("Let your deputy answer."))
-    again = one.again(play(main=[], Deputy=["Deputy speaking."]))
+    again = one.resume(script_model(main=[], Deputy=["Deputy speaking."]))
     talk = Conversation(again.root)
     assert has_open_calls(talk.primary)
     assert run(talk.say()) == "Deputy speaking."

@@ -18,24 +18,24 @@ from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     Stage,
     call,
-    calls,
+    call_message,
     check_context,
     check_log,
-    everything,
-    play,
+    full_state,
+    open_stage,
+    request_texts,
     run,
-    stage,
-    told,
+    script_model,
 )
 from tests.unit.agents.acting import TOOLS, add
 
 
 @pytest.mark.req("S4-04")
 def test_a_failing_model_reaches_the_user_and_is_logged(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[ModelError("no network")]))
+    one = open_stage(tmp_path, script_model(main=[ModelError("no network")]))
     with pytest.raises(ModelError, match="no network"):
         one.ask("hello")
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["stop_reason"] == "error"
     assert response["error"] == "no network"
     assert "entry" not in response
@@ -44,7 +44,7 @@ def test_a_failing_model_reaches_the_user_and_is_logged(tmp_path: Path) -> None:
 @pytest.mark.req("S4-04")
 @pytest.mark.parametrize("error", [ConnectionError("reset"), KeyError("choices"), TimeoutError()])
 def test_any_other_failure_in_a_model_is_a_model_error(tmp_path: Path, error: Exception) -> None:
-    one = stage(tmp_path, play(main=[error]))
+    one = open_stage(tmp_path, script_model(main=[error]))
     with pytest.raises(ModelError, match=f"play: {type(error).__name__}") as raised:
         one.ask("hello")
     assert raised.value.__cause__ is error
@@ -61,35 +61,37 @@ def test_a_retry_after_a_failed_model_call_repeats_nothing(tmp_path: Path, resum
         done.append(n)
         return f"did {n}"
 
-    lines = [calls(call("effect", n=1)), calls(call("effect", n=2))]
-    one = stage(tmp_path, play(main=[*lines, ModelError("no network")]), tools=[effect])
+    lines = [call_message(call("effect", n=1)), call_message(call("effect", n=2))]
+    one = open_stage(
+        tmp_path, script_model(main=[*lines, ModelError("no network")]), tools=[effect]
+    )
     with pytest.raises(ModelError):
         one.ask("Go.")
-    better = play(main=[*lines, "Did 1 and 2."])
+    better = script_model(main=[*lines, "Did 1 and 2."])
     if resumed:
-        live = everything(one.session)
-        one = one.again(better)
-        assert everything(one.session) == live
+        live = full_state(one.session)
+        one = one.resume(better)
+        assert full_state(one.session) == live
     else:
-        one.runtime.model.parts = better.parts  # type: ignore[union-attr]
+        one.runtime.model.answers = better.answers  # type: ignore[union-attr]
     assert one.ask() == "Did 1 and 2."
     assert done == [1, 2]
-    assert [row["content"] for row in one.rows(role="tool")] == ["did 1", "did 2"]
+    assert [row["content"] for row in one.select_lines(role="tool")] == ["did 1", "did 2"]
     check_log(one.log)
 
 
 @pytest.mark.req("S4-04")
 def test_a_subagents_failing_model_reaches_the_user_too(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Hi?")), "Ann was cut off."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Hi?")), "Ann was cut off."],
         Ann=[ModelError("overloaded"), "Hi."],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     with pytest.raises(ModelError, match="overloaded"):
         one.ask("Go.")
     check_log(one.log, finished=False)
-    assert one.rows(role="tool") == []
-    later = one.again()
+    assert one.select_lines(role="tool") == []
+    later = one.resume()
     assert later.ask() == "Ann was cut off."
     assert later.result()["content"].startswith("Error: interrupted")
     check_log(later.log)
@@ -97,33 +99,33 @@ def test_a_subagents_failing_model_reaches_the_user_too(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-04")
 def test_a_stream_without_an_end_is_a_failure_that_keeps_what_arrived(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[[TextDelta("I was about "), TextDelta("to")]]))
+    one = open_stage(tmp_path, script_model(main=[[TextDelta("I was about "), TextDelta("to")]]))
     with pytest.raises(ModelError, match="cut off"):
         one.ask("hello")
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["partial"] == "I was about to"
-    assert one.rows(role="assistant") == []
+    assert one.select_lines(role="assistant") == []
 
 
 def test_a_failed_answer_keeps_its_thinking_and_its_text(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[[ThinkingDelta("hm"), TextDelta("I was")]]))
+    one = open_stage(tmp_path, script_model(main=[[ThinkingDelta("hm"), TextDelta("I was")]]))
     with pytest.raises(ModelError, match="cut off"):
         one.ask("hello")
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["partial"] == "[thinking]\nhm\n[answer]\nI was"
 
 
 def test_a_stream_cut_off_in_a_call_runs_nothing(tmp_path: Path) -> None:
     cut = [ToolCallDelta(0, '{"a": 1}', "c1", "add")]
-    one = stage(tmp_path, play(main=[cut]), tools=TOOLS)
+    one = open_stage(tmp_path, script_model(main=[cut]), tools=TOOLS)
     with pytest.raises(ModelError):
         one.ask("Add.")
-    assert one.rows(role="tool") == []
-    assert one.again(play(main=["Nothing added."])).ask() == "Nothing added."
+    assert one.select_lines(role="tool") == []
+    assert one.resume(script_model(main=["Nothing added."])).ask() == "Nothing added."
 
 
 def test_a_script_without_a_rule_names_the_agent_and_the_text(tmp_path: Path) -> None:
-    one = stage(tmp_path, ScriptedModel([{"agent": "Jack", "answer": "Hi."}]))
+    one = open_stage(tmp_path, ScriptedModel([{"agent": "Jack", "answer": "Hi."}]))
     with pytest.raises(ScriptError, match="answer 1 of main to 'hello'"):
         one.ask("hello")
 
@@ -131,25 +133,25 @@ def test_a_script_without_a_rule_names_the_agent_and_the_text(tmp_path: Path) ->
 @pytest.mark.parametrize("answer", [Message("assistant"), " \n", [ThinkingDelta("hm")]])
 def test_a_blank_answer_is_a_failed_call(tmp_path: Path, answer: Any) -> None:
     end = [Finish(stop_reason="end_turn")] if isinstance(answer, list) else []
-    one = stage(tmp_path, play(main=[[*answer, *end] if end else answer]))
+    one = open_stage(tmp_path, script_model(main=[[*answer, *end] if end else answer]))
     with pytest.raises(ModelError, match="play gave an empty answer"):
         one.ask("hello")
-    assert one.rows(role="assistant") == []
-    assert one.rows(event_type="llm_response")[0]["stop_reason"] == "error"
+    assert one.select_lines(role="assistant") == []
+    assert one.select_lines(event_type="llm_response")[0]["stop_reason"] == "error"
 
 
 def test_an_impossible_usage_is_not_known(tmp_path: Path) -> None:
     usage = Usage(input_tokens=-1, output_tokens=2)
     finish = Finish(stop_reason="end_turn", usage=usage, cost_usd=math.nan)
-    one = stage(tmp_path, play(main=[[TextDelta("Hi."), finish]]))
+    one = open_stage(tmp_path, script_model(main=[[TextDelta("Hi."), finish]]))
     assert one.ask("hello") == "Hi."
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["usage"] == {"output_tokens": 2}
     assert "cost_usd" not in response
 
 
 def test_who_has_heard_nothing_is_not_asked(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["Hi."]), system_prompt=None)
+    one = open_stage(tmp_path, script_model(main=["Hi."]), system_prompt=None)
     with pytest.raises(ConfigError, match="main has heard nothing yet"):
         one.ask()
     assert one.ask("hello") == "Hi."
@@ -157,16 +159,16 @@ def test_who_has_heard_nothing_is_not_asked(tmp_path: Path) -> None:
 
 def test_thinking_is_kept_and_not_said(tmp_path: Path) -> None:
     chunks: list[Chunk] = [ThinkingDelta("hm"), TextDelta("Hi."), Finish(stop_reason="end_turn")]
-    one = stage(tmp_path, play(main=[chunks]))
+    one = open_stage(tmp_path, script_model(main=[chunks]))
     assert one.ask("hello") == "Hi."
-    [row] = one.rows(role="assistant")
+    [row] = one.select_lines(role="assistant")
     assert [part["type"] for part in row["content"]] == ["thinking", "text"]
 
 
 def test_pieces_of_an_answer_are_told_as_they_arrive_with_whose_they_are(tmp_path: Path) -> None:
     pieces: list[tuple[str, str]] = []
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Hi?")), "Ann said hi."], Ann=["Hi you."]
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Hi?")), "Ann said hi."], Ann=["Hi you."]
     )
     runtime = AgentRuntime(
         model=model,
@@ -178,7 +180,7 @@ def test_pieces_of_an_answer_are_told_as_they_arrive_with_whose_they_are(tmp_pat
             )
         ),
     )
-    stage(tmp_path, model, runtime=runtime).ask("Go.")
+    open_stage(tmp_path, model, runtime=runtime).ask("Go.")
     assert [agent for agent, _ in pieces] == ["agent_002"] * 2 + ["agent_001"] * 3
     assert "".join(text for _, text in pieces) == "Hi you.Ann said hi."
 
@@ -217,14 +219,14 @@ async def cancelled(one: Stage, text: str, *, after: asyncio.Event | None = None
 
 def test_a_cancelled_answer_keeps_what_arrived_and_the_session_goes_on(tmp_path: Path) -> None:
     hanging = Hanging(TextDelta("One, two, "), TextDelta("three"))
-    one = stage(tmp_path, hanging)
+    one = open_stage(tmp_path, hanging)
     run(cancelled(one, "Count."))
     assert hanging.closed
-    [said] = one.rows(role="assistant")
-    [response] = one.rows(event_type="llm_response")
+    [said] = one.select_lines(role="assistant")
+    [response] = one.select_lines(event_type="llm_response")
     assert said["content"] == "One, two, three"
     assert (response["stop_reason"], response["entry"]) == ("cancelled", said["message_id"])
-    later = one.again(play(main=["-", "Four."]))
+    later = one.resume(script_model(main=["-", "Four."]))
     assert later.ask("Go on.") == "Four."
     check_log(later.log)
 
@@ -233,11 +235,11 @@ def test_a_cancelled_answer_keeps_what_arrived_and_the_session_goes_on(tmp_path:
 def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
     tmp_path: Path, resumed: bool
 ) -> None:
-    one = stage(tmp_path, Hanging(TextDelta("One, two")))
+    one = open_stage(tmp_path, Hanging(TextDelta("One, two")))
     run(cancelled(one, "Count to three."))
-    better = play(main=["-", "One, two, three."])
+    better = script_model(main=["-", "One, two, three."])
     if resumed:
-        one = one.again(better)
+        one = one.resume(better)
     else:
         one.session.live.clear()
         one = Stage(
@@ -246,7 +248,7 @@ def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
             one.runtime,
         )
     assert one.ask() == "One, two, three."
-    assert "One, two" in told(better.asked[0])
+    assert "One, two" in request_texts(better.requests[0])
 
 
 @pytest.mark.parametrize(
@@ -262,14 +264,14 @@ def test_an_answer_that_was_cut_off_is_not_given_as_the_answer(
 def test_a_cancelled_answer_without_text_leaves_no_entry(
     tmp_path: Path, chunks: Sequence[Chunk]
 ) -> None:
-    one = stage(tmp_path, Hanging(*chunks))
+    one = open_stage(tmp_path, Hanging(*chunks))
     run(cancelled(one, "Count."))
-    assert one.rows(role="assistant") == []
-    [response] = one.rows(event_type="llm_response")
+    assert one.select_lines(role="assistant") == []
+    [response] = one.select_lines(event_type="llm_response")
     assert response["stop_reason"] == "cancelled"
     thought = any(isinstance(chunk, ThinkingDelta) for chunk in chunks)
     assert response.get("partial") == ("[thinking]\nLet me see" if thought else None)
-    assert one.again(play(main=["Three."])).ask() == "Three."
+    assert one.resume(script_model(main=["Three."])).ask() == "Three."
     check_log(one.log)
 
 
@@ -277,12 +279,12 @@ def test_a_cancelled_answer_keeps_its_text_and_drops_what_is_half(tmp_path: Path
     hanging = Hanging(
         ThinkingDelta("hm"), TextDelta("I add."), ToolCallDelta(0, '{"a', "c1", "add")
     )
-    one = stage(tmp_path, hanging, tools=TOOLS)
+    one = open_stage(tmp_path, hanging, tools=TOOLS)
     run(cancelled(one, "Add."))
-    [said] = one.rows(role="assistant")
+    [said] = one.select_lines(role="assistant")
     assert said["content"] == "I add."
     assert "tool_calls" not in said
-    [response] = one.rows(event_type="llm_response")
+    [response] = one.select_lines(event_type="llm_response")
     assert response["partial"] == "[thinking]\nhm"  # the text is in the entry
 
 
@@ -297,8 +299,10 @@ def test_a_cancelled_action_is_closed_before_the_next_request(tmp_path: Path) ->
         await asyncio.Event().wait()
         return "never"
 
-    model = play(main=[calls(call("add", a=1), call("wait", "c2")), "It was stopped."])
-    one = stage(tmp_path, model, tools=[add, wait])
+    model = script_model(
+        main=[call_message(call("add", a=1), call("wait", "c2")), "It was stopped."]
+    )
+    one = open_stage(tmp_path, model, tools=[add, wait])
     run(cancelled(one, "Wait.", after=started))
     assert one.ask("What happened?") == "It was stopped."
     assert one.result("c1")["content"] == "2"
@@ -321,8 +325,10 @@ def test_what_had_finished_beside_a_cancelled_call_keeps_its_result(tmp_path: Pa
         """Work."""
         return "worked"
 
-    made = calls(call("task", name="Ann", prompt="Think."), call("work", "c2"))
-    one = stage(tmp_path, play(main=[made, "Ann was cut off."], Ann=[hang]), tools=[work])
+    made = call_message(call("task", name="Ann", prompt="Think."), call("work", "c2"))
+    one = open_stage(
+        tmp_path, script_model(main=[made, "Ann was cut off."], Ann=[hang]), tools=[work]
+    )
     run(cancelled(one, "Go.", after=started))
     assert one.result("c2")["content"] == "worked"
     assert one.ask("Well?") == "Ann was cut off."
@@ -338,9 +344,9 @@ def test_a_whole_tree_can_be_cancelled_and_go_on(tmp_path: Path) -> None:
         await asyncio.Event().wait()
         return "never"
 
-    model = play(
+    model = script_model(
         main=[
-            calls(
+            call_message(
                 call("task", name="Ann", prompt="Think."),
                 call("task", "c2", name="Bob", prompt="Think."),
             ),
@@ -349,9 +355,9 @@ def test_a_whole_tree_can_be_cancelled_and_go_on(tmp_path: Path) -> None:
         Ann=["A."],
         Bob=[hang],
     )
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     run(cancelled(one, "Go.", after=started))
-    later = one.again()
+    later = one.resume()
     assert later.ask() == "Both were cut off."
     assert later.result("c1")["content"] == "A."
     assert later.result("c2")["content"].startswith("Error: interrupted")
@@ -360,10 +366,10 @@ def test_a_whole_tree_can_be_cancelled_and_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-32")
 def test_who_was_cut_off_while_speaking_had_not_spoken(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "t1", name="Ann"), call("task", "t2", name="Bob")),
-            calls(call("discuss", prompt="Talk.", speakers=["Ann", "Bob"])),
+            call_message(call("task", "t1", name="Ann"), call("task", "t2", name="Bob")),
+            call_message(call("discuss", prompt="Talk.", speakers=["Ann", "Bob"])),
             "They were cut off.",
         ],
         Ann=["A."],
@@ -376,16 +382,16 @@ def test_who_was_cut_off_while_speaking_had_not_spoken(tmp_path: Path) -> None:
         def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             return (hanging if request.agent == "Bob" else model).stream(request)
 
-    one = stage(tmp_path, Either())
+    one = open_stage(tmp_path, Either())
     run(cancelled(one, "Go.", after=hanging.reached))
-    assert one.rows(content="I think that", agent_id=one.id_of("Bob"))
+    assert one.select_lines(content="I think that", agent_id=one.id_of("Bob"))
     assert one.ask("Well?") == "They were cut off."
     assert one.result()["content"].endswith("Had spoken: Ann. Had not: Bob.")
     check_log(one.log)
 
 
 def test_a_timeout_around_a_response_is_a_cancellation(tmp_path: Path) -> None:
-    one = stage(tmp_path, Hanging(TextDelta("One")))
+    one = open_stage(tmp_path, Hanging(TextDelta("One")))
 
     async def limited() -> None:
         async with asyncio.timeout(0.01):
@@ -393,21 +399,21 @@ def test_a_timeout_around_a_response_is_a_cancellation(tmp_path: Path) -> None:
 
     with pytest.raises(TimeoutError):
         run(limited())
-    assert one.again(play(main=["-", "Two."])).ask("Go on.") == "Two."
+    assert one.resume(script_model(main=["-", "Two."])).ask("Go on.") == "Two."
 
 
 def test_every_context_of_a_long_mixed_run_is_one_that_providers_take(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("add", a=1), call("fail", "c2", why="x"), call("nope", "c3")),
-            calls(call("task", name="Ann", prompt="Hi?"), call("add", "c2", a="x")),
+            call_message(call("add", a=1), call("fail", "c2", why="x"), call("nope", "c3")),
+            call_message(call("task", name="Ann", prompt="Hi?"), call("add", "c2", a="x")),
             "Done.",
         ],
-        Ann=[calls(call("dawdle")), "Hi."],
+        Ann=[call_message(call("dawdle")), "Hi."],
     )
-    one = stage(tmp_path, model, tools=TOOLS)
+    one = open_stage(tmp_path, model, tools=TOOLS)
     assert one.ask("Go.") == "Done."
-    for request in model.asked:
+    for request in model.requests:
         check_context(request.messages)
 
 
@@ -416,7 +422,7 @@ def test_models_may_be_async_functions(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         return Message("assistant", f"I am {request.agent}.")
 
-    assert stage(tmp_path, FunctionModel(answer)).ask("Who?") == "I am main."
+    assert open_stage(tmp_path, FunctionModel(answer)).ask("Who?") == "I am main."
 
 
 def test_a_call_without_arguments_takes_the_defaults(tmp_path: Path) -> None:
@@ -425,9 +431,11 @@ def test_a_call_without_arguments_takes_the_defaults(tmp_path: Path) -> None:
         """Ping."""
         return "ping" * times
 
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(main=[Message("assistant", None, [ToolCall("c1", FunctionCall("ping", ""))]), "Ok."]),
+        script_model(
+            main=[Message("assistant", None, [ToolCall("c1", FunctionCall("ping", ""))]), "Ok."]
+        ),
         tools=[ping],
     )
     assert one.ask("Ping.") == "Ok."
@@ -455,10 +463,10 @@ def test_half_a_call_is_not_run_and_the_model_is_told_so(
         first = ToolCallDelta(0, '{"only": 1}', "c1", "remove")
         return [first, ToolCallDelta(1, arguments, "c2", "remove"), Finish(stop_reason=reason)]
 
-    one = stage(tmp_path, FunctionModel(answer), tools=[remove])
+    one = open_stage(tmp_path, FunctionModel(answer), tools=[remove])
     assert one.ask("Remove some.") == "Removed one."
     assert done == [1]
-    whole, half = one.rows(role="tool")
+    whole, half = one.select_lines(role="tool")
     assert (whole["content"], half["tool_call_id"], half["is_error"]) == ("removed 1", "c2", True)
     assert "greatest length" in half["content"]
     check_log(one.log)

@@ -9,8 +9,18 @@ from harken import Message, Tool, ToolContext, tool
 from harken.agents.inputs import has_news
 from harken.core.events import PieceOfText
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, told
-from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    request_texts,
+    run,
+    script_model,
+)
+from tests.trigger_kit import FakeTime, listen_to, open_trigger_stage, run_pending_tasks, wait_until
 
 TEA = call("wake_me", "c1", name="tea", when="in 10 min", note="Take the tea out.")
 RINGS = "[event tea] it is 2026-01-01 12:10:00 (UTC)\nYou noted: Take the tea out."
@@ -18,37 +28,41 @@ RINGS = "[event tea] it is 2026-01-01 12:10:00 (UTC)\nYou noted: Take the tea ou
 
 def test_a_timer_wakes_the_primary_agent_and_the_user_gets_the_answer(tmp_path: Path) -> None:
     time = FakeTime()
-    one = woken_stage(tmp_path, play(main=[calls(TEA), "I will.", "Tea!"]), time=time)
+    one = open_trigger_stage(
+        tmp_path, script_model(main=[call_message(TEA), "I will.", "Tea!"]), time=time
+    )
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.say("Remind me of the tea.") == "I will."
             news = asyncio.create_task(talk.wait_for_unread())
-            await time.move(599)
+            await time.advance(599)
             assert not news.done()
-            await time.move(1)
+            await time.advance(1)
             await news
             assert await talk.say() == "Tea!"
             assert not talk.has_news
 
     run(day())
-    [piece] = one.rows(event_type="piece_of_text")
-    [calling] = [row for row in one.rows(role="assistant") if row.get("tool_calls")]
+    [piece] = one.select_lines(event_type="piece_of_text")
+    [calling] = [row for row in one.select_lines(role="assistant") if row.get("tool_calls")]
     assert (piece["content"], piece["trigger"]) == (RINGS, "tea")
     assert piece["cause"] == calling["message_id"]
-    [heard] = one.rows(role="user", substance=piece["message_id"])
+    [heard] = one.select_lines(role="user", substance=piece["message_id"])
     assert heard["content"] == RINGS
     assert one.root.state.spec["triggers"] == {}
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(woken_stage_again(one, time).session) == live
+    live = full_state(one.session)
+    assert full_state(woken_stage_again(one, time).session) == live
 
 
-def woken_stage_again(one: Stage, time: FakeTime | None = None, **parts: list[Line]) -> Stage:
+def woken_stage_again(
+    one: Stage, time: FakeTime | None = None, **parts: list[ScriptedAnswer]
+) -> Stage:
     one.session.close()
-    model = play(**parts) if parts else one.runtime.default_model
+    model = script_model(**parts) if parts else one.runtime.default_model
     assert model is not None
-    return woken_stage(one.log.parent, model, time=time)
+    return open_trigger_stage(one.log.parent, model, time=time)
 
 
 def ring(one: Stage, agent: str = "main", name: str = "bell") -> str:
@@ -69,13 +83,15 @@ def test_in_the_middle_of_a_turn_it_is_heard_before_the_next_request(tmp_path: P
         ring(held[0])
         return "worked"
 
-    both = calls(call("work", "c1"), call("work", "c2"))
-    model = play(main=[both, "I heard it twice."])
-    one = woken_stage(tmp_path, model, tools=[work])
+    both = call_message(call("work", "c1"), call("work", "c2"))
+    model = script_model(main=[both, "I heard it twice."])
+    one = open_trigger_stage(tmp_path, model, tools=[work])
     held.append(one)
     assert one.ask("Work.") == "I heard it twice."
     roles = [
-        (row["role"], row.get("content")) for row in one.rows(agent_id="agent_001") if "role" in row
+        (row["role"], row.get("content"))
+        for row in one.select_lines(agent_id="agent_001")
+        if "role" in row
     ]
     bell = ("user", "[event bell] it rings")
     assert roles[3:] == [("tool", "worked")] * 2 + [bell, bell, ("assistant", "I heard it twice.")]
@@ -83,16 +99,20 @@ def test_in_the_middle_of_a_turn_it_is_heard_before_the_next_request(tmp_path: P
 
 
 def test_what_came_while_nobody_listened_is_heard_before_what_the_user_says(tmp_path: Path) -> None:
-    one = woken_stage(tmp_path, play(main=["Yes.", "And hello."]))
+    one = open_trigger_stage(tmp_path, script_model(main=["Yes.", "And hello."]))
     one.ask("Are you there?")
     ring(one)
     assert one.ask("Hello.") == "And hello."
-    assert one.heard("main") == ["Are you there?", "[event bell] it rings", "Hello."]
+    assert one.user_messages("main") == ["Are you there?", "[event bell] it rings", "Hello."]
 
 
-def watcher(folder: Path, main: list[Line], said: list[Line], *tools: Tool) -> Stage:
-    model = play(main=[calls(call("task", "c1", name="Watcher")), "Made.", *main], Watcher=said)
-    one = woken_stage(folder, model, tools=tools)
+def watcher(
+    folder: Path, main: list[ScriptedAnswer], said: list[ScriptedAnswer], *tools: Tool
+) -> Stage:
+    model = script_model(
+        main=[call_message(call("task", "c1", name="Watcher")), "Made.", *main], Watcher=said
+    )
+    one = open_trigger_stage(folder, model, tools=tools)
     one.ask("Make a watcher.")
     return one
 
@@ -101,39 +121,43 @@ def test_a_subagent_answers_and_its_parent_hears_of_it_and_answers_the_user(tmp_
     one = watcher(tmp_path, ["It rang."], ["It rings, they say."])
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             ring(one, "Watcher")
             await talk.wait_for_unread()
             assert await talk.say() == "It rang."
 
     run(day())
-    [said] = one.rows(agent_id=one.id_of("Watcher"), role="assistant")
-    [heard] = one.rows(agent_id="agent_001", substance=said["message_id"])
+    [said] = one.select_lines(agent_id=one.id_of("Watcher"), role="assistant")
+    [heard] = one.select_lines(agent_id="agent_001", substance=said["message_id"])
     assert (heard["role"], heard["content"]) == ("user", "[Watcher]: It rings, they say.")
     assert one.session.state.pending_reports == {}
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(woken_stage_again(one).session) == live
+    live = full_state(one.session)
+    assert full_state(woken_stage_again(one).session) == live
 
 
 def test_an_answer_climbs_the_tree_up_to_the_user(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", "c1", name="Middle", prompt="Begin.")), "Made.", "Main heard."],
-        Middle=[calls(call("task", "c2", name="Low")), "Begun.", "Middle heard."],
+    model = script_model(
+        main=[
+            call_message(call("task", "c1", name="Middle", prompt="Begin.")),
+            "Made.",
+            "Main heard.",
+        ],
+        Middle=[call_message(call("task", "c2", name="Low")), "Begun.", "Middle heard."],
         Low=["Low heard."],
     )
-    one = woken_stage(tmp_path, model)
+    one = open_trigger_stage(tmp_path, model)
     one.ask("Make two.")
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             ring(one, "Low")
             await talk.wait_for_unread()
             assert await talk.say() == "Main heard."
 
     run(day())
-    assert one.heard("Middle")[1:] == ["[Low]: Low heard."]
-    assert one.heard("main")[1:] == ["[Middle]: Middle heard."]
+    assert one.user_messages("Middle")[1:] == ["[Low]: Low heard."]
+    assert one.user_messages("main")[1:] == ["[Middle]: Middle heard."]
     assert one.session.state.pending_reports == {}
 
 
@@ -144,20 +168,20 @@ def test_a_parent_in_a_turn_hears_it_between_two_steps(tmp_path: Path) -> None:
     async def work() -> str:
         """Work until the watcher has answered."""
         ring(held[0], "Watcher")
-        await until(lambda: has_news(held[0].root))
+        await wait_until(lambda: has_news(held[0].root))
         return "worked"
 
-    one = watcher(tmp_path, [calls(call("work", "c2")), "I know."], ["It rings."], work)
+    one = watcher(tmp_path, [call_message(call("work", "c2")), "I know."], ["It rings."], work)
     held.append(one)
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.say("Work.") == "I know."
-            await settled()
+            await run_pending_tasks()
             assert not talk.has_news
 
     run(day())
-    assert one.heard("main")[-1] == "[Watcher]: It rings."
+    assert one.user_messages("main")[-1] == "[Watcher]: It rings."
     check_log(one.log)
 
 
@@ -170,22 +194,22 @@ def test_a_discussion_waits_for_a_subagent_that_an_event_has_woken(tmp_path: Pat
         await going.wait()
         return "It rings."
 
-    talk_with = calls(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
+    talk_with = call_message(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
     one = watcher(tmp_path, [talk_with, "Good."], [slow, "All is well."])
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             ring(one, "Watcher")
             await ready.wait()
             turn = asyncio.create_task(talk.say("Ask the watcher."))
-            await settled()
+            await run_pending_tasks()
             assert not turn.done()
             going.set()
             assert await turn == "Good."
 
     run(day())
     assert one.result("c2")["content"] == "All is well."
-    assert one.heard("Watcher") == ["[event bell] it rings", "And?"]
+    assert one.user_messages("Watcher") == ["[event bell] it rings", "And?"]
     check_log(one.log)
 
 
@@ -198,43 +222,43 @@ def test_in_a_discussion_it_is_heard_by_who_speaks_and_nobody_is_told_twice(tmp_
         ring(held[0], "Watcher")
         return "worked"
 
-    talk_with = calls(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
-    parts: list[Line] = [calls(call("work", "c3")), "It rang, all is well."]
+    talk_with = call_message(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
+    parts: list[ScriptedAnswer] = [call_message(call("work", "c3")), "It rang, all is well."]
     one = watcher(tmp_path, [talk_with, "Good."], parts, work)
     held.append(one)
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.say("Ask the watcher.") == "Good."
-            await settled()
+            await run_pending_tasks()
             assert not talk.has_news
 
     run(day())
-    assert one.heard("main")[1:] == ["Ask the watcher."]
+    assert one.user_messages("main")[1:] == ["Ask the watcher."]
     assert one.session.state.pending_reports == {}
-    assert Message("user", "[event bell] it rings").content in told(
-        one.runtime.model.asked_of("Watcher")[-1]  # type: ignore[union-attr]
+    assert Message("user", "[event bell] it rings").content in request_texts(
+        one.runtime.model.requests_of("Watcher")[-1]  # type: ignore[union-attr]
     )
 
 
 def test_a_terminated_agent_is_not_woken_and_its_triggers_end(tmp_path: Path) -> None:
     time = FakeTime()
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "c1", name="Watcher", prompt="Mind the tea.")),
-            calls(call("terminate", "c2", name="Watcher")),
+            call_message(call("task", "c1", name="Watcher", prompt="Mind the tea.")),
+            call_message(call("terminate", "c2", name="Watcher")),
             "Ended.",
         ],
-        Watcher=[calls(TEA), "I will."],
+        Watcher=[call_message(TEA), "I will."],
     )
-    one = woken_stage(tmp_path, model, time=time)
+    one = open_trigger_stage(tmp_path, model, time=time)
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.say("Go.") == "Ended."
-            await settled()
+            await run_pending_tasks()
             assert not talk.is_waiting
-            await time.move(700)
+            await time.advance(700)
 
     run(day())
-    assert one.rows(trigger="tea") == []
+    assert one.select_lines(trigger="tea") == []

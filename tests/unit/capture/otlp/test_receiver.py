@@ -6,7 +6,7 @@ from typing import Any
 
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.span import SpanEvent
-from tests.otlp_kit import Collecting, chat, span, text
+from tests.otlp_kit import CallCollector, chat_attributes, new_span, text_message
 
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Chief"}
 
@@ -21,8 +21,8 @@ class Clock:
         return self.now_s
 
 
-def _receiver(**options: Any) -> tuple[Receiver, Collecting]:
-    ear = Collecting()
+def _receiver(**options: Any) -> tuple[Receiver, CallCollector]:
+    ear = CallCollector()
     return Receiver(ear, **options), ear
 
 
@@ -30,7 +30,7 @@ def test_call_has_request_and_response() -> None:
     receiver, ear = _receiver()
     tool = {"name": "look", "description": "", "parameters": {}}
     attributes = {
-        **chat(),
+        **chat_attributes(),
         "gen_ai.request.temperature": 0.5,
         "gen_ai.response.model": "m-2",
         "gen_ai.response.id": "r1",
@@ -41,13 +41,13 @@ def test_call_has_request_and_response() -> None:
         "gen_ai.response.time_to_first_chunk": 0.25,
         "gen_ai.tool.definitions": [tool],
     }
-    receiver.add([span(1, attributes)])
+    receiver.add([new_span(1, attributes)])
     (call,), (reply,) = ear.calls, ear.replies
     assert call.protocol == "messages-v1"
     assert call.id == reply.id == f"{1:032x}-{1:016x}"
     assert (call.time, reply.time) == ("2026-01-31T12:00:01.000000Z", "2026-01-31T12:00:02.000000Z")
     assert (reply.status, reply.latency_s, reply.first_byte_s) == (200, 1.0, 0.25)
-    assert ear.asked == [
+    assert ear.request_bodies == [
         {
             "model": "m",
             "messages": [{"role": "user", "content": "hi"}],
@@ -55,7 +55,7 @@ def test_call_has_request_and_response() -> None:
             "parameters": {"temperature": 0.5},
         }
     ]
-    assert ear.answered == [
+    assert ear.response_bodies == [
         {
             "stop_reason": "stop",
             "model": "m-2",
@@ -68,44 +68,50 @@ def test_call_has_request_and_response() -> None:
 
 def test_failed_call_has_its_error() -> None:
     receiver, ear = _receiver()
-    attributes = {**chat(answers=()), "error.type": "rate_limit"}
-    receiver.add([span(1, attributes, failed="too many requests")])
+    attributes = {**chat_attributes(answers=()), "error.type": "rate_limit"}
+    receiver.add([new_span(1, attributes, failed="too many requests")])
     assert ear.replies[0].status == 500
-    assert ear.answered == [{"error": {"type": "rate_limit", "message": "too many requests"}}]
+    assert ear.response_bodies == [
+        {"error": {"type": "rate_limit", "message": "too many requests"}}
+    ]
 
 
 def test_repeated_span_is_one_call() -> None:
     receiver, ear = _receiver()
     for _ in range(3):
-        receiver.add([span(1, chat())])
+        receiver.add([new_span(1, chat_attributes())])
     assert len(ear.calls) == 1
     assert receiver.stats.repeated == 2
 
 
 def test_calls_are_reported_in_start_order() -> None:
     receiver, ear = _receiver()
-    root = span(9, AGENT, at_s=0)
+    root = new_span(9, AGENT, at_s=0)
     receiver.add(
-        [span(3, chat(), parent=9, at_s=1.5), span(2, chat(), parent=9, at_s=1), root],
+        [
+            new_span(3, chat_attributes(), parent=9, at_s=1.5),
+            new_span(2, chat_attributes(), parent=9, at_s=1),
+            root,
+        ],
     )
     first, second = f"{1:032x}-{2:016x}", f"{1:032x}-{3:016x}"
-    assert [call.id for call in ear.told] == [first, second, first, second]
-    times = [call.time for call in ear.told]
+    assert [call.id for call in ear.events] == [first, second, first, second]
+    times = [call.time for call in ear.events]
     assert times == sorted(times)
 
 
 def test_call_waits_for_its_parent_spans() -> None:
     receiver, ear = _receiver()
-    receiver.add([span(3, chat(), parent=2)])
+    receiver.add([new_span(3, chat_attributes(), parent=2)])
     assert ear.calls == []
-    receiver.add([span(2, AGENT)])
+    receiver.add([new_span(2, AGENT)])
     assert ear.calls[0].hints.name == "Chief"
 
 
 def test_call_waits_at_most_the_configured_time() -> None:
     clock = Clock()
     receiver, ear = _receiver(clock=clock, max_wait_s=5)
-    receiver.add([span(3, chat(), parent=2)])
+    receiver.add([new_span(3, chat_attributes(), parent=2)])
     clock.now_s = 4.9
     receiver.emit_due()
     assert ear.calls == []
@@ -116,7 +122,7 @@ def test_call_waits_at_most_the_configured_time() -> None:
 
 def test_pending_calls_are_reported_at_close() -> None:
     receiver, ear = _receiver()
-    receiver.add([span(3, chat(), parent=2)])
+    receiver.add([new_span(3, chat_attributes(), parent=2)])
     receiver.emit_due(all_of_them=True)
     assert len(ear.calls) == 1
 
@@ -127,31 +133,36 @@ def test_messages_logged_separately_are_attached_to_their_span() -> None:
     event = SpanEvent(
         "gen_ai.client.inference.operation.details",
         {
-            "gen_ai.input.messages": [text("user", "hi")],
-            "gen_ai.output.messages": [text("assistant", "Hello.")],
+            "gen_ai.input.messages": [text_message("user", "hi")],
+            "gen_ai.output.messages": [text_message("assistant", "Hello.")],
         },
     )
-    first, two = span(1, bare), span(2, bare)
+    first, two = new_span(1, bare), new_span(2, bare)
     receiver.add([], [(first.id, event)])
     receiver.add([first, two])
     receiver.add([], [(two.id, event)])
-    assert [request["messages"][0]["content"] for request in ear.asked] == ["hi", "hi"]
+    assert [request["messages"][0]["content"] for request in ear.request_bodies] == ["hi", "hi"]
 
 
 def test_calls_without_captured_content_are_counted() -> None:
     receiver, ear = _receiver(max_wait_s=0)
-    receiver.add([span(1, {"gen_ai.operation.name": "chat"})])
-    assert ear.told == []
+    receiver.add([new_span(1, {"gen_ai.operation.name": "chat"})])
+    assert ear.events == []
     assert receiver.stats.without_messages == 1
 
 
 def test_spans_of_other_operations_are_no_calls() -> None:
     receiver, ear = _receiver()
-    receiver.add([span(1, {"http.method": "GET"}), span(2, AGENT)])
-    assert ear.told == []
+    receiver.add([new_span(1, {"http.method": "GET"}), new_span(2, AGENT)])
+    assert ear.events == []
 
 
 def test_calls_without_conversation_id_belong_to_their_trace() -> None:
     receiver, ear = _receiver()
-    receiver.add([span(1, chat(), trace=7), span(2, chat((text("user", "b"),)), trace=7)])
+    receiver.add(
+        [
+            new_span(1, chat_attributes(), trace=7),
+            new_span(2, chat_attributes((text_message("user", "b"),)), trace=7),
+        ]
+    )
     assert {call.hints.session for call in ear.calls} == {f"{7:032x}"}

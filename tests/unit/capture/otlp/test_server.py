@@ -18,15 +18,15 @@ import pytest
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.server import OtlpServer
 from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 
 JSON = {"content-type": "application/json"}
 TOKEN = "t" * 40
 
 
 @contextmanager
-def serving(**options: Any) -> Iterator[tuple[OtlpServer, Collecting]]:
-    ear = Collecting()
+def serving(**options: Any) -> Iterator[tuple[OtlpServer, CallCollector]]:
+    ear = CallCollector()
     with OtlpServer(Receiver(ear), **options) as server:
         thread = Thread(target=server.serve)
         thread.start()
@@ -142,7 +142,7 @@ def test_server_survives_bytes_that_are_not_http(request_bytes: bytes) -> None:
 
 
 def test_server_stops_after_its_idle_timeout() -> None:
-    with OtlpServer(Receiver(Collecting())) as server:
+    with OtlpServer(Receiver(CallCollector())) as server:
         thread = Thread(target=server.serve, kwargs={"idle_s": 0.1})
         thread.start()
         thread.join(10)
@@ -154,7 +154,7 @@ def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
     waiting = json.loads(_chat())
     span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     span["parentSpanId"] = "ef" * 8
-    ear, spool = Collecting(), OtlpSpool(tmp_path)
+    ear, spool = CallCollector(), OtlpSpool(tmp_path)
     with OtlpServer(Receiver(ear), spool=spool) as first:
         first.store_request(
             SpooledRequest("trace", is_json=True, data=json.dumps(waiting).encode())

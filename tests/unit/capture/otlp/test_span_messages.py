@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harken.capture.otlp.span import SpanEvent
 from harken.capture.otlp.span_messages import read_span_messages
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ToolCall
-from tests.otlp_kit import text
+from tests.otlp_kit import text_message
 
 CALL = ToolCall("c1", FunctionCall("look", '{"at":"window"}'))
 ASKED = [
@@ -28,7 +28,7 @@ TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"
 CONVENTIONS: dict[str, Any] = {
     "gen_ai.system_instructions": [{"type": "text", "content": "Be kind."}],
     "gen_ai.input.messages": [
-        text("user", "What is it?"),
+        text_message("user", "What is it?"),
         {
             "role": "assistant",
             "parts": [
@@ -40,7 +40,7 @@ CONVENTIONS: dict[str, Any] = {
             "parts": [{"type": "tool_call_response", "id": "c1", "response": "a bird"}],
         },
     ],
-    "gen_ai.output.messages": [{**text("assistant", "A bird."), "finish_reason": "stop"}],
+    "gen_ai.output.messages": [{**text_message("assistant", "A bird."), "finish_reason": "stop"}],
     "gen_ai.tool.definitions": [{"type": "function", **TOOL}],
 }
 AS_TEXTS = {name: json.dumps(value) for name, value in CONVENTIONS.items()}

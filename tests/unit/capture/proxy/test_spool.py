@@ -25,7 +25,7 @@ from harken.capture.proxy.spool_reader import SpoolReader, SpoolStep, Unrecordab
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.errors import LogWriteError
 from harken.recording.exchange import PROXY_STOPPED, CapturedRequest, CapturedResponse, ClientHints
-from tests.proxy_kit import Collected, wait_for
+from tests.proxy_kit import CollectingRecorder, wait_for
 
 TIME = "2026-01-31T12:00:00.000000Z"
 
@@ -77,9 +77,9 @@ def recording(into: Any, warnings: list[str] | None = None) -> SpoolRecorder:
     return SpoolRecorder(into, lambda *_: ClientHints(), tell.append, pause=lambda _: None)
 
 
-def recorded(spool: ProxySpool) -> Collected:
+def recorded(spool: ProxySpool) -> CollectingRecorder:
     spool.close()
-    into = Collected()
+    into = CollectingRecorder()
     recording(into).catch_up(spool.folder.parent)
     return into
 
@@ -114,7 +114,7 @@ def test_incomplete_request_is_counted_and_not_recorded(make: Make) -> None:
     track.end(CallEnd(time=TIME, latency_s=1, broken="the client hung up"))
     spool.begin(head("c2"))
     spool.close()
-    into = Collected()
+    into = CollectingRecorder()
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
     assert into.calls == []
@@ -145,7 +145,7 @@ def test_damaged_file_is_reported_and_earlier_calls_are_recorded(
     data = bytearray(file.read_bytes())
     data[data.index(b"harmed")] ^= 1
     file.write_bytes(data)
-    into = Collected()
+    into = CollectingRecorder()
     recording(into, warnings).catch_up(spool.folder.parent)
     assert [reply.broken for reply in into.replies] == ["", PROXY_STOPPED]
     assert warnings == [f"{file}: is damaged, and is not read to its end"]
@@ -216,7 +216,7 @@ def test_killed_recorder_receives_only_pending_calls_again(make: Make) -> None:
 
 
 def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
-    class KillingRecorder(Collected):
+    class KillingRecorder(CollectingRecorder):
         def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
                 raise KeyboardInterrupt  # No code catches this, as after a kill.
@@ -237,7 +237,7 @@ def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
 
 
 def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
-    class RefusingRecorder(Collected):
+    class RefusingRecorder(CollectingRecorder):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return ZeroDivisionError("oh") if call.id == "c1" else None
 
@@ -256,7 +256,7 @@ def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
 def test_full_log_disk_blocks_no_client_and_pending_calls_are_recorded_later(
     make: Make,
 ) -> None:
-    class Full(Collected):
+    class Full(CollectingRecorder):
         refusals = 3
 
         def refusal(self, call: CapturedRequest) -> Exception | None:
@@ -279,7 +279,7 @@ def news(spool: ProxySpool) -> Iterator[bool]:
 def test_calls_refused_by_a_full_disk_at_exit_wait_for_the_next_start(
     make: Make,
 ) -> None:
-    class Full(Collected):
+    class Full(CollectingRecorder):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return LogWriteError(Path("s.jsonl"), reason="no space")
 
@@ -356,7 +356,7 @@ def test_calls_held_in_memory_are_replayed_after_a_kill(make: Make) -> None:
     answer(ask(spool, "c1"), b"1")
     answer(ask(spool, "c2"), b"2")
     wait_for(lambda: any(f.stat().st_size for f in spool.folder.glob("*.spool")))
-    into = Collected(held={"c1"})
+    into = CollectingRecorder(held_ids={"c1"})
     with pytest.raises(KeyboardInterrupt):
         recording(into).follow(spool.folder, killed())
     assert [reply.id for reply in into.replies] == ["c1", "c2"]
@@ -371,7 +371,7 @@ def killed() -> Iterator[bool]:
 def test_two_spools_have_one_recorder_each(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
-    into = Collected()
+    into = CollectingRecorder()
     # The proxy of this file is alive and records it itself.
     recording(into).catch_up(spool.folder.parent)
     assert into.calls == []

@@ -15,8 +15,8 @@ from harken.experiments.cassette.log import redact_request
 from harken.llm.base import Model, ModelRequest
 from harken.session.verify import verify
 from harken.testing import request_of
-from tests.agent_kit import Line, call, calls, play, run, stage
-from tests.session_kit import lines
+from tests.agent_kit import ScriptedAnswer, call, call_message, open_stage, run, script_model
+from tests.session_kit import read_lines
 from tests.unit.experiments.test_rerun import price
 
 KEY = "AKIAQ7WZX5T2MN3BVC4D"
@@ -103,7 +103,7 @@ def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> 
     cassette = Cassette(file)
     first_answer = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
     assert first_answer == f"It is {KEY}."  # a test receives the answer of the model
-    call_ = calls(call("look", at=KEY))
+    call_ = call_message(call("look", at=KEY))
     result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
     tool = {"name": "look", "description": KEY, "parameters": {}}
     answer(cassette.model(real, name=f"m-{KEY}"), "Look", call_, result, tools=[tool])
@@ -120,29 +120,29 @@ def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> 
 
 def test_request_without_credentials_matches_by_hash() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
-    request = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
+    request = request_of("Hi", call_message(call("look")), parameters={"seed": 1}, tools=[tool])
     assert redact_request(request).hash == request.hash
 
 
 def test_cassette_is_a_viewable_session(tmp_path: Path) -> None:
-    lines_: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
+    lines_: list[ScriptedAnswer] = [call_message(call("price", drink="tea")), "3 euros.", "Bye."]
     file = tmp_path / "cassettes" / "a.jsonl"
     for number in (1, 2):
         cassette = Cassette(file)
         folder = tmp_path / str(number)
         folder.mkdir()
-        model = cassette.model(play(main=lines_) if number == 1 else offline)
-        scene = stage(folder, model, tools=[price], runtime=None)
+        model = cassette.model(script_model(main=lines_) if number == 1 else offline)
+        scene = open_stage(folder, model, tools=[price], runtime=None)
         assert scene.ask("What is tea?") == "3 euros."
         assert scene.ask("Thanks.") == "Bye."
         scene.session.close()
         cassette.close()
     viewer = SessionViewer(file)
     assert list(viewer.list_agents().values()) == ["main"]
-    requests = [row for row in lines(file) if row["event_type"] == "llm_request"]
+    requests = [row for row in read_lines(file) if row["event_type"] == "llm_request"]
     assert all(viewer.context(row["message_id"]).verified for row in requests)
     assert [row["count"] for row in requests] == [2, 4, 6]
-    entries = [row for row in lines(file) if row["event_type"] == "transcript_entry"]
+    entries = [row for row in read_lines(file) if row["event_type"] == "transcript_entry"]
     assert len(entries) == 7  # each message once
 
 
@@ -154,7 +154,7 @@ def test_rewritten_context_belongs_to_the_same_agent(tmp_path: Path) -> None:
     answer(model, "Quite other")
     cassette.close()
     viewer = SessionViewer(tmp_path / "a.jsonl")
-    ids = [row["message_id"] for row in lines(tmp_path / "a.jsonl") if "context" in row]
+    ids = [row["message_id"] for row in read_lines(tmp_path / "a.jsonl") if "context" in row]
     texts = [[row.message.content for row in viewer.context(id_).messages] for id_ in ids]
     assert texts == [["One", "Two"], ["One", "Other"], ["Quite other"]]
 

@@ -16,7 +16,7 @@ import pytest
 from harken.experiments.cassette.cassette import Cassette
 from harken.session.verify import verify
 from tests.provider.server import Provider
-from tests.sdk_kit import ASYNC, SYNC, answering, o_chat, sync_openai
+from tests.sdk_kit import ASYNC, SYNC, o_chat, respond, sync_openai
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -41,7 +41,7 @@ def test_client_replays_recorded_responses_offline(
     tmp_path: Path, make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     file = tmp_path / "a.jsonl"
-    with Provider(answering) as provider:
+    with Provider(respond) as provider:
         plain = use_and_close(make(provider.url), use)
         cassette = Cassette(file)
         assert use_and_close(cassette.wrap(make(provider.url)), use) == plain
@@ -51,7 +51,7 @@ def test_client_replays_recorded_responses_offline(
 
 
 def test_miss_is_a_bad_request_that_names_the_nearest(tmp_path: Path) -> None:
-    with Provider(answering) as provider:
+    with Provider(respond) as provider:
         cassette = Cassette(tmp_path / "a.jsonl")
         use_and_close(cassette.wrap(sync_openai(provider.url)), o_chat)
         cassette.close()

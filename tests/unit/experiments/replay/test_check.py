@@ -47,8 +47,17 @@ from harken.testing import ticking
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.result import ToolResult
-from tests.agent_kit import Line, call, calls, play, quick, run, stage, told
-from tests.agent_kit import Play as Playing
+from tests.agent_kit import (
+    ScriptedAnswer,
+    call,
+    call_message,
+    fast_options,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
+from tests.agent_kit import ScriptModel as Playing
 from tests.unit.agents.compacting import WORDS, begin, talk
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import Judging, send, watch
@@ -107,20 +116,20 @@ def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_
         ran.append(text)
         return f"{len(ran)}"
 
-    lines: list[Line] = [
-        calls(call("task", "a", name="Ann", prompt="Hi"), call("task", "b", name="Bob")),
-        calls(call("note", "c", text="x"), call("look", "d", at="y"), call("nope", "e")),
-        calls(call("note", "f", text="x"), call("count", "g", what="z")),
-        calls(call("discuss", "h", prompt="Talk.", speakers=["Ann", "Bob"])),
-        calls(call("terminate", "i", name="Bob"), call("discuss", "j", prompt="And?")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Ann", prompt="Hi"), call("task", "b", name="Bob")),
+        call_message(call("note", "c", text="x"), call("look", "d", at="y"), call("nope", "e")),
+        call_message(call("note", "f", text="x"), call("count", "g", what="z")),
+        call_message(call("discuss", "h", prompt="Talk.", speakers=["Ann", "Bob"])),
+        call_message(call("terminate", "i", name="Bob"), call("discuss", "j", prompt="And?")),
         "Done.",
     ]
-    parts: dict[str, list[Line]] = {
-        "Ann": [calls(call("note", "k", text="ann")), "Hello.", "Yes.", "Well."],
-        "Bob": ["Hm.", calls(call("task", "l", name="Cleo", prompt="?")), "No."],
+    parts: dict[str, list[ScriptedAnswer]] = {
+        "Ann": [call_message(call("note", "k", text="ann")), "Hello.", "Yes.", "Well."],
+        "Bob": ["Hm.", call_message(call("task", "l", name="Cleo", prompt="?")), "No."],
         "Cleo": ["Here."],
     }
-    scene = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
+    scene = open_stage(tmp_path, script_model(main=lines, **parts), tools=[note, look, count])
     scene.ask("Go.")
     scene.ask("Go on.")
     before = list(ran)
@@ -140,16 +149,16 @@ async def no_plan(agent: Agent, command: str) -> ToolResult:
 
 def test_user_commands_are_replayed(tmp_path: Path) -> None:
     """This includes agents with more than their default actions."""
-    parts: dict[str, list[Line]] = {
+    parts: dict[str, list[ScriptedAnswer]] = {
         "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
         "Bob": ["No."],
         "critic": ["OK", "OK", "OK", "OK", "OK"],
     }
     runtime = AgentRuntime(
-        model=play(main=["Hm.", "OK", "OK", "I am back."], **parts),
+        model=script_model(main=["Hm.", "OK", "OK", "I am back."], **parts),
         policy=ActionPolicy(actions=ACTIONS),
     )
-    scene = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    scene = open_stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     talk = Conversation(scene.root)
 
     def do(action: str, **arguments: Any) -> None:
@@ -179,12 +188,12 @@ def test_user_commands_are_replayed(tmp_path: Path) -> None:
 
 
 def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("send", text="tea")),
-        calls(call("task", "t", name="Ann")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("send", text="tea")),
+        call_message(call("task", "t", name="Ann")),
         "no",
     ]
-    scene = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
+    scene = open_stage(tmp_path, script_model(main=[*lines, "yes", "Bye."]), tools=[send])
 
     def judge(question: HookQuestion) -> Any:
         if question.call is not None and question.call.function.name == "task":
@@ -227,9 +236,11 @@ def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None
         def saved_state(self) -> Any:
             return {"count": self.count}
 
-    lines: list[Line] = [calls(call("task", name="Ann", prompt="Hi")), "Done."]
-    scene = stage(
-        tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send]
+    lines: list[ScriptedAnswer] = [call_message(call("task", name="Ann", prompt="Hi")), "Done."]
+    scene = open_stage(
+        tmp_path,
+        script_model(main=lines, Ann=[call_message(call("send", text="x")), "Hi"]),
+        tools=[send],
     )
     Counting(scene.session, runtime=scene.runtime).install(scene.root, "counting")
     scene.ask("Go.")
@@ -238,8 +249,11 @@ def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None
 
 
 def test_dumb_agents_repeat_their_answers(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
-    scene = stage(tmp_path, play(main=lines))
+    lines: list[ScriptedAnswer] = [
+        call_message(call("discuss", prompt="One.", speakers=["Echo"])),
+        "Done.",
+    ]
+    scene = open_stage(tmp_path, script_model(main=lines))
     log_birth(
         Echo(scene.session, "Unused.", runtime=scene.runtime),
         scene.root.state.birth,
@@ -286,7 +300,7 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
         """A model that blocks in the middle of an answer until it is cancelled."""
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-            if told(request)[-1] != "And?":
+            if request_texts(request)[-1] != "And?":
                 async for chunk in super().stream(request):
                     yield chunk
                 return
@@ -296,7 +310,7 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
     model = Slow({"main": ["one", fails, "two", "three"]})
-    scene = stage(tmp_path, model)
+    scene = open_stage(tmp_path, model)
     scene.ask("Go.")
     with pytest.raises(ModelError):
         scene.ask("On.")
@@ -314,24 +328,28 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
 
 
 def test_budget_stops_at_the_same_position(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("look", f"c{n}", at=str(n))) for n in range(5)]
-    scene = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
+    lines: list[ScriptedAnswer] = [call_message(call("look", f"c{n}", at=str(n))) for n in range(5)]
+    scene = open_stage(
+        tmp_path, script_model(main=lines), tools=[look], budget=Budget(model_calls=3)
+    )
     assert scene.ask("Go.").startswith("[stopped]")
     scene.session.close()
     same(scene.log)
 
 
 def test_user_answers_and_permissions_are_replayed(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
-        calls(call("send", "c", text="y")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
+        call_message(call("send", "c", text="y")),
         "Done.",
     ]
     world = LocalWorld(
         [ask_user, send], user=ScriptedUser(["Green.", YES, NO]), permissions=Permissions("ask")
     )
-    scene = stage(
-        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    scene = open_stage(
+        tmp_path,
+        script_model(main=lines),
+        runtime=AgentRuntime(world=world, model=script_model(main=lines)),
     )
     scene.ask("Go.")
     scene.session.close()
@@ -343,20 +361,20 @@ def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "cook.md").write_text("---\ntools: [look]\n---\nYou cook.")
     (tmp_path / "ann.txt").write_text("You are Ann.")
-    lines: list[Line] = [
-        calls(call("task", "a", name="Cook", instructions="template:cook", prompt="Tea?")),
-        calls(call("task", "b", name="Ann", instructions="file:ann.txt", prompt="Tea?")),
-        calls(call("task", "c", name="Nobody", instructions="template:nobody")),
-        calls(call("task", "d", name="Nobody", instructions="file:nobody.txt")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Cook", instructions="template:cook", prompt="Tea?")),
+        call_message(call("task", "b", name="Ann", instructions="file:ann.txt", prompt="Tea?")),
+        call_message(call("task", "c", name="Nobody", instructions="template:nobody")),
+        call_message(call("task", "d", name="Nobody", instructions="file:nobody.txt")),
         "Done.",
     ]
-    model = play(main=lines, Cook=["Soon."], Ann=["Yes."])
+    model = script_model(main=lines, Cook=["Soon."], Ann=["Yes."])
     runtime = AgentRuntime(
         model=model,
         world=LocalWorld([look], folder=tmp_path),
         library=AgentLibrary(templates=Templates([folder])),
     )
-    scene = stage(tmp_path, model, runtime=runtime)
+    scene = open_stage(tmp_path, model, runtime=runtime)
     scene.ask("Go.")
     scene.session.close()
     (folder / "cook.md").unlink()
@@ -365,11 +383,11 @@ def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> Non
 
 
 def test_model_name_and_place_changes_are_replayed(tmp_path: Path) -> None:
-    scene = stage(tmp_path, play(main=["one", "two"]))
+    scene = open_stage(tmp_path, script_model(main=["one", "two"]))
     scene.ask("Go.")
-    other_model = play(main=["-", "two"])
+    other_model = script_model(main=["-", "two"])
     other_model.name = "other"
-    two = scene.again(other_model)
+    two = scene.resume(other_model)
     two.ask("And?")
     two.session.close()
     same(two.log)
@@ -382,7 +400,7 @@ def test_session_started_from_a_commit_is_replayed_with_its_store(
     messages = [Message("user", "a"), Message("assistant", "b")]
     ctx = checkpoint(store, CommitDraft(messages=messages, created_at="2026-01-01T00:00:00Z"))
     options = SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
-    scene = stage(tmp_path, play(main=["-", "Yes."]), options=options)
+    scene = open_stage(tmp_path, script_model(main=["-", "Yes."]), options=options)
     start_from_commit(scene.root, ctx)
     scene.ask("Go.")
     scene.session.close()
@@ -395,9 +413,9 @@ def test_session_started_from_a_commit_is_replayed_with_its_store(
 
 def record_session(folder: Path) -> Path:
     """Return the log of a session with most features."""
-    lines: list[Line] = [
-        calls(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
-        calls(call("pay", "c"), text="Now."),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
+        call_message(call("pay", "c"), text="Now."),
         "Done.",
     ]
 
@@ -406,8 +424,8 @@ def record_session(folder: Path) -> Path:
         """Pay."""
         return "paid"
 
-    model = play(main=lines, Ann=[calls(call("look", "d", at="z")), "Hello."])
-    scene = stage(folder, model, tools=[look, pay])
+    model = script_model(main=lines, Ann=[call_message(call("look", "d", at="z")), "Hello."])
+    scene = open_stage(folder, model, tools=[look, pay])
     watch(scene, response=lambda _: Comment("ok"))
     scene.ask("Go.")
     scene.session.close()
@@ -434,7 +452,9 @@ def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
     ends = [n for n, line in enumerate(lines, 1) if line.get("event_type") == "llm_request"]
     ends += [n for n, line in enumerate(lines, 1) if line.get("tool_calls")]
     for end in ends:
-        later = resume(cut_after(log, end), play(main=["-", "-", "-", "-"], Ann=["-", "-"]), look)
+        later = resume(
+            cut_after(log, end), script_model(main=["-", "-", "-", "-"], Ann=["-", "-"]), look
+        )
         later.ask("Are you there?")
         later.session.close()
         same(later.log, ReplayExtras(tools=[look]))
@@ -472,8 +492,8 @@ def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
         call_message = by_hand.calls(by_hand.root, ("look", "{}"))
         by_hand.result(by_hand.root, call_message, "a cat")
         log = by_hand.session.path
-    runtime = AgentRuntime(model=play(Root=["-", "-", "Yes."]))
-    root, session = load_session(log, runtime=runtime, options=quick())
+    runtime = AgentRuntime(model=script_model(Root=["-", "-", "Yes."]))
+    root, session = load_session(log, runtime=runtime, options=fast_options())
     run(root.response("And?"))
     session.close()
     same(log)

@@ -22,8 +22,8 @@ from harken.agents.runtime import ActionPolicy
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Line, Stage, call, calls, play, run, stage
-from tests.trigger_kit import talking, until, woken_stage
+from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, run, script_model
+from tests.trigger_kit import listen_to, open_trigger_stage, wait_until
 from tests.unit.agents.smart_hooks import guard
 from tests.unit.agents.turn.test_wakeups import ring
 from tests.unit.experiments.replay.test_check import look, same
@@ -31,13 +31,13 @@ from tests.unit.experiments.replay.test_check import look, same
 TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 
 
-def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
+def watched(folder: Path, parts: dict[str, list[ScriptedAnswer]], *tools: Tool) -> Stage:
     """Return a stage of `main`, which a smart hook watches."""
-    model = play(guard=["OK"] * 20, **parts)
+    model = script_model(guard=["OK"] * 20, **parts)
     runtime = AgentRuntime(
         model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
     )
-    scene = stage(folder, model, runtime=runtime)
+    scene = open_stage(folder, model, runtime=runtime)
     guard(scene, points=("action", "result"), keeps="notes")
     return scene
 
@@ -77,7 +77,7 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
         has_answered.set()
         return "Hi."
 
-    first_calls = calls(
+    first_calls = call_message(
         call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y")
     )
     scene = watched(tmp_path, {"main": [first_calls, "Done."], "Ann": [answers]}, wait, put, look)
@@ -87,8 +87,10 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
 
 
 def test_slow_code_hook_is_slow_again(tmp_path: Path) -> None:
-    first_calls = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
-    scene = stage(tmp_path, play(main=[first_calls, "Done."], Ann=["Hi."]), tools=[look])
+    first_calls = call_message(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    scene = open_stage(
+        tmp_path, script_model(main=[first_calls, "Done."], Ann=["Hi."]), tools=[look]
+    )
     Slow(scene.session, runtime=scene.runtime).install(scene.root, "slow")
     scene.ask("Go.")
     scene.session.close()
@@ -102,25 +104,30 @@ def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Pa
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
         ring(scenes[0], "Watcher")
-        await until(lambda: has_news(scenes[0].root))
+        await wait_until(lambda: has_news(scenes[0].root))
         return "worked"
 
-    look_up = calls(call("look", "l", at="bell"))
-    model = play(
-        main=[calls(call("task", "t", name="Watcher")), "Made.", calls(call("work")), "I know."],
+    look_up = call_message(call("look", "l", at="bell"))
+    model = script_model(
+        main=[
+            call_message(call("task", "t", name="Watcher")),
+            "Made.",
+            call_message(call("work")),
+            "I know.",
+        ],
         Watcher=[look_up, "It rings."],
         guard=["OK"] * 20,
     )
-    scene = woken_stage(tmp_path, model, tools=[work, look])
+    scene = open_trigger_stage(tmp_path, model, tools=[work, look])
     scenes.append(scene)
     guard(scene, points=("input", "result"), keeps="notes")
 
     async def day() -> None:
-        async with talking(scene) as talk:
+        async with listen_to(scene) as talk:
             await talk.say("Make one.")
             assert await talk.say("Work.") == "I know."
 
     run(day())
     scene.session.close()
-    assert "[Watcher]: It rings." in scene.heard("main")
+    assert "[Watcher]: It rings." in scene.user_messages("main")
     same(scene.log, ReplayExtras(tools=[look]))

@@ -14,31 +14,31 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.experiments.replay.player import ReplayExtras
-from tests.agent_kit import Stage, call, calls, play, quick, run, stage
+from tests.agent_kit import Stage, call, call_message, fast_options, open_stage, run, script_model
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, watch
 from tests.unit.experiments.replay.test_check import check_log, same
 
-KID = calls(call("task", "t", name="kid", instructions="k"))
+KID = call_message(call("task", "t", name="kid", instructions="k"))
 
 
 def acting(folder: Path, **lines: Any) -> Stage:
-    model = play(**lines)
+    model = script_model(**lines)
     runtime = AgentRuntime(
         model=model,
         policy=ActionPolicy(actions=ACTIONS),
         world=LocalWorld([send]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 def test_later_hook_is_replayed(tmp_path: Path) -> None:
-    ask = calls(call("discuss", "d", prompt="Send."))
+    ask = call_message(call("discuss", "d", prompt="Send."))
     scene = acting(
         tmp_path,
         main=[KID, "Done.", ask, "Done."],
-        kid=[calls(call("send", "s", text="x")), "Sent."],
+        kid=[call_message(call("send", "s", text="x")), "Sent."],
         smart=["OK"] * 9,
     )
     scene.ask("Go.")
@@ -51,7 +51,9 @@ def test_later_hook_is_replayed(tmp_path: Path) -> None:
 
 
 def test_hook_created_by_a_hook_is_replayed(tmp_path: Path) -> None:
-    hook_calls = calls(call("hook", "h", name="new", instructions="Watch.", points=["response"]))
+    hook_calls = call_message(
+        call("hook", "h", name="new", instructions="Watch.", points=["response"])
+    )
     scene = acting(tmp_path, main=[KID, "Done."], maker=[hook_calls, "OK"], new=["OK"] * 9)
     assert isinstance(scene.root, ToolAgent)
     maker = new_hook(scene.root, "Make.", tools=["hook"], points=["response"])
@@ -66,7 +68,9 @@ def test_hook_created_by_a_hook_is_replayed(tmp_path: Path) -> None:
 def test_hook_that_takes_over_is_replayed(tmp_path: Path, tools: list[str]) -> None:
     hook_call = call("hook", "h", name="h", instructions="x", tools=tools, points=["response"])
     scene = acting(
-        tmp_path, main=[calls(hook_call), "Done."], h=[calls(call("meta", "m")), "Mine."]
+        tmp_path,
+        main=[call_message(hook_call), "Done."],
+        h=[call_message(call("meta", "m")), "Mine."],
     )
     watch(scene)
     assert run(Conversation(scene.root).say("Go.")) == "Mine."
@@ -82,11 +86,11 @@ def look(place_name: str) -> str:
 
 def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) -> None:
     own_hook = call("hook", "h", name="own", instructions="x", tools=["look"], points=["response"])
-    discuss_calls = calls(call("discuss", "d"))
+    discuss_calls = call_message(call("discuss", "d"))
     main = [
         KID,
-        calls(own_hook),
-        calls(call("look", "l", at="a")),
+        call_message(own_hook),
+        call_message(call("look", "l", at="a")),
         discuss_calls,
         discuss_calls,
         "Done.",
@@ -94,23 +98,27 @@ def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) ->
     ]
     parts: dict[str, Any] = {"main": main, "kid": ["Hm.", *["-"] * 9], "own": ["OK"] * 9}
     runtime = AgentRuntime(
-        model=play(**parts),
+        model=script_model(**parts),
         policy=ActionPolicy(actions=ACTIONS),
         world=LocalWorld([send, look]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
-    scene = stage(tmp_path, play(**parts), runtime=runtime)
+    scene = open_stage(tmp_path, script_model(**parts), runtime=runtime)
     watch(scene)
-    first_length = len(scene.rows())
+    first_length = len(scene.select_lines())
     scene.ask("Go.")
     scene.session.close()
     [answer_index] = [
-        row_index for row_index, row in enumerate(scene.rows()) if row.get("content") == "Done."
+        row_index
+        for row_index, row in enumerate(scene.select_lines())
+        if row.get("content") == "Done."
     ][:1]
     for length in range(
         first_length + 1, answer_index + 1
     ):  # a later cut does not show that hooks had more reviews
-        root, session = load_session(cut_after(scene.log, length), runtime=runtime, options=quick())
+        root, session = load_session(
+            cut_after(scene.log, length), runtime=runtime, options=fast_options()
+        )
         if has_open_calls(root):
             run(root.response())
         run(root.response("More."))

@@ -11,7 +11,7 @@ from harken.agents.agent_classes import registered_name
 from harken.experiments.replay.check import check
 from harken.experiments.replay.player import ReplayExtras
 from harken.world.result import ToolError
-from tests.agent_kit import Stage, play, run, stage
+from tests.agent_kit import Stage, open_stage, run, script_model
 from tests.unit.agents.hooking import Judging, watch
 
 PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve")}
@@ -42,7 +42,7 @@ class Asking(Hook):
 
 
 def scene(folder: Path) -> Stage:
-    return stage(folder, play(main=["Done."] * 9, **PARTS))
+    return open_stage(folder, script_model(main=["Done."] * 9, **PARTS))
 
 
 def replayed(log: Path) -> None:

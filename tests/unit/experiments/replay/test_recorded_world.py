@@ -12,7 +12,17 @@ from harken.experiments.replay.recorded_world import RecordedWorld, recorded_too
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.tool import ToolContext
-from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, raw_call, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    raw_call,
+    script_model,
+)
 from tests.unit.agents.hooking import watch
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
@@ -34,25 +44,31 @@ def counter() -> tuple[Tool, list[str]]:
 
 
 def begin_again(
-    folder: Path, scene: Stage, model: Play, *tools: Tool, live: LocalWorld | None = None
+    folder: Path, scene: Stage, model: ScriptModel, *tools: Tool, live: LocalWorld | None = None
 ) -> Stage:
     """Start another session in a world that answers like that of the first session."""
     scene.session.close()
     world = RecordedWorld(recorded(scene.log), tools=tools, live=live)
     folder.mkdir()
-    return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
+    return open_stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 
 def results(scene: Stage) -> list[tuple[Any, Any]]:
-    return [(row["content"], row.get("is_error")) for row in scene.rows(role="tool")]
+    return [(row["content"], row.get("is_error")) for row in scene.select_lines(role="tool")]
 
 
 def test_tools_return_recorded_results_in_order_without_running(tmp_path: Path) -> None:
     count, ran = counter()
-    lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="a")), "Done."]
-    scene = stage(tmp_path, play(main=lines), tools=[count])
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="a")),
+        call_message(call("count", what="a")),
+        "Done.",
+    ]
+    scene = open_stage(tmp_path, script_model(main=lines), tools=[count])
     scene.ask("Go")
-    two = begin_again(tmp_path / "again", scene, play(main=lines), *recorded_tools([count.schema]))
+    two = begin_again(
+        tmp_path / "again", scene, script_model(main=lines), *recorded_tools([count.schema])
+    )
     assert two.ask("Go") == "Done."
     assert results(two) == results(scene) == [("a 1", None), ("a 2", None)]
     assert ran == ["a", "a"]
@@ -61,20 +77,30 @@ def test_tools_return_recorded_results_in_order_without_running(tmp_path: Path) 
 
 def test_arguments_match_as_json(tmp_path: Path) -> None:
     count, _ = counter()
-    scene = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    scene = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     scene.ask("Go")
     spaced = raw_call("count", '{ "what" : "\\u0061" }')
-    two = begin_again(tmp_path / "again", scene, play(main=[calls(spaced), "."]), count)
+    two = begin_again(
+        tmp_path / "again", scene, script_model(main=[call_message(spaced), "."]), count
+    )
     two.ask("Go")
     assert results(two) == [("a 1", None)]
 
 
 def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     count, ran = counter()
-    scene = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    scene = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     scene.ask("Go")
-    lines: list[Line] = [calls(call("count", what="b")), calls(call("count", what="a")), "."]
-    two = begin_again(tmp_path / "again", scene, play(main=lines), count)
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="b")),
+        call_message(call("count", what="a")),
+        ".",
+    ]
+    two = begin_again(tmp_path / "again", scene, script_model(main=lines), count)
     two.ask("Go")
     (refused, is_error), second = results(two)
     assert refused.startswith("Error: count was not run: nothing was recorded")
@@ -91,10 +117,16 @@ def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
 
 def test_unrecorded_call_is_live_if_allowed(tmp_path: Path) -> None:
     count, ran = counter()
-    scene = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    scene = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     scene.ask("Go")
-    lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="b")), "."]
-    two = begin_again(tmp_path / "again", scene, play(main=lines), live=LocalWorld([count]))
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="a")),
+        call_message(call("count", what="b")),
+        ".",
+    ]
+    two = begin_again(tmp_path / "again", scene, script_model(main=lines), live=LocalWorld([count]))
     two.ask("Go")
     assert results(two) == [("a 1", None), ("b 2", None)]
     assert ran == ["a", "b"]
@@ -102,7 +134,9 @@ def test_unrecorded_call_is_live_if_allowed(tmp_path: Path) -> None:
 
 def test_call_of_another_agent_does_not_match(tmp_path: Path) -> None:
     count, _ = counter()
-    scene = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    scene = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     scene.ask("Go")
     record = recorded(scene.log)
     function_call = FunctionCall("count", '{"what": "a"}')
@@ -117,35 +151,37 @@ def test_failed_calls_fail_again(tmp_path: Path) -> None:
         """Fall."""
         raise OSError("slippery")
 
-    lines: list[Line] = [calls(call("fall")), "Ouch."]
-    scene = stage(tmp_path, play(main=lines), tools=[fall])
+    lines: list[ScriptedAnswer] = [call_message(call("fall")), "Ouch."]
+    scene = open_stage(tmp_path, script_model(main=lines), tools=[fall])
     scene.ask("Go")
-    two = begin_again(tmp_path / "again", scene, play(main=lines), fall)
+    two = begin_again(tmp_path / "again", scene, script_model(main=lines), fall)
     two.ask("Go")
     assert results(two) == results(scene) == [("Error: fall: OSError: slippery", True)]
 
 
 def test_user_answers_and_permissions_are_recorded_ones(tmp_path: Path) -> None:
     count, _ = counter()
-    lines: list[Line] = [
-        calls(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
-        calls(call("count", "c3", what="b")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
+        call_message(call("count", "c3", what="b")),
         "Done.",
     ]
     person = ScriptedUser(["Green.", YES, NO])
     world = LocalWorld([ask_user, count], user=person, permissions=Permissions("ask"))
-    scene = stage(
-        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    scene = open_stage(
+        tmp_path,
+        script_model(main=lines),
+        runtime=AgentRuntime(world=world, model=script_model(main=lines)),
     )
     scene.ask("Go")
-    two = begin_again(tmp_path / "again", scene, play(main=lines), ask_user, count)
+    two = begin_again(tmp_path / "again", scene, script_model(main=lines), ask_user, count)
     two.ask("Go")
-    assert [row["content"] for row in two.rows(agent_id="user")] == [
-        row["content"] for row in scene.rows(agent_id="user")
+    assert [row["content"] for row in two.select_lines(agent_id="user")] == [
+        row["content"] for row in scene.select_lines(agent_id="user")
     ]
     assert (
         two.result("c1")["substance"]
-        == two.rows(agent_id="user", content="Green.")[0]["message_id"]
+        == two.select_lines(agent_id="user", content="Green.")[0]["message_id"]
     )
     assert results(two) == results(scene)
     check_log(two.log)
@@ -161,24 +197,26 @@ def test_texts_created_by_a_tool_are_logged_and_delivered_again(tmp_path: Path) 
         agent.session.log_transcript_entry(agent.subagents["Jack"].agent_id, entry, piece)
         return "told"
 
-    lines: list[Line] = [
-        calls(call("task", name="Jack")),
-        calls(call("tell", "c2", text="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Jack")),
+        call_message(call("tell", "c2", text="Hi")),
         "Done.",
     ]
-    scene = stage(tmp_path, play(main=lines), tools=[tell])
+    scene = open_stage(tmp_path, script_model(main=lines), tools=[tell])
     scene.ask("Go")
-    two = begin_again(tmp_path / "again", scene, play(main=lines), tell)
+    two = begin_again(tmp_path / "again", scene, script_model(main=lines), tell)
     two.ask("Go")
-    assert two.heard("Jack") == scene.heard("Jack") == ["Hi"]
-    [piece] = two.rows(event_type="piece_of_text")
-    assert piece["cause"] == two.rows(role="assistant")[1]["message_id"]
+    assert two.user_messages("Jack") == scene.user_messages("Jack") == ["Hi"]
+    [piece] = two.select_lines(event_type="piece_of_text")
+    assert piece["cause"] == two.select_lines(role="assistant")[1]["message_id"]
     check_log(two.log)
 
 
 def test_blocked_call_has_no_recorded_result(tmp_path: Path) -> None:
     count, _ = counter()
-    scene = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    scene = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     watch(scene, action=lambda _: Deny("no"))
     scene.ask("Go")
     assert recorded(scene.log).by_key == {}

@@ -11,17 +11,17 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    answered,
-    ask,
-    born,
-    edit,
-    hear,
-    listed,
+    create_agent,
+    entry_segment,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    result,
-    say,
-    turn,
 )
 from tests.unit.index.index_kit import Imports
 
@@ -41,8 +41,8 @@ def commit(imports: Imports, session: Session, agent: AgentId) -> None:
 
 
 def test_session_without_commits_is_indexed(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     assert imports.rows("SELECT name, runtime, title FROM sessions") == [("s", "harken", "turn 1")]
     assert imports.rows("SELECT kind, commit_id FROM messages") == [
@@ -56,21 +56,21 @@ def test_session_without_commits_is_indexed(imports: Imports, session: Session) 
 
 
 def test_client_message_in_the_user_role_is_no_prompt(imports: Imports, session: Session) -> None:
-    main = born(session, name="main", spec={"recorded": "claude-code"})
-    hear(session, main, "<system-reminder>It is noon.</system-reminder>")
-    hear(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
+    main = create_agent(session, name="main", spec={"recorded": "claude-code"})
+    log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>")
+    log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["system", "prompt"]
     assert imports.column("SELECT title FROM sessions") == ["Hi"]
 
 
 def test_second_run_reads_only_new_lines(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    calling = act(session, main, "c1")
-    request = ask(session, main)
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1")
+    request = log_request(session, main)
     imports.update()
-    answered(session, main, request, entry=calling)
-    result(session, main, "c1")
+    log_response(session, main, request, entry=calling)
+    log_tool_result(session, main, "c1")
     imports.update()
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["response", "tool_result"]
@@ -80,14 +80,14 @@ def test_second_run_reads_only_new_lines(imports: Imports, session: Session) -> 
 
 
 def test_messages_are_linked_to_their_commit(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     commit(imports, session, main)
     imports.update()
-    hear(session, main, "and now?")
+    log_user_message(session, main, "and now?")
     imports.update()
     assert imports.column(ORDERED) == [1, 1, 1, 1, None]
-    say(session, main, "the end")
+    log_answer(session, main, "the end")
     commit(imports, session, main)
     imports.update()
     assert imports.column(ORDERED) == [1, 1, 1, 1, 2, 2]
@@ -96,8 +96,8 @@ def test_messages_are_linked_to_their_commit(imports: Imports, session: Session)
 
 
 def test_commit_whose_log_is_read_later_is_linked_then(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     commit(imports, session, main)
     logs, imports.logs = imports.logs, []
@@ -108,11 +108,11 @@ def test_commit_whose_log_is_read_later_is_linked_then(imports: Imports, session
 
 
 def test_usage_and_cost_come_from_the_log(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    hear(session, main)
-    request = ask(session, main)
-    answer_id = say(session, main)
-    answered(
+    main = create_agent(session, name="main")
+    log_user_message(session, main)
+    request = log_request(session, main)
+    answer_id = log_answer(session, main)
+    log_response(
         session, main, request, entry=answer_id, usage=USAGE, cost_usd=0.25, stop_reason="stop"
     )
     commit(imports, session, main)
@@ -126,13 +126,13 @@ def test_usage_and_cost_come_from_the_log(imports: Imports, session: Session) ->
 
 
 def test_message_forwarded_to_another_agent_counts_once(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    hear(session, main)
-    call_id = act(session, main, "c1")
-    ann = born(session, name="Ann", cause=call_id, relation="subagent")
-    hear(session, ann, "tea or coffee?", cause=call_id)
-    answer_id = say(session, ann, "tea")
-    hear(session, main, "[Ann]: tea", substance=answer_id)
+    main = create_agent(session, name="main")
+    log_user_message(session, main)
+    call_id = log_tool_calls(session, main, "c1")
+    ann = create_agent(session, name="Ann", cause=call_id, relation="subagent")
+    log_user_message(session, ann, "tea or coffee?", cause=call_id)
+    answer_id = log_answer(session, ann, "tea")
+    log_user_message(session, main, "[Ann]: tea", substance=answer_id)
     imports.update()
     assert imports.rows("SELECT name, parent_id FROM agents") == [("", None), ("Ann", 1)]
     assert imports.rows("SELECT agent_id, kind, is_repeat FROM messages") == [
@@ -146,12 +146,12 @@ def test_message_forwarded_to_another_agent_counts_once(imports: Imports, sessio
 
 
 def test_agents_with_equal_names_are_separate(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    call_id = act(session, main, "c1", "c2")
+    main = create_agent(session, name="main")
+    call_id = log_tool_calls(session, main, "c1", "c2")
     for _ in range(2):
-        ann = born(session, name="Ann", cause=call_id, relation="subagent")
-        hear(session, ann, "tea or coffee?", cause=call_id)
-        say(session, ann, "tea")
+        ann = create_agent(session, name="Ann", cause=call_id, relation="subagent")
+        log_user_message(session, ann, "tea or coffee?", cause=call_id)
+        log_answer(session, ann, "tea")
         commit(imports, session, ann)
     imports.update()
     assert imports.column("SELECT count(*) FROM agents") == [3]
@@ -159,10 +159,10 @@ def test_agents_with_equal_names_are_separate(imports: Imports, session: Session
 
 
 def test_compaction_summary_is_marked(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
-    summary = hear(session, main, "they spoke", cause=MessageId("msg_001"))
-    edit(session, main, listed(summary), summary=summary)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
+    summary = log_user_message(session, main, "they spoke", cause=MessageId("msg_001"))
+    log_edit(session, main, entry_segment(summary), summary=summary)
     commit(imports, session, main)
     imports.update()
     assert imports.column("SELECT kind FROM messages WHERE kind = 'summary'") == ["summary"]
@@ -171,15 +171,15 @@ def test_compaction_summary_is_marked(imports: Imports, session: Session) -> Non
 
 
 def test_session_end_is_the_outcome(imports: Imports, session: Session) -> None:
-    born(session, name="main")
+    create_agent(session, name="main")
     session.append(ev.SessionEnded(reason="done"))
     imports.update()
     assert imports.column("SELECT outcome FROM sessions") == ["done"]
 
 
 def test_replaced_log_is_read_from_the_start(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     session.close()
     data = session.path.read_bytes()
@@ -192,8 +192,8 @@ def test_replaced_log_is_read_from_the_start(imports: Imports, session: Session)
 
 
 def test_torn_line_is_deferred_and_invalid_line_skipped(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     session.close()
     *lines, last = session.path.read_bytes().splitlines(keepends=True)
     session.path.write_bytes(b"".join([*lines, b"{bad\n", last[:-9]]))
@@ -208,8 +208,8 @@ def test_torn_line_is_deferred_and_invalid_line_skipped(imports: Imports, sessio
 
 
 def test_copied_log_adds_nothing(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     copy = session.path.with_name("copy.jsonl")
     copy.write_bytes(session.path.read_bytes())
     imports.logs.append(copy)
@@ -218,7 +218,7 @@ def test_copied_log_adds_nothing(imports: Imports, session: Session) -> None:
 
 
 def test_file_that_is_no_log_is_skipped(imports: Imports, session: Session, tmp_path: Path) -> None:
-    turn(session, born(session, name="main"), 1)
+    log_turn(session, create_agent(session, name="main"), 1)
     for name, data in (("a", b""), ("b", b"\x00" * 99), ("c", b'{"event_type": 5}\n')):
         path = tmp_path / f"{name}.jsonl"
         path.write_bytes(data)

@@ -21,7 +21,7 @@ from harken.interactions.records import MemoryOpType, MemoryType
 from harken.session.log.reader import iter_events
 from harken.session.verify import verify
 from harken.testing import ticking
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.interactions.kit import (
     DOOR,
     HI,
@@ -148,16 +148,16 @@ def test_exported_rows_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-19")
 def test_exported_harken_session_round_trips(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
-            calls(call("task", "c2", name="Bob"), call("nothing", "c3")),
+            call_message(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
+            call_message(call("task", "c2", name="Bob"), call("nothing", "c3")),
             "Tea it is.",
             "Bye.",
         ],
         Ann=["Tea."],
     )
-    scene = stage(tmp_path, model)
+    scene = open_stage(tmp_path, model)
     scene.ask("What does Ann want?")
     scene.ask("Thanks.")
     scene.session.close()

@@ -23,8 +23,8 @@ from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, it
 from harken.interactions.otel.readable_span import to_readable_spans
 from harken.interactions.otel.span import Sender, Span, Value
 from harken.session.log.reader import iter_events
-from tests.session_kit import born, new_session, turn
-from tests.spans_kit import Answer, backend, partial, said
+from tests.session_kit import create_agent, log_turn, new_session
+from tests.spans_kit import BackendResponse, partial_success, serve_backend, span_attributes
 
 DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
 SENDER = Sender("1", resource={"deployment.environment": "test"})
@@ -43,15 +43,17 @@ def demo_spans() -> list[Span]:
 
 @pytest.mark.req("S3-30")
 def test_session_arrives_compressed_with_headers_and_resource() -> None:
-    with backend() as endpoint:
+    with serve_backend() as endpoint:
         summary = send_demo(endpoint.url, headers={"x-key": "v"})
-        [(path, headers, body)] = endpoint.asked
+        [(path, headers, body)] = endpoint.requests
         assert path == "/v1/traces"
         assert (headers["x-key"], headers["content-encoding"]) == ("v", "gzip")
         assert headers["content-type"] == "application/x-protobuf"
         assert b"deployment.environment" in body
         assert (summary.spans, summary.batches, summary.retries) == (len(endpoint.spans), 1, 0)
-        assert {said(span)["gen_ai.conversation.id"] for span in endpoint.spans} == {"demo"}
+        assert {span_attributes(span)["gen_ai.conversation.id"] for span in endpoint.spans} == {
+            "demo"
+        }
         assert {span.kind for span in endpoint.spans} == {1, 3}
 
 
@@ -66,7 +68,7 @@ def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
     }
     first, *spans = demo_spans()
     sent_spans = [replace(first, attributes=values, failed="it broke"), *spans]
-    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
+    with serve_backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         endpoint.send(to_readable_spans(sent_spans, SENDER))
         received = receiver.spans
     assert [span.span_id for span in received] == [span.place.span for span in sent_spans]
@@ -76,61 +78,67 @@ def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
         span.start_ns for span in sent_spans
     ]
     assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent_spans]
-    assert [said(span) for span in received] == [span.attributes for span in sent_spans]
+    assert [span_attributes(span) for span in received] == [span.attributes for span in sent_spans]
     assert (received[0].status.code, received[0].status.message) == (2, "it broke")
     assert {span.status.code for span in received[1:]} == {0}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_busy_endpoint_receives_the_same_batch_again(status: int) -> None:
-    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as endpoint:
+    with serve_backend(
+        BackendResponse(status, headers=NOW),
+        BackendResponse(status, headers=NOW),
+        BackendResponse(),
+    ) as endpoint:
         summary = send_demo(endpoint.url)
-        assert (summary.retries, len(endpoint.asked)) == (2, 3)
-        assert endpoint.asked[0] == endpoint.asked[2]
+        assert (summary.retries, len(endpoint.requests)) == (2, 3)
+        assert endpoint.requests[0] == endpoint.requests[2]
 
 
 def test_retry_waits_for_the_retry_after_time() -> None:
-    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as endpoint:
+    with serve_backend(
+        BackendResponse(503, headers={"Retry-After": "2"}), BackendResponse()
+    ) as endpoint:
         start_s = monotonic()
         send_demo(endpoint.url)
         assert monotonic() - start_s >= 2
 
 
 def test_retries_end_at_the_timeout() -> None:
-    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as endpoint:
+    with serve_backend(BackendResponse(503, b"\x1b[31mtoo\nmuch")) as endpoint:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
             send_demo(endpoint.url, timeout_s=1.5)
-        assert len(endpoint.asked) == 2
+        assert len(endpoint.requests) == 2
     assert str(error.value).isprintable()
-    hour = Answer(429, headers={"Retry-After": "3600"})
-    with backend(hour) as endpoint:
+    hour = BackendResponse(429, headers={"Retry-After": "3600"})
+    with serve_backend(hour) as endpoint:
         with pytest.raises(SendError, match="answers 429"):
             send_demo(endpoint.url)
-        assert len(endpoint.asked) == 1
+        assert len(endpoint.requests) == 1
 
 
 def test_environment_timeout_is_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
-    with backend(Answer(503)) as endpoint:
+    with serve_backend(BackendResponse(503)) as endpoint:
         with pytest.raises(SendError, match="answers 503"):
             send_demo(endpoint.url, timeout_s=None)
-        assert len(endpoint.asked) == 1
+        assert len(endpoint.requests) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
 def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
     """The library treats a redirect as success, which would lose the spans silently."""
-    refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
-    with backend(refusal) as endpoint:
+    refusal = BackendResponse(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
+    with serve_backend(refusal) as endpoint:
         with pytest.raises(SendError, match=rf"{endpoint.url}/v1/traces: answers {status} .*no"):
             send_demo(endpoint.url)
-        assert len(endpoint.asked) == 1
+        assert len(endpoint.requests) == 1
 
 
 def test_unreachable_endpoint_is_an_error_after_retries() -> None:
-    with backend() as receiver:
+    with serve_backend() as receiver:
         pass
     with closing(OtlpEndpoint(url=f"{receiver.url}?key=s3cret", timeout_s=1.5)) as endpoint:
         with pytest.raises(SendError, match=r"cannot be reached: .*refused") as error:
@@ -141,7 +149,7 @@ def test_unreachable_endpoint_is_an_error_after_retries() -> None:
 
 @pytest.mark.req("S3-30")
 def test_partial_success_is_in_the_summary() -> None:
-    with backend(Answer(200, partial(3, "too\nold"))) as endpoint:
+    with serve_backend(BackendResponse(200, partial_success(3, "too\nold"))) as endpoint:
         summary = send_demo(endpoint.url)
     assert (summary.rejected, summary.message) == (3, "too old")
     for body in (b"", b"no", b"[]", b"\xff" * 9):
@@ -160,11 +168,11 @@ def test_many_spans_are_sent_in_batches() -> None:
 
 def test_refused_later_batch_reports_the_accepted_count(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for number in range(70):
-            turn(session, agent, number)
+            log_turn(session, agent, number)
     with (
-        backend(Answer(), Answer(400)) as receiver,
+        serve_backend(BackendResponse(), BackendResponse(400)) as receiver,
         closing(OtlpEndpoint(url=receiver.url)) as endpoint,
     ):
         with pytest.raises(SendError, match=r"\(after 256\)$"):
@@ -174,10 +182,10 @@ def test_refused_later_batch_reports_the_accepted_count(tmp_path: Path) -> None:
 
 def test_unencodable_spans_are_an_error() -> None:
     [span, *_] = demo_spans()
-    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
+    with serve_backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
             endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
-        assert not receiver.asked
+        assert not receiver.requests
 
 
 @pytest.fixture
@@ -193,7 +201,9 @@ def test_libraries_log_no_credential(
 ) -> None:
     """The library logs headers that it cannot parse, and the URL if a connection fails."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
-    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as endpoint:
+    with serve_backend(
+        BackendResponse(503, b"s3cret", headers=NOW), BackendResponse(401)
+    ) as endpoint:
         with pytest.raises(SendError, match="answers 401"):
             send_demo(f"{endpoint.url}?key=s3cret")
         url = endpoint.url
@@ -209,9 +219,9 @@ def test_only_explicit_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None
     """The library adds the headers of the environment to requests to any URL."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
-    with backend() as endpoint:
+    with serve_backend() as endpoint:
         send_demo(endpoint.url, headers={"api-key": "n3w"})
-        [(_, headers, _)] = endpoint.asked
+        [(_, headers, _)] = endpoint.requests
     assert headers["api-key"] == "n3w"
     assert "s3cret" not in str(headers)
 
@@ -235,7 +245,7 @@ def test_environment_proxy_is_not_used_for_loopback(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with backend() as endpoint:
+    with serve_backend() as endpoint:
         assert send_demo(endpoint.url).spans == 18
     url = "https://collector.example"
     with open_http_session("collector.example", HTTPAdapter()) as session:

@@ -18,17 +18,17 @@ from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.session_kit import (
-    act,
-    answered,
-    ask,
-    born,
-    edit,
-    hear,
-    listed,
+    create_agent,
+    entry_segment,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    result,
-    say,
-    turn,
 )
 
 DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
@@ -119,8 +119,8 @@ def test_every_model_call_has_its_context() -> None:
 
 
 def test_times_come_from_the_log(session: Session) -> None:
-    agent = born(session, name="main")
-    turn(session, agent, 1)
+    agent = create_agent(session, name="main")
+    log_turn(session, agent, 1)
     session.close()
     spans = export_spans(session.path)
     assert all(0 < span.start_ns <= span.end_ns for span in spans)
@@ -130,20 +130,20 @@ def test_times_come_from_the_log(session: Session) -> None:
 
 
 def test_span_starts_before_its_answer(session: Session) -> None:
-    agent = born(session)
-    hear(session, agent)
-    request = ask(session, agent)
-    answered(session, agent, request, entry=say(session, agent), latency_s=2.5)
+    agent = create_agent(session)
+    log_user_message(session, agent)
+    request = log_request(session, agent)
+    log_response(session, agent, request, entry=log_answer(session, agent), latency_s=2.5)
     session.close()
     [call] = [span for span in export_spans(session.path) if span.is_client]
     assert call.end_ns - call.start_ns == 2_500_000_000
 
 
 def test_each_turn_of_a_root_agent_is_a_trace(session: Session) -> None:
-    agent = born(session, name="main")
-    turn(session, agent, 1)
+    agent = create_agent(session, name="main")
+    log_turn(session, agent, 1)
     before = export_spans(session.path)
-    turn(session, agent, 2)
+    log_turn(session, agent, 2)
     session.close()
     after = export_spans(session.path)
     assert after[: len(before)] == before, "what was told stays as it was"
@@ -152,13 +152,13 @@ def test_each_turn_of_a_root_agent_is_a_trace(session: Session) -> None:
 
 
 def test_model_call_has_model_parameters_usage_and_outcome(session: Session) -> None:
-    agent = born(session, name="main")
-    hear(session, agent)
+    agent = create_agent(session, name="main")
+    log_user_message(session, agent)
     parameters = {"temperature": 0.5, "max_tokens": 9, "stop": ["x"], "thinking": {"a": 1}}
-    request = ask(session, agent, parameters=parameters)
+    request = log_request(session, agent, parameters=parameters)
     usage = ev.Usage(input_tokens=10, output_tokens=3, cache_read_tokens=4, cache_write_tokens=1)
-    entry = say(session, agent)
-    answered(
+    entry = log_answer(session, agent)
+    log_response(
         session,
         agent,
         request,
@@ -197,13 +197,13 @@ def test_model_call_has_model_parameters_usage_and_outcome(session: Session) -> 
 
 
 def test_tool_span_has_arguments_and_result(session: Session) -> None:
-    agent = born(session)
-    hear(session, agent)
-    act(session, agent, "a", "b", tool="look", arguments='{"at":1}')
-    result(session, agent, "b", "seen")
+    agent = create_agent(session)
+    log_user_message(session, agent)
+    log_tool_calls(session, agent, "a", "b", tool="look", arguments='{"at":1}')
+    log_tool_result(session, agent, "b", "seen")
     failure = {"role": "tool", "tool_call_id": "a", "name": "look", "content": "no"}
     session.log_transcript_entry(agent, {**failure, "is_error": True})
-    say(session, agent)
+    log_answer(session, agent)
     session.close()
     b, a = (span for span in export_spans(session.path) if span.name == "execute_tool look")
     assert (a.failed, b.failed) == ("", None)
@@ -214,12 +214,12 @@ def test_tool_span_has_arguments_and_result(session: Session) -> None:
 
 
 def test_failed_call_has_an_error_status_and_partial_answer(session: Session) -> None:
-    agent = born(session)
-    hear(session, agent)
-    request = ask(session, agent)
-    answered(session, agent, request, stop_reason="error", error="it\nbroke", partial="half")
-    request = ask(session, agent)
-    answered(session, agent, request, entry=say(session, agent))
+    agent = create_agent(session)
+    log_user_message(session, agent)
+    request = log_request(session, agent)
+    log_response(session, agent, request, stop_reason="error", error="it\nbroke", partial="half")
+    request = log_request(session, agent)
+    log_response(session, agent, request, entry=log_answer(session, agent))
     session.close()
     failed, finished = (span for span in export_spans(session.path) if span.is_client)
     assert (failed.failed, finished.failed) == ("it broke", None)
@@ -228,12 +228,12 @@ def test_failed_call_has_an_error_status_and_partial_answer(session: Session) ->
 
 
 def test_unfinished_spans_are_marked_or_deferred(session: Session) -> None:
-    agent = born(session, name="main")
-    turn(session, agent, 1)
-    hear(session, agent)
-    request = ask(session, agent)
-    answered(session, agent, request, entry=act(session, agent, "c"))
-    ask(session, agent)
+    agent = create_agent(session, name="main")
+    log_turn(session, agent, 1)
+    log_user_message(session, agent)
+    request = log_request(session, agent)
+    log_response(session, agent, request, entry=log_tool_calls(session, agent, "c"))
+    log_request(session, agent)
     open_ = [span for span in export_spans(session.path) if span.failed is not None]
     assert [span.name for span in open_] == [
         "chat scripted:x",
@@ -243,7 +243,7 @@ def test_unfinished_spans_are_marked_or_deferred(session: Session) -> None:
     assert {span.attributes["error.type"] for span in open_} == {"unfinished"}
     live = export_spans(session.path, is_live=True)
     assert all(span.failed is None for span in live)
-    result(session, agent, "c")
+    log_tool_result(session, agent, "c")
     assert [span.name for span in export_spans(session.path, is_live=True)][-2:] == [
         "chat scripted:x",
         "execute_tool look",
@@ -252,11 +252,11 @@ def test_unfinished_spans_are_marked_or_deferred(session: Session) -> None:
 
 
 def test_listening_agent_has_no_turn(session: Session) -> None:
-    agent = born(session, name="main")
-    hear(session, agent, "one")
-    hear(session, agent, "two")
+    agent = create_agent(session, name="main")
+    log_user_message(session, agent, "one")
+    log_user_message(session, agent, "two")
     assert export_spans(session.path) == []
-    say(session, agent, "three")
+    log_answer(session, agent, "three")
     session.close()
     [main_span] = export_spans(session.path)
     input_messages = json.loads(str(main_span.attributes["gen_ai.input.messages"]))
@@ -264,26 +264,26 @@ def test_listening_agent_has_no_turn(session: Session) -> None:
 
 
 def test_hook_is_in_the_turn_that_it_watches(session: Session) -> None:
-    agent = born(session, name="main")
+    agent = create_agent(session, name="main")
     birth = session.agent(agent).birth
-    hook = born(session, name="guard", cause=birth, relation="hook")
-    hear(session, agent)
-    input_id = say(session, agent, "secret")
-    hear(session, hook, "judge", cause=input_id)
-    verdict = say(session, hook, "DENY: no")
-    hear(session, agent, "[guard]: no", cause=verdict)
-    say(session, agent, "public")
-    hear(session, agent, "more")
-    say(session, agent, "yes")
+    hook = create_agent(session, name="guard", cause=birth, relation="hook")
+    log_user_message(session, agent)
+    input_id = log_answer(session, agent, "secret")
+    log_user_message(session, hook, "judge", cause=input_id)
+    verdict = log_answer(session, hook, "DENY: no")
+    log_user_message(session, agent, "[guard]: no", cause=verdict)
+    log_answer(session, agent, "public")
+    log_user_message(session, agent, "more")
+    log_answer(session, agent, "yes")
     session.close()
     spans = export_spans(session.path)
     assert tree(spans) == ["invoke_agent main", "  invoke_agent guard", "invoke_agent main"]
 
 
 def test_model_call_with_delta_messages(session: Session) -> None:
-    agent = born(session)
+    agent = create_agent(session)
     for number in (1, 2):
-        turn(session, agent, number)
+        log_turn(session, agent, number)
     session.close()
     calls = [span for span in export_spans(session.path, much="new") if span.is_client]
     sizes = [len(json.loads(str(call.attributes["gen_ai.input.messages"]))) for call in calls]
@@ -292,12 +292,14 @@ def test_model_call_with_delta_messages(session: Session) -> None:
 
 def test_content_is_omitted_if_capture_is_off(session: Session) -> None:
     session.append(ev.ToolsDefined(tools=[{"name": "hush"}], tools_hash="0" * 64))
-    agent = born(session, name="main")
-    hear(session, agent, "hush")
-    request = ask(session, agent, tools=MessageId("msg_001"))
-    answered(session, agent, request, entry=act(session, agent, "c", arguments='"hush"'))
-    result(session, agent, "c", "hush")
-    say(session, agent, "hush")
+    agent = create_agent(session, name="main")
+    log_user_message(session, agent, "hush")
+    request = log_request(session, agent, tools=MessageId("msg_001"))
+    log_response(
+        session, agent, request, entry=log_tool_calls(session, agent, "c", arguments='"hush"')
+    )
+    log_tool_result(session, agent, "c", "hush")
+    log_answer(session, agent, "hush")
     session.close()
     spans = export_spans(session.path, much="none")
     assert "hush" not in str(spans)
@@ -308,14 +310,14 @@ def test_content_is_omitted_if_capture_is_off(session: Session) -> None:
 @pytest.mark.req("D-06", "S3-30")
 def test_credentials_are_not_exported(session: Session) -> None:
     key = "ghp_" + "a1B2" * 9
-    agent = born(session, name=f"main {key}")
-    hear(session, agent, f"my key is {key}")
-    request = ask(session, agent, parameters={"stop": key})
-    entry = act(session, agent, "c", arguments=json.dumps({"key": key}))
-    answered(session, agent, request, entry=entry, error=f"no {key}")
-    result(session, agent, "c", f"got {key}")
+    agent = create_agent(session, name=f"main {key}")
+    log_user_message(session, agent, f"my key is {key}")
+    request = log_request(session, agent, parameters={"stop": key})
+    entry = log_tool_calls(session, agent, "c", arguments=json.dumps({"key": key}))
+    log_response(session, agent, request, entry=entry, error=f"no {key}")
+    log_tool_result(session, agent, "c", f"got {key}")
     session.append(ev.ToolsDefined(tools=[{"name": key}], tools_hash="0" * 64))
-    say(session, agent, f"your key is {key}")
+    log_answer(session, agent, f"your key is {key}")
     session.close()
     credentials = Credentials()
     how = OtlpOptions(sender=SENDER)
@@ -327,12 +329,12 @@ def test_credentials_are_not_exported(session: Session) -> None:
 
 
 def test_compacted_context_is_exported_as_the_model_read_it(session: Session) -> None:
-    agent = born(session)
-    turn(session, agent, 1)
-    summary = hear(session, agent, "all of it")
-    edit(session, agent, listed(summary), reason="compaction", summary=summary)
-    request = ask(session, agent)
-    answered(session, agent, request, entry=say(session, agent))
+    agent = create_agent(session)
+    log_turn(session, agent, 1)
+    summary = log_user_message(session, agent, "all of it")
+    log_edit(session, agent, entry_segment(summary), reason="compaction", summary=summary)
+    request = log_request(session, agent)
+    log_response(session, agent, request, entry=log_answer(session, agent))
     session.close()
     last = [span for span in export_spans(session.path) if span.is_client][-1]
     assert "all of it" in str(last.attributes["gen_ai.input.messages"])
@@ -340,9 +342,9 @@ def test_compacted_context_is_exported_as_the_model_read_it(session: Session) ->
 
 
 def test_inconsistent_events_are_refused(session: Session) -> None:
-    agent = born(session)
+    agent = create_agent(session)
     session.close()
-    bad_edit = ev.TranscriptEdited(agent_id=agent, segments=[listed(MessageId("msg_999"))])
+    bad_edit = ev.TranscriptEdited(agent_id=agent, segments=[entry_segment(MessageId("msg_999"))])
     with pytest.raises(ValueError, match="msg_999"):
         export_spans([*iter_events(session.path), bad_edit])
 

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 from harken.interactions.sdk.background import BackgroundRecorder
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 
 
 def test_tasks_run_in_order() -> None:
     order: list[int] = []
-    with BackgroundRecorder(Collecting()) as background:
+    with BackgroundRecorder(CallCollector()) as background:
         for number in range(100):
             background.submit(lambda number=number: order.append(number), 1)  # type: ignore[misc]
         assert background.flush()
@@ -22,7 +22,7 @@ def test_tasks_run_in_order() -> None:
 
 def test_full_queue_drops_starts_but_not_required_tasks() -> None:
     gate, order = threading.Event(), []
-    with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
+    with BackgroundRecorder(CallCollector(), most_waiting_bytes=10) as background:
         assert background.submit(gate.wait, 20)  # one task is always accepted
         assert not background.submit(lambda: order.append("new"), 5)
         assert background.submit(lambda: order.append("due"), 5, is_due=True)
@@ -33,7 +33,7 @@ def test_full_queue_drops_starts_but_not_required_tasks() -> None:
 
 
 def test_closed_worker_refuses_tasks() -> None:
-    background = BackgroundRecorder(Collecting())
+    background = BackgroundRecorder(CallCollector())
     background.close()
     background.close()
     assert not background.submit(lambda: None, 0)
@@ -41,7 +41,7 @@ def test_closed_worker_refuses_tasks() -> None:
 
 def test_flush_has_a_timeout() -> None:
     gate = threading.Event()
-    with BackgroundRecorder(Collecting()) as background:
+    with BackgroundRecorder(CallCollector()) as background:
         background.submit(gate.wait, 1)
         assert not background.flush(0.01)
         gate.set()

@@ -26,22 +26,22 @@ import pytest
 from harken.formats.wire import registry as wires
 from harken.interactions.sdk.background import BackgroundRecorder
 from harken.interactions.sdk.wrap import wrap_client
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 from tests.provider.server import Answer, Provider, ReceivedRequest, Step, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 from tests.sdk_kit import (
-    ASK,
     ASYNC,
     HI,
+    REQUEST,
+    RESPONSES,
     STREAMS,
     SYNC,
-    WHOLE,
     a_messages,
-    answering,
     async_anthropic,
     b_messages,
     dump,
     o_chat,
+    respond,
     sync_anthropic,
     sync_openai,
 )
@@ -51,7 +51,7 @@ class CollectingRecorder(BackgroundRecorder):
     """A background worker whose recorder collects the calls."""
 
     def __init__(self) -> None:
-        self.collected = Collecting()
+        self.collected = CallCollector()
         super().__init__(self.collected)
 
 
@@ -62,7 +62,7 @@ def test_wrapped_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     with (
-        Provider(answering) as provider,
+        Provider(respond) as provider,
         CollectingRecorder() as into,
         make(provider.url) as client,
     ):
@@ -90,7 +90,7 @@ def test_wrapped_async_client_returns_the_same_results(
             plain = await use(client)
             assert await use(wrap_client(client, into)) == plain
 
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         asyncio.run(both(provider.url, into))
         into.flush()
         assert json.loads(into.collected.calls[0].body) == provider.bodies[1]
@@ -101,11 +101,11 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
     script = [
         ANTHROPIC.error(429, "slow down", "rate_limit_error", retry_after_ms="1"),
         ANTHROPIC.error(500, "oops", "api_error", retry_after_ms="1"),
-        as_json(WHOLE["/v1/messages"]),
+        as_json(RESPONSES["/v1/messages"]),
     ]
     with Provider(script) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url, max_retries=2), into) as client:
-            assert client.messages.create(**ASK).content[0].text == "Hello."
+            assert client.messages.create(**REQUEST).content[0].text == "Hello."
         into.flush()
         assert [reply.status for reply in into.collected.replies] == [429, 500, 200]
         assert [reply.broken for reply in into.collected.replies] == ["", "", ""]
@@ -135,7 +135,7 @@ def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
                 results_seen.append([])
                 with pytest.raises(Exception) as error:
                     results_seen[-1].extend(
-                        map(dump, any_client.messages.create(**ASK, stream=True))
+                        map(dump, any_client.messages.create(**REQUEST, stream=True))
                     )
                 errors.append(error.type)
         assert errors[0] is errors[1]
@@ -149,7 +149,7 @@ def test_stream_abandoned_by_its_client_is_recorded_as_closed() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            stream = client.messages.create(**ASK, stream=True)
+            stream = client.messages.create(**REQUEST, stream=True)
             next(iter(stream))
             stream.close()
         into.flush()
@@ -178,7 +178,7 @@ def test_unreachable_provider_raises_the_client_error() -> None:
         assert (reply.status, reply.broken) == (0, "the provider was not reached (ConnectError)")
 
 
-class BlockingRecorder(Collecting):
+class BlockingRecorder(CallCollector):
     """A recorder that blocks until it is released."""
 
     may = threading.Event()
@@ -204,7 +204,7 @@ def test_first_event_is_not_delayed() -> None:
         assert reply.latency_s - reply.first_byte_s > 0.5
 
 
-class FailingRecorder(Collecting):
+class FailingRecorder(CallCollector):
     """A recorder that raises."""
 
     def begin(self, call: Any) -> None:
@@ -215,12 +215,12 @@ def test_failing_recorder_never_breaks_a_call_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ear = FailingRecorder()
-    with Provider(answering) as provider, BackgroundRecorder(ear) as into:
+    with Provider(respond) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             for _ in range(3):
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
-        assert (into.dropped, ear.told) == (3, [])
+        assert (into.dropped, ear.events) == (3, [])
     log_texts = [
         record.getMessage() for record in caplog.records if record.name.startswith("harken")
     ]
@@ -237,32 +237,32 @@ def test_calls_of_many_threads_are_recorded() -> None:
         if is_streamed:
             list(answer)
 
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
-        questions = {body["messages"][0]["content"] for body in into.collected.asked}
+        questions = {body["messages"][0]["content"] for body in into.collected.request_bodies}
         assert questions == {str(number) for number in range(40)}
         ends = [reply.id for reply in into.collected.replies]
         assert sorted(ends) == sorted(call.id for call in into.collected.calls)
 
 
 def test_no_credential_reaches_the_recorder() -> None:
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
         with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
-            client.messages.create(**ASK, extra_query={"key": KEY})
+            client.messages.create(**REQUEST, extra_query={"key": KEY})
         into.flush()
-        assert KEY not in repr(into.collected.told)
+        assert KEY not in repr(into.collected.events)
 
 
 def test_compressed_answer_is_recorded_unchanged() -> None:
-    full_body = json.dumps(WHOLE["/v1/messages"]).encode()
+    full_body = json.dumps(RESPONSES["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
     compressed_answer = Answer([gzip.compress(full_body)], headers=head)
     with Provider(lambda _: compressed_answer) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
-        assert client.messages.create(**ASK).content[0].text == "Hello."
+        assert client.messages.create(**REQUEST).content[0].text == "Hello."
         client.close()
         into.flush()
         assert into.collected.replies[0].body == full_body
@@ -276,21 +276,21 @@ def test_requests_without_a_model_are_not_recorded() -> None:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
         into.flush()
-        assert into.collected.told == []
+        assert into.collected.events == []
 
 
 def test_wrapped_client_outlives_the_original() -> None:
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
-        assert client.messages.create(**ASK).content[0].text == "Hello."
+        assert client.messages.create(**REQUEST).content[0].text == "Hello."
         client.close()
         assert client.is_closed()
 
 
 def test_original_client_still_works_and_is_not_recorded() -> None:
     with (
-        Provider(answering) as provider,
+        Provider(respond) as provider,
         CollectingRecorder() as into,
         sync_openai(provider.url) as client,
     ):
@@ -298,11 +298,11 @@ def test_original_client_still_works_and_is_not_recorded() -> None:
         gc.collect()
         o_chat(client)
         into.flush()
-        assert into.collected.told == []
+        assert into.collected.events == []
 
 
 def test_client_keeps_its_options_and_its_copies_are_recorded() -> None:
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
             wrapped = wrap_client(client, into)
             assert (wrapped.timeout, wrapped.organization) == (7, "org")
@@ -317,7 +317,7 @@ def test_custom_http_client_is_used() -> None:
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         request_headers.append(request.url.path)
-        return httpx2.Response(200, json=WHOLE["/v1/messages"])
+        return httpx2.Response(200, json=RESPONSES["/v1/messages"])
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
     with (
@@ -327,17 +327,17 @@ def test_custom_http_client_is_used() -> None:
         assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
         assert request_headers == ["/v1/messages"] * 2
-        assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
+        assert json.loads(into.collected.replies[0].body) == RESPONSES["/v1/messages"]
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_plain_httpx_client_is_recorded(library: Any) -> None:
-    with Provider(answering) as provider, CollectingRecorder() as into, library.Client() as client:
+    with Provider(respond) as provider, CollectingRecorder() as into, library.Client() as client:
         wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
-        plain = client.post(url, json=ASK).json()
-        assert wrapped.post(url, json=ASK).json() == plain
-        with wrapped.stream("POST", url, json={**ASK, "stream": True}) as response:
+        plain = client.post(url, json=REQUEST).json()
+        assert wrapped.post(url, json=REQUEST).json() == plain
+        with wrapped.stream("POST", url, json={**REQUEST, "stream": True}) as response:
             assert b"".join(response.iter_bytes()) == b"".join(STREAMS["/v1/messages"])
         into.flush()
         assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
@@ -348,7 +348,7 @@ def test_clients_of_other_vendors_are_recorded() -> None:
 
     def any_answer(request: ReceivedRequest) -> Answer:
         is_chat = "chat/completions" in request.path
-        return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
+        return as_json(RESPONSES["/v1/chat/completions" if is_chat else "/v1/messages"])
 
     async def by_aiohttp(url: str, into: BackgroundRecorder) -> None:
         http = anthropic.DefaultAioHttpClient()
@@ -381,7 +381,7 @@ def test_open_calls_are_ended_at_close() -> None:
     with Provider(lambda _: Answer(steps)) as provider:
         into = CollectingRecorder()
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            stream = client.messages.create(**ASK, stream=True)
+            stream = client.messages.create(**REQUEST, stream=True)
             next(iter(stream))
             into.close()
             stream.close()
@@ -389,9 +389,9 @@ def test_open_calls_are_ended_at_close() -> None:
 
 
 def test_forked_process_works_without_recording() -> None:
-    with Provider(answering) as provider, CollectingRecorder() as into:
+    with Provider(respond) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            client.messages.create(**ASK)
+            client.messages.create(**REQUEST)
             into.flush()
             child = os.fork()
             if child == 0:
@@ -399,12 +399,12 @@ def test_forked_process_works_without_recording() -> None:
                 call_count = 1
                 with contextlib.suppress(BaseException):
                     fresh = wrap_client(sync_anthropic(provider.url), into)
-                    fresh.messages.create(**ASK)
+                    fresh.messages.create(**REQUEST)
                     into.close()
                     call_count = 0 if len(into.collected.calls) == 1 else 2
                 os._exit(call_count)
             assert os.waitpid(child, 0)[1] == 0
-            client.messages.create(**ASK)
+            client.messages.create(**REQUEST)
         into.flush()
         assert len(into.collected.calls) == 2
         assert len(provider.asked) == 3

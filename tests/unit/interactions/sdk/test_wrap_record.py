@@ -13,11 +13,11 @@ from harken.session.log.reader import iter_events as events_of
 from harken.store.sqlite.store import SqliteStore
 from tests.provider.server import Provider
 from tests.sdk_kit import (
-    ASK,
+    REQUEST,
     a_messages,
-    answering,
     o_chat_events,
     o_responses,
+    respond,
     sync_anthropic,
     sync_openai,
 )
@@ -32,13 +32,13 @@ def _events(folder: Path) -> list[ev.Event]:
 
 @pytest.mark.req("S3-17")
 def test_log_has_the_exact_requests_of_the_provider(tmp_path: Path) -> None:
-    with Provider(answering) as provider:
+    with Provider(respond) as provider:
         with recording(tmp_path, session="one run", tell=TOLD.append) as record:
             with wrap_client(sync_anthropic(provider.url), record) as client:
-                answer = client.messages.create(**ASK)
+                answer = client.messages.create(**REQUEST)
                 reply = {"role": "assistant", "content": answer.content[0].text}
-                follow_up = [*ASK["messages"], reply, {"role": "user", "content": "and?"}]
-                client.messages.create(**{**ASK, "messages": follow_up})
+                follow_up = [*REQUEST["messages"], reply, {"role": "user", "content": "and?"}]
+                client.messages.create(**{**REQUEST, "messages": follow_up})
             with wrap_client(sync_openai(provider.url), record) as second_client:
                 o_chat_events(second_client)
                 o_responses(second_client)
@@ -49,7 +49,7 @@ def test_log_has_the_exact_requests_of_the_provider(tmp_path: Path) -> None:
 
 
 def test_named_run_continues_in_a_later_block(tmp_path: Path) -> None:
-    with Provider(answering) as provider:
+    with Provider(respond) as provider:
         for _ in range(2):
             with recording(tmp_path, session="one run") as record:
                 a_messages(wrap_client(sync_anthropic(provider.url), record))
@@ -58,7 +58,7 @@ def test_named_run_continues_in_a_later_block(tmp_path: Path) -> None:
 
 def test_decoded_calls_are_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
-    with Provider(answering) as provider, recording(tmp_path / "s", store) as record:
+    with Provider(respond) as provider, recording(tmp_path / "s", store) as record:
         a_messages(wrap_client(sync_anthropic(provider.url), record))
     (ctx,) = store.newest_commits()
     assert store.commits([ctx])[ctx].commit.message_count == 2

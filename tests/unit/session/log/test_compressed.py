@@ -32,7 +32,13 @@ from harken.session.verify import verify
 from harken.store.memory import MemoryStore
 from harken.testing import FailingDisk, RecordingDisk, faults
 from harken.views.viewer import SessionViewer
-from tests.session_kit import born, hear, ids, options, turn
+from tests.session_kit import (
+    create_agent,
+    log_turn,
+    log_user_message,
+    read_message_ids,
+    session_options,
+)
 
 ROOT = AgentId("agent_001")
 
@@ -41,10 +47,10 @@ ROOT = AgentId("agent_001")
 def log(tmp_path: Path) -> Path:
     """A log of twenty turns."""
     path = tmp_path / "s.jsonl"
-    with Session(path, options=options()) as session:
-        born(session)
+    with Session(path, options=session_options()) as session:
+        create_agent(session)
         for number in range(1, 21):
-            turn(session, ROOT, number)
+            log_turn(session, ROOT, number)
     os.utime(path, (1_700_000_000, 1_700_000_000))
     return path
 
@@ -95,11 +101,11 @@ def test_compressed_log_is_read_under_its_own_name(log: Path, way: Callable[[Pat
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
 def test_session_resumes_a_compressed_log(log: Path, way: Callable[[Path], Path]) -> None:
-    known_ids = ids(log)
+    known_ids = read_message_ids(log)
     way(log)
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "go on")
-    assert ids(log) == [*known_ids, ids(log)[-1]]
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "go on")
+    assert read_message_ids(log) == [*known_ids, read_message_ids(log)[-1]]
     assert not is_packed(log)
     assert verify(log) == []
 
@@ -139,7 +145,7 @@ def test_damaged_or_torn_log_is_compressed_unchanged(log: Path) -> None:
 
 def test_locked_log_is_not_compressed(log: Path) -> None:
     before = log.read_bytes()
-    with Session.load(log, options=options()), pytest.raises(LogLocked):
+    with Session.load(log, options=session_options()), pytest.raises(LogLocked):
         compress_log(log)
     assert log.read_bytes() == before
 
@@ -177,8 +183,8 @@ def test_fault_during_compression_or_decompression_loses_nothing(tmp_path: Path,
 def test_plain_log_wins_if_a_crash_left_both(log: Path) -> None:
     compressed = compress_log(log).path
     old = compressed.read_bytes()
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "more")
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "more")
     compressed.write_bytes(old)
     now = log.read_bytes()
     assert len(list(iter_events(log))) == now.count(b"\n")
@@ -206,7 +212,7 @@ def test_empty_log_beside_a_compressed_one_is_replaced(log: Path) -> None:
     before = log.read_bytes()
     compress_log(log)
     log.touch()
-    with Session.load(log, options=options()) as session:
+    with Session.load(log, options=session_options()) as session:
         assert session.path.read_bytes() == before
 
 
@@ -242,8 +248,8 @@ def _write_and_pack(path: Path, started_at: float, failures: multiprocessing.Que
             if number % 2:
                 compress_log(path)
             else:
-                with Session.load(path, options=options()) as session:
-                    hear(session, ROOT, f"{os.getpid()}-{number}")
+                with Session.load(path, options=session_options()) as session:
+                    log_user_message(session, ROOT, f"{os.getpid()}-{number}")
         except LogLocked:
             continue
         except HarkenError as error:  # pragma: no cover - this must not happen
@@ -252,7 +258,7 @@ def _write_and_pack(path: Path, started_at: float, failures: multiprocessing.Que
 
 @pytest.mark.req("S3-31")
 def test_concurrent_writers_and_compressors_lose_nothing(log: Path) -> None:
-    known_ids = ids(log)
+    known_ids = read_message_ids(log)
     several = multiprocessing.get_context("spawn")
     failures = several.Queue()
     crowd = [several.Process(target=_write_and_pack, args=(log, 0.0, failures)) for _ in range(3)]
@@ -262,8 +268,8 @@ def test_concurrent_writers_and_compressors_lose_nothing(log: Path) -> None:
         process.join()
     assert failures.empty(), failures.get()
     assert verify(log) == []
-    assert ids(log)[: len(known_ids)] == known_ids
-    assert len(ids(log)) > len(known_ids)
+    assert read_message_ids(log)[: len(known_ids)] == known_ids
+    assert len(read_message_ids(log)) > len(known_ids)
 
 
 def _pack_forever(path: Path) -> None:
@@ -369,8 +375,8 @@ def test_compressed_names_map_to_their_logs() -> None:
 
 @pytest.mark.req("S3-31")
 def test_text_is_purged_from_a_compressed_log(log: Path) -> None:
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "the word is rosebud")
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "the word is rosebud")
     compress_log(log)
     secret = Secret("rosebud")
     store = MemoryStore()

@@ -15,7 +15,17 @@ from harken.session.log.checksum import seal
 from harken.session.log.reader import LogReadReport, iter_events, iter_records, paused_gc
 from harken.session.session import Session
 from harken.session.state import SessionState
-from tests.session_kit import act, born, folded, hear, ids, new_session, options, result, say
+from tests.session_kit import (
+    create_agent,
+    fold_log,
+    log_answer,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
+    new_session,
+    read_message_ids,
+    session_options,
+)
 
 START = {"event_type": "session_started", "message_id": "msg_000", "session_id": "s"}
 BIRTH = {"event_type": "agent_created", "message_id": "msg_001", "agent_id": "agent_001"}
@@ -42,15 +52,15 @@ def path(tmp_path: Path) -> Path:
 def log(tmp_path: Path) -> Path:
     """A small log: a session start, an agent and three entries."""
     with new_session(tmp_path) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for text in ("one", "two", "three"):
-            hear(session, agent, text)
+            log_user_message(session, agent, text)
     return session.path
 
 
 def test_complete_log_is_read_completely(log: Path) -> None:
     reading = LogReadReport()
-    assert ids(log, reading) == ["msg_000", "msg_001", "msg_002", "msg_003", "msg_004"]
+    assert read_message_ids(log, reading) == ["msg_000", "msg_001", "msg_002", "msg_003", "msg_004"]
     assert reading.sealed
     assert reading.dialect is None
     assert reading.end == log.stat().st_size
@@ -66,7 +76,7 @@ def test_torn_last_line_is_returned_separately(log: Path) -> None:
     full_log = log.read_bytes()
     log.write_bytes(full_log[:-9])
     reading = LogReadReport()
-    assert ids(log, reading)[-1] == "msg_003"
+    assert read_message_ids(log, reading)[-1] == "msg_003"
     assert full_log[: reading.end] + reading.torn == full_log[:-9]
     assert reading.torn
 
@@ -74,7 +84,7 @@ def test_torn_last_line_is_returned_separately(log: Path) -> None:
 def test_last_line_without_newline_is_complete(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     reading = LogReadReport()
-    assert ids(log, reading)[-1] == "msg_004"
+    assert read_message_ids(log, reading)[-1] == "msg_004"
     assert reading.missing_newline
     assert not reading.torn
 
@@ -86,7 +96,7 @@ def test_trailing_zeros_are_a_torn_tail(log: Path, tail: bytes) -> None:
     full_log = log.read_bytes()
     log.write_bytes(full_log + tail)
     reading = LogReadReport()
-    assert len(ids(log, reading)) == 5
+    assert len(read_message_ids(log, reading)) == 5
     assert reading.torn == tail
     assert reading.end == len(full_log)
 
@@ -94,7 +104,7 @@ def test_trailing_zeros_are_a_torn_tail(log: Path, tail: bytes) -> None:
 def damage(log: Path, lines: list[bytes]) -> LogCorrupted:
     log.write_bytes(b"".join(lines))
     with pytest.raises(LogCorrupted) as caught:
-        ids(log)
+        read_message_ids(log)
     return caught.value
 
 
@@ -146,10 +156,10 @@ def test_sealed_line_in_an_unsealed_log_is_damage(log: Path) -> None:
 def test_complete_line_that_is_no_event_is_damage(path: Path) -> None:
     path.write_bytes(sealed(START, {"event_type": "agent_created", "message_id": 7}))
     with pytest.raises(LogCorrupted, match="not an event"):
-        ids(path)
+        read_message_ids(path)
     path.write_bytes(sealed(START, {"message_id": "msg_001"}))
     with pytest.raises(LogCorrupted, match="event_type"):
-        ids(path)
+        read_message_ids(path)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +174,7 @@ def test_complete_line_that_is_no_event_is_damage(path: Path) -> None:
 )
 def test_file_that_is_no_log_is_refused(path: Path, content: bytes, says: str) -> None:
     path.write_bytes(content)
-    for open_it in (ids, Session) if content else (ids, Session.load):
+    for open_it in (read_message_ids, Session) if content else (read_message_ids, Session.load):
         with pytest.raises(InvalidLog, match=says):
             open_it(path)
     assert path.read_bytes() == content
@@ -172,22 +182,22 @@ def test_file_that_is_no_log_is_refused(path: Path, content: bytes, says: str) -
 
 def test_folder_and_missing_file_are_refused(path: Path) -> None:
     with pytest.raises(InvalidLog, match="folder"):
-        ids(path.parent)
+        read_message_ids(path.parent)
     with pytest.raises(LogNotFound):
-        ids(path)
+        read_message_ids(path)
 
 
 def test_unreadable_path_is_refused(path: Path) -> None:
     path.touch()
     with pytest.raises(InvalidLog, match="cannot be read"):
-        ids(path / "below")
+        read_message_ids(path / "below")
 
 
 def test_newer_schema_is_refused_before_decoding(path: Path) -> None:
     newer = {**START, "schema_version": 2, "more": 1}
     path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
     data_before = path.read_bytes()
-    for open_it in (ids, Session, Session.load):
+    for open_it in (read_message_ids, Session, Session.load):
         with pytest.raises(LogVersionUnsupported, match="schema version 2") as refused:
             open_it(path)
         assert (refused.value.found, refused.value.known) == (2, 1)
@@ -216,17 +226,17 @@ def test_members_and_types_of_a_newer_writer_are_kept(path: Path) -> None:
         if not isinstance(event, ev.UnknownEvent):
             event.unknown = None
             fold(without, event)
-    assert folded(path).describe() == without.describe()
+    assert fold_log(path).describe() == without.describe()
 
 
 @pytest.mark.req("S0-05")
 def test_session_continues_after_unknown_events(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE))
     data_before = path.read_bytes()
-    with Session.load(path, options=options()) as session:
-        assert hear(session, "agent_001") == "msg_003"
+    with Session.load(path, options=session_options()) as session:
+        assert log_user_message(session, "agent_001") == "msg_003"
     assert path.read_bytes().startswith(data_before)
-    assert len(ids(path)) == 4
+    assert len(read_message_ids(path)) == 4
 
 
 def unsealed(session: Session) -> bytes:
@@ -236,16 +246,16 @@ def unsealed(session: Session) -> bytes:
 
 def test_unsealed_lines_are_read_and_reported_as_unverified(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = born(session)
-        act(session, agent, "c1")
-        result(session, agent, "c1")
-        say(session, agent)
-    state = folded(session.path).describe()
+        agent = create_agent(session)
+        log_tool_calls(session, agent, "c1")
+        log_tool_result(session, agent, "c1")
+        log_answer(session, agent)
+    state = fold_log(session.path).describe()
     session.path.write_bytes(unsealed(session))
     reading = LogReadReport()
-    assert len(ids(session.path, reading)) == 5
+    assert len(read_message_ids(session.path, reading)) == 5
     assert not reading.sealed
-    assert folded(session.path).describe() == state
+    assert fold_log(session.path).describe() == state
 
 
 @pytest.mark.parametrize("cut_at", range(1, 60))
@@ -254,23 +264,23 @@ def test_torn_last_line_of_an_unsealed_log_is_separate(path: Path, cut_at: int) 
     nested = to_json_line({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
     path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut_at])
     reading = LogReadReport()
-    assert ids(path, reading) == ["msg_000"]
+    assert read_message_ids(path, reading) == ["msg_000"]
     assert reading.torn == nested[:-cut_at]
 
 
 def test_damage_in_an_unsealed_log_is_an_error(path: Path) -> None:
     path.write_bytes(to_json_line(START) + b'\n{"event_type"\n' + to_json_line(BIRTH) + b"\n")
     with pytest.raises(LogCorrupted) as caught:
-        ids(path)
+        read_message_ids(path)
     assert (caught.value.line, caught.value.byte) == (2, len(to_json_line(START)) + 1)
 
 
 def test_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = born(session)
-        hear(session, agent, "long " * 2_000_000)
-        hear(session, agent, "short")
-    assert ids(session.path)[-1] == "msg_003"
+        agent = create_agent(session)
+        log_user_message(session, agent, "long " * 2_000_000)
+        log_user_message(session, agent, "short")
+    assert read_message_ids(session.path)[-1] == "msg_003"
 
 
 def test_garbage_collector_is_paused_while_reading_and_restored() -> None:

@@ -14,12 +14,12 @@ from harken.session.log.compress import compress_log
 from harken.session.log.file import LogFile
 from harken.session.log.receive import LogEnd, read_log_end, receive_lines
 from harken.session.verify import verify
-from tests.session_kit import log_lines
+from tests.session_kit import write_log_lines
 
 
 @pytest.fixture
 def lines(tmp_path: Path) -> list[bytes]:
-    return log_lines(tmp_path / "source")
+    return write_log_lines(tmp_path / "source")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_only_new_ones_of_overlapping_lines_are_added(lines: list[bytes], log: P
 def test_different_lines_are_refused_without_a_change(
     lines: list[bytes], log: Path, tmp_path: Path
 ) -> None:
-    other_lines = log_lines(tmp_path / "other", texts=7)
+    other_lines = write_log_lines(tmp_path / "other", texts=7)
     receive_lines(log, 0, b"".join(lines))
     different = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
     for offset, data in [(0, b"".join(different)), (size(lines[:1]) + 1, b"".join(different[1:]))]:

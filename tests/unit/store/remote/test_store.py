@@ -25,14 +25,14 @@ from harken.store.remote import wire
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
-from tests.service_kit import TOKEN, service
+from tests.service_kit import TOKEN, serve_store
 
 NAME = "0" * 64
 
 
 @contextmanager
 def remote(store: Store | None = None, **how: Any) -> Iterator[RemoteStore]:
-    with service(store, **how) as url:
+    with serve_store(store, **how) as url:
         asking = RemoteStore(url, token=TOKEN)
         try:
             yield asking
@@ -109,7 +109,7 @@ def test_missing_socket_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_token_is_refused_without_printing_it() -> None:
-    with service() as url:
+    with serve_store() as url:
         store = RemoteStore(url, token="a-wrong-one")
         with pytest.raises(StoreError, match="token") as refused:
             store.newest_commits()

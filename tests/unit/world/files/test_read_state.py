@@ -24,10 +24,10 @@ from harken.core.messages import Message, TextPart, text_of
 from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_states, meta_of
 from harken.world.files.regular_file import MAX_FILE_BYTES, hash_of
 from harken.world.tool import ToolContext
-from tests.agent_kit import Stage, check_log, play
+from tests.agent_kit import Stage, check_log, script_model
 from tests.unit.world.files.agent_file_kit import (
     call,
-    calls,
+    call_message,
     edit_call,
     file_stage,
     file_world,
@@ -63,14 +63,20 @@ def test_second_writer_after_two_reads_is_rejected(tmp_path: Path, file: Path) -
     stage = file_stage(
         tmp_path,
         main=[
-            calls(read_call("a.txt", "c1")),
-            calls(call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")),
-            calls(write_call("a.txt", "mine\n", "c3")),
-            calls(read_call("a.txt", "c4")),
-            calls(write_call("a.txt", "both\n", "c5")),
+            call_message(read_call("a.txt", "c1")),
+            call_message(
+                call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")
+            ),
+            call_message(write_call("a.txt", "mine\n", "c3")),
+            call_message(read_call("a.txt", "c4")),
+            call_message(write_call("a.txt", "both\n", "c5")),
             "Done.",
         ],
-        b=[calls(read_call("a.txt")), calls(write_call("a.txt", "theirs\n")), "Changed."],
+        b=[
+            call_message(read_call("a.txt")),
+            call_message(write_call("a.txt", "theirs\n")),
+            "Changed.",
+        ],
     )
     assert stage.ask("Go.") == "Done."
     refused = stage.result("c3")
@@ -86,9 +92,9 @@ def test_second_writer_after_two_reads_is_rejected(tmp_path: Path, file: Path) -
 def test_edit_is_rejected_like_a_write(tmp_path: Path, file: Path) -> None:
     def meanwhile(request: Any) -> Message:
         file.write_text("one\nand two\n")
-        return calls(edit_call("a.txt", "one", "1"))
+        return call_message(edit_call("a.txt", "one", "1"))
 
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), meanwhile, "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), meanwhile, "Done."])
     stage.ask("Go.")
     assert "was changed since you read it" in tool_results(stage)[1]
     assert file.read_text() == "one\nand two\n"
@@ -99,11 +105,11 @@ def test_subagent_starts_without_read_state(tmp_path: Path, file: Path) -> None:
     stage = file_stage(
         tmp_path,
         main=[
-            calls(read_call("a.txt")),
-            calls(call("task", "c2", name="b", instructions="You are b.", prompt="Write.")),
+            call_message(read_call("a.txt")),
+            call_message(call("task", "c2", name="b", instructions="You are b.", prompt="Write.")),
             "Done.",
         ],
-        b=[calls(write_call("a.txt", "x\n")), "Tried."],
+        b=[call_message(write_call("a.txt", "x\n")), "Tried."],
     )
     stage.ask("Go.")
     assert "you have not read it" in tool_results(stage, "b")[0]
@@ -112,14 +118,14 @@ def test_subagent_starts_without_read_state(tmp_path: Path, file: Path) -> None:
 
 @pytest.mark.req("S4-41")
 def test_read_state_is_visible_to_other_agents(tmp_path: Path, file: Path) -> None:
-    tool_calls = calls(read_call("a.txt", "c1"), write_call("sub/b.txt", "two\n", "c2"))
+    tool_calls = call_message(read_call("a.txt", "c1"), write_call("sub/b.txt", "two\n", "c2"))
     stage = file_stage(tmp_path, main=[tool_calls, "Done."])
     stage.ask("Go.")
     assert read_state(stage) == {"a.txt": hash_of(b"one\n"), "sub/b.txt": hash_of(b"two\n")}
 
 
 def test_write_in_the_message_of_the_read_is_rejected(tmp_path: Path, file: Path) -> None:
-    tool_calls = calls(read_call("a.txt", "c1"), write_call("a.txt", "blind\n", "c2"))
+    tool_calls = call_message(read_call("a.txt", "c1"), write_call("a.txt", "blind\n", "c2"))
     stage = file_stage(tmp_path, main=[tool_calls, "Done."])
     stage.ask("Go.")
     assert "call this after the result" in tool_results(stage)[1]
@@ -128,10 +134,10 @@ def test_write_in_the_message_of_the_read_is_rejected(tmp_path: Path, file: Path
 
 def test_own_changes_in_the_same_message_are_known(tmp_path: Path, file: Path) -> None:
     tool_calls = [
-        calls(read_call("a.txt")),
-        calls(edit_call("a.txt", "one", "1", "c1"), edit_call("a.txt", "1", "uno", "c2")),
-        calls(write_call("b.txt", "new\n", "c1"), edit_call("b.txt", "new", "newer", "c2")),
-        calls(write_call("b.txt", "last\n", "c1"), write_call("b.txt", "really\n", "c2")),
+        call_message(read_call("a.txt")),
+        call_message(edit_call("a.txt", "one", "1", "c1"), edit_call("a.txt", "1", "uno", "c2")),
+        call_message(write_call("b.txt", "new\n", "c1"), edit_call("b.txt", "new", "newer", "c2")),
+        call_message(write_call("b.txt", "last\n", "c1"), write_call("b.txt", "really\n", "c2")),
     ]
     stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
     stage.ask("Go.")
@@ -151,7 +157,9 @@ def test_pending_reads_are_visible_in_the_read_state(tmp_path: Path, file: Path)
         )
         return "seen"
 
-    tool_calls = calls(read_call("a.txt", "c1"), write_call("b.txt", "b", "c2"), call("look", "c3"))
+    tool_calls = call_message(
+        read_call("a.txt", "c1"), write_call("b.txt", "b", "c2"), call("look", "c3")
+    )
     stage = file_stage(tmp_path, main=[tool_calls, "Done."])
     stage.runtime.world.tools["look"] = list_read_files
     stage.ask("Go.")
@@ -159,34 +167,44 @@ def test_pending_reads_are_visible_in_the_read_state(tmp_path: Path, file: Path)
 
 
 def test_read_state_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
-    script = play(
-        main=[calls(read_call("a.txt")), "Read.", calls(write_call("a.txt", "two\n")), "Done."]
+    script = script_model(
+        main=[
+            call_message(read_call("a.txt")),
+            "Read.",
+            call_message(write_call("a.txt", "two\n")),
+            "Done.",
+        ]
     )
     stage = file_stage(tmp_path, script)
     stage.ask("Read it.")
     before = read_state(stage)
     stage.runtime = AgentRuntime(model=script, world=file_world(file.parent))
-    resumed = stage.again()
+    resumed = stage.resume()
     assert read_state(resumed) == before == {"a.txt": hash_of(b"one\n")}
     resumed.ask("Now write it.")
     assert file.read_text() == "two\n"
 
 
 def test_file_changed_before_a_resume_is_not_overwritten(tmp_path: Path, file: Path) -> None:
-    script = play(
-        main=[calls(read_call("a.txt")), "Read.", calls(write_call("a.txt", "two\n")), "Done."]
+    script = script_model(
+        main=[
+            call_message(read_call("a.txt")),
+            "Read.",
+            call_message(write_call("a.txt", "two\n")),
+            "Done.",
+        ]
     )
     stage = file_stage(tmp_path, script)
     stage.ask("Read it.")
     file.write_text("theirs\n")
-    resumed = stage.again()
+    resumed = stage.resume()
     resumed.ask("Now write it.")
     assert "was changed since" in tool_results(resumed)[1]
     assert file.read_text() == "theirs\n"
 
 
 def test_read_state_forgets_messages_dropped_by_a_compaction(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Read."])
     stage.ask("Read it.")
     assert read_state(stage)
     context = stage.session.context(stage.root.agent_id)
@@ -202,7 +220,7 @@ def test_read_state_forgets_messages_dropped_by_a_compaction(tmp_path: Path, fil
 
 
 def test_fork_has_the_read_state_of_its_context(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Read."])
     stage.ask("Read it.")
     fork = SmartAgent(stage.session, init_prompt=stage.root.transcript, runtime=stage.runtime)
     log_birth(fork, stage.root.state.birth, "fork", "subagent")
@@ -210,10 +228,10 @@ def test_fork_has_the_read_state_of_its_context(tmp_path: Path, file: Path) -> N
 
 
 def test_two_sessions_in_one_world_have_separate_read_states(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Read."])
     stage.ask("Read it.")
     (tmp_path / "other").mkdir()
-    runtime = AgentRuntime(model=play(main=["Hi."]), world=stage.runtime.world)
+    runtime = AgentRuntime(model=script_model(main=["Hi."]), world=stage.runtime.world)
     second = file_stage(tmp_path / "other")
     second.root.runtime = runtime
     assert second.root.agent_id == stage.root.agent_id
@@ -224,10 +242,10 @@ def test_two_sessions_in_one_world_have_separate_read_states(tmp_path: Path, fil
 def test_partial_read_permits_an_edit_but_no_write(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
     tool_calls = [
-        calls(read_call("a.txt", offset=1, limit=4)),
-        calls(write_call("a.txt", "short\n")),
-        calls(edit_call("a.txt", "line 9", "LINE 9")),
-        calls(write_call("a.txt", "short\n")),
+        call_message(read_call("a.txt", offset=1, limit=4)),
+        call_message(write_call("a.txt", "short\n")),
+        call_message(edit_call("a.txt", "line 9", "LINE 9")),
+        call_message(write_call("a.txt", "short\n")),
     ]
     stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
     stage.ask("Go.")
@@ -239,8 +257,8 @@ def test_partial_read_permits_an_edit_but_no_write(tmp_path: Path, file: Path) -
 def test_reads_of_all_parts_permit_a_write(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
     tool_calls = [
-        calls(read_call("a.txt", "c1", offset=6), read_call("a.txt", "c2", limit=5)),
-        calls(write_call("a.txt", "short\n")),
+        call_message(read_call("a.txt", "c1", offset=6), read_call("a.txt", "c2", limit=5)),
+        call_message(write_call("a.txt", "short\n")),
     ]
     stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
     stage.ask("Go.")
@@ -277,7 +295,7 @@ def test_agent_that_acts_in_code_has_read_state(tmp_path: Path, file: Path) -> N
 
 @pytest.mark.req("S4-42")
 def test_changed_files_have_other_contents(tmp_path: Path, file: Path) -> None:
-    tool_calls = calls(
+    tool_calls = call_message(
         read_call("a.txt", "c1"), write_call("b.txt", "b\n", "c2"), write_call("c.txt", "c\n", "c3")
     )
     stage = file_stage(tmp_path, main=[tool_calls, "Done."])
@@ -292,7 +310,7 @@ def test_changed_files_have_other_contents(tmp_path: Path, file: Path) -> None:
 
 
 def test_change_with_the_same_size_and_time_is_detected(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     wait_for_next_mtime()
     assert changed_files(stage) == {}
@@ -303,7 +321,7 @@ def test_change_with_the_same_size_and_time_is_detected(tmp_path: Path, file: Pa
 
 
 def test_change_just_after_a_scan_is_detected(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     for n in range(50):
         file.write_text(f"{n:03}\n")
@@ -311,7 +329,7 @@ def test_change_just_after_a_scan_is_detected(tmp_path: Path, file: Path) -> Non
 
 
 def test_unchanged_metadata_avoids_a_second_read(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     wait_for_next_mtime()
     assert changed_files(stage) == {}
@@ -325,7 +343,7 @@ def test_unchanged_metadata_avoids_a_second_read(tmp_path: Path, file: Path) -> 
 def test_file_that_grew_too_large_or_changed_its_type_is_changed(
     tmp_path: Path, file: Path
 ) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     os.truncate(file, MAX_FILE_BYTES + 1)
     assert changed_files(stage) == {"a.txt": ""}
@@ -335,7 +353,7 @@ def test_file_that_grew_too_large_or_changed_its_type_is_changed(
 
 
 def test_world_without_a_folder_scans_nothing(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     file.unlink()
     assert LocalWorld().file_states.find_changed(stage.root) == {}
@@ -406,7 +424,7 @@ def test_other_content_resets_the_read_state() -> None:
 
 
 def test_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
-    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage = file_stage(tmp_path, main=[call_message(read_call("a.txt")), "Done."])
     stage.ask("Go.")
     files = stage.runtime.world.file_states
     state = files._update_agent_files(stage.root)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harken.world.mcp.server_config import McpServerConfig
-from tests.loopback_kit import Loopback, loopback
-from tests.mcp_http import serving
-from tests.mcp_kit import run, stand
+from tests.loopback_kit import Loopback, serve_loopback
+from tests.mcp_http import ServedApp
+from tests.mcp_kit import open_mcp_stage, run
 
 LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b'"}}'
 
@@ -20,14 +20,14 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Loopback(b"<html>", kind="text/html"), "Unexpected content type: text/html"),
+        (Loopback(b"<html>", content_type="text/html"), "Unexpected content type: text/html"),
         (Loopback(status=401), "HTTP 401: set an authorization header"),
         (Loopback(status=500), "HTTP 500"),
         (Loopback(b"{}"), ""),
         (Loopback(b"\xff{"), ""),
         (Loopback(LARGE), ""),
         (Loopback(gzip.compress(b"{}"), headers={"content-encoding": "gzip"}), "compressed"),
-        (Loopback(b"data: {nonsense\n\n", kind="text/event-stream"), ""),
+        (Loopback(b"data: {nonsense\n\n", content_type="text/event-stream"), ""),
         (Loopback(status=202), "202"),
         (Loopback(status=307, headers={"location": "http://127.0.0.1:9/"}), "not followed"),
     ],
@@ -37,22 +37,22 @@ def test_response_of_a_non_mcp_server_is_reported(
 ) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, start_timeout_s=5)
-        async with stand(tmp_path, server) as harness:
-            *_, line = harness.told
+        async with open_mcp_stage(tmp_path, server) as harness:
+            *_, line = harness.notices
             assert line.startswith("MCP server web is unavailable: ")
-            assert why in " ".join(harness.told)
-            assert "\n" not in "".join(harness.told)
+            assert why in " ".join(harness.notices)
+            assert "\n" not in "".join(harness.notices)
             assert len(line) < 600
 
-    with loopback(answer) as description:
+    with serve_loopback(answer) as description:
         run(scene(description.url))
 
 
 def test_unreachable_server_is_reported(tmp_path: Path) -> None:
     async def scene() -> None:
         server = McpServerConfig(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
-        async with stand(tmp_path, server) as harness:
-            [line] = harness.told
+        async with open_mcp_stage(tmp_path, server) as harness:
+            [line] = harness.notices
             assert "it cannot be reached (" in line
 
     run(scene())
@@ -61,15 +61,15 @@ def test_unreachable_server_is_reported(tmp_path: Path) -> None:
 def test_key_with_a_trailing_line_break_appears_in_no_message(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
-        async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as harness:
-            assert "its header authorization cannot be sent" in " ".join(harness.told)
+        async with open_mcp_stage(tmp_path, server, environ={"KEY": "s3cret\n"}) as harness:
+            assert "its header authorization cannot be sent" in " ".join(harness.notices)
             assert "s3cret" not in " ".join(
-                [*harness.told, *(item.reason for item in harness.mcp.describe())]
+                [*harness.notices, *(item.reason for item in harness.mcp.describe())]
             )
 
-    with loopback(Loopback(b"{}")) as description:
+    with serve_loopback(Loopback(b"{}")) as description:
         run(scene(description.url))
-    assert description.asked == []
+    assert description.requests == []
 
 
 def answering_server(results: dict[str, Any]) -> Any:
@@ -128,13 +128,15 @@ TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 )
 def test_unusable_http_response_is_a_result(tmp_path: Path, answer: Any, why: str) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)) as harness:
-            assert harness.told == []
+        async with open_mcp_stage(
+            tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)
+        ) as harness:
+            assert harness.notices == []
             if why:
                 assert why in await harness.failure("mcp__web__t")
             else:
                 assert await harness.text("mcp__web__t") == "hi"
 
     results = {"initialize": HELLO, "tools/list": TOOLS, "tools/call": answer}
-    with serving(answering_server(results)) as base:
+    with ServedApp(answering_server(results)) as base:
         run(scene(f"{base}/mcp"))

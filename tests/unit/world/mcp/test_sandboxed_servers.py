@@ -12,7 +12,7 @@ import pytest
 from harken.errors import ConfigError
 from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.shell.sandbox import Sandbox
-from tests.mcp_kit import is_alive, run, stand, toy, until
+from tests.mcp_kit import is_alive, open_mcp_stage, run, toy_server, wait_until
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_sandboxed_server_writes_in_its_folder_and_reads_nothing_private(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=sandbox) as harness:
+        async with open_mcp_stage(tmp_path, toy_server(sandbox=True), sandbox=sandbox) as harness:
             inside, outside = tmp_path / "here", tmp_path / "outside"
             assert await harness.text("mcp__toy__touch", path=str(inside / "a")) == "written"
             refused = await harness.text("mcp__toy__touch", path=str(outside))
@@ -54,8 +54,8 @@ def test_sandboxed_server_uses_the_network_if_allowed(
     tmp_path: Path, sandbox: Sandbox, network: bool
 ) -> None:
     async def scene(port: int) -> None:
-        server = toy(sandbox=True, network=network)
-        async with stand(tmp_path, server, sandbox=sandbox) as harness:
+        server = toy_server(sandbox=True, network=network)
+        async with open_mcp_stage(tmp_path, server, sandbox=sandbox) as harness:
             text = await harness.text("mcp__toy__reach", port=port)
             assert (text == "reached") is network
 
@@ -68,12 +68,14 @@ def test_sandboxed_server_ends_with_its_children_and_control_files_are_moved(
 ) -> None:
     async def scene() -> None:
         steering = tmp_path / "here" / ".mcp.json"
-        async with stand(tmp_path, toy("toy", "stays", sandbox=True), sandbox=sandbox) as harness:
+        async with open_mcp_stage(
+            tmp_path, toy_server("toy", "stays", sandbox=True), sandbox=sandbox
+        ) as harness:
             await harness.text("mcp__toy__child")
             assert await harness.text("mcp__toy__touch", path=str(steering)) == "written"
             children = _sleepers(tmp_path / "here")
             assert children
-        await until(lambda: not any(map(is_alive, children)))
+        await wait_until(lambda: not any(map(is_alive, children)))
         assert not steering.exists()
         assert (tmp_path / "here" / ".mcp.json.made-by-a-command").exists()
 
@@ -84,7 +86,7 @@ def test_crash_of_a_sandboxed_server_is_a_result_and_restarts_it(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=sandbox) as harness:
+        async with open_mcp_stage(tmp_path, toy_server(sandbox=True), sandbox=sandbox) as harness:
             assert "exit code 3; its last output: out of tea" in await harness.failure(
                 "mcp__toy__die"
             )
@@ -95,12 +97,12 @@ def test_crash_of_a_sandboxed_server_is_a_result_and_restarts_it(
 
 def test_server_does_not_run_without_a_sandbox(tmp_path: Path, sandbox: Sandbox) -> None:
     async def scene() -> None:
-        server = toy(sandbox=True)
-        async with stand(tmp_path, server) as harness:
-            assert "it may run in a sandbox only, and there is none" in harness.told[-1]
+        server = toy_server(sandbox=True)
+        async with open_mcp_stage(tmp_path, server) as harness:
+            assert "it may run in a sandbox only, and there is none" in harness.notices[-1]
         hidden = replace(sandbox, folder=Path("/"), private=[Path("/usr"), Path("/bin")])
-        async with stand(tmp_path, server, sandbox=hidden) as harness:
-            assert "it may run in a sandbox only, and there is none" in harness.told[-1]
+        async with open_mcp_stage(tmp_path, server, sandbox=hidden) as harness:
+            assert "it may run in a sandbox only, and there is none" in harness.notices[-1]
             assert harness.world.tools == {}
 
     run(scene())

@@ -12,13 +12,13 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_requests import MAX_NOTES, ServerRequestHandler, ToolCallContext
 from harken.world.mcp.timeout import RequestTimeout
-from tests.mcp_kit import run, toy
+from tests.mcp_kit import run, toy_server
 from tests.unit.world.permissions.user_kit import ScriptedUser
 
 
 def inbound(folder: Path, notices: list[str]) -> ServerRequestHandler:
     around = McpHost(folder=folder, outputs=folder, environ={}, on_notice=notices.append)
-    return ServerRequestHandler(toy(), around, lambda: None)
+    return ServerRequestHandler(toy_server(), around, lambda: None)
 
 
 def test_repeated_requests_after_a_rejection_do_not_extend_the_call(tmp_path: Path) -> None:

@@ -16,22 +16,26 @@ from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
 from harken.world.memory.notes import MAX_NOTE_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.tool import ToolContext
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 
 
 def call_memory(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stage:
     """Let an agent make one memory call each. The results are `c0`, `c1`, ..."""
     tool = memory_tool(long_term or NotesMemory(folder / "notes"))
-    lines: list[Any] = [calls(call("memory", f"c{n}", **item)) for n, item in enumerate(uses)]
-    model = play(main=[*lines, "Done."])
+    lines: list[Any] = [
+        call_message(call("memory", f"c{n}", **item)) for n, item in enumerate(uses)
+    ]
+    model = script_model(main=[*lines, "Done."])
     folder.mkdir(exist_ok=True)
-    agent_stage = stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
+    agent_stage = open_stage(
+        folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool]))
+    )
     agent_stage.ask("Ann likes tea.")
     return agent_stage
 
 
 def memory_results(agent_stage: Stage) -> list[str]:
-    return [row["content"] for row in agent_stage.rows(role="tool")]
+    return [row["content"] for row in agent_stage.select_lines(role="tool")]
 
 
 def logged_events(agent_stage: Stage) -> list[MemoryOperation]:
@@ -74,7 +78,9 @@ def test_note_is_written_read_found_and_logged(tmp_path: Path) -> None:
         1,
     )
     causes = [
-        row["message_id"] for row in agent_stage.rows(role="assistant") if "tool_calls" in row
+        row["message_id"]
+        for row in agent_stage.select_lines(role="assistant")
+        if "tool_calls" in row
     ]
     assert [event.cause for event in logged_events(agent_stage)] == causes
 
@@ -113,7 +119,7 @@ def test_no_name_escapes_the_folder(tmp_path: Path, path: str) -> None:
         agent_stage = call_memory(
             tmp_path / operation, {"operation": operation, "path": path, "text": "x"}
         )
-        [row] = agent_stage.rows(role="tool")
+        [row] = agent_stage.select_lines(role="tool")
         assert row["is_error"] is True
         assert row["content"].startswith("Error: ")
         assert logged_events(agent_stage) == []
@@ -200,10 +206,10 @@ def test_resumed_session_has_the_same_memory(tmp_path: Path) -> None:
     agent_stage = call_memory(
         tmp_path, {"operation": "write", "path": "plan", "text": "cake", "term": "short"}
     )
-    reads = calls(call("memory", "d0", operation="read", path="plan", term="short"))
+    reads = call_message(call("memory", "d0", operation="read", path="plan", term="short"))
     tool = memory_tool(NotesMemory(tmp_path / "notes"))
     lines: list[Any] = [None, None, reads, "Done."]
-    resumed = agent_stage.again(play(main=lines), [tool])
+    resumed = agent_stage.resume(script_model(main=lines), [tool])
     resumed.ask("What was the plan?")
     assert memory_results(resumed)[-1] == "cake"
 

@@ -18,7 +18,7 @@ from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.result import ToolError, ToolResult
 from harken.world.user import ApprovalDecision, UserUnavailable
-from tests.agent_kit import Stage, call, calls, play, run, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, run, script_model
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 DONE: list[str] = []
@@ -286,8 +286,8 @@ def permission_agent(tmp_path: Path) -> Make:
     ) -> PermissionAgent:
         permissions = Permissions(mode, PermissionRules.parse(**rules))
         world = LocalWorld(TOOLS, folder=tmp_path, permissions=permissions)
-        model = play(main=[])
-        agent_stage = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+        model = script_model(main=[])
+        agent_stage = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         return PermissionAgent(agent_stage, person, permissions)
 
     return make
@@ -444,12 +444,12 @@ def test_invalid_arguments_are_reported_before_an_approval(permission_agent: Mak
 def test_parent_agents_are_named(tmp_path: Path) -> None:
     permissions = Permissions("all", PermissionRules.parse(deny=["Jill:bash(rm*)"]))
     world = LocalWorld(TOOLS, permissions=permissions)
-    model = play(
-        main=[calls(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
-        Jill=[calls(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],
-        Voice=[calls(call("bash", command="rm x")), "Done."],
+    model = script_model(
+        main=[call_message(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
+        Jill=[call_message(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],
+        Voice=[call_message(call("bash", command="rm x")), "Done."],
     )
-    agent_stage = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    agent_stage = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     assert agent_stage.ask("Go.") == "Done."
     assert agent_stage.result(agent="Voice")["content"] == (
         "Error: bash was not run: denied by the rule Jill:bash(rm*)"

@@ -19,7 +19,7 @@ from harken.errors import ConfigError
 from harken.world.result import ToolError
 from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell, ShellLimits
-from tests.loopback_kit import loopback
+from tests.loopback_kit import serve_loopback
 from tests.unit.world.shell.sandbox_kit import SandboxFolders
 
 
@@ -141,7 +141,7 @@ def test_readable_path_inside_a_private_folder_is_read(sandbox_folders: SandboxF
 
 
 def test_network_can_be_allowed(sandbox_folders: SandboxFolders) -> None:
-    with loopback() as server:
+    with serve_loopback() as server:
         knock = f"exec 5<>/dev/tcp/127.0.0.1/{urlsplit(server.url).port} && echo in"
         assert "Connection refused" in sandbox_folders.run(knock)
         sandbox_folders.wanted["network"] = True

@@ -95,7 +95,7 @@ def fire_times(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
     time, texts = FakeTime(), list[str]()
 
     async def listen() -> None:
-        timer = Timer(arm(text), last_us, time.alarm)
+        timer = Timer(arm(text), last_us, time.trigger_clock)
         async with timer.open():
             is_over = False
             while not is_over:
@@ -105,7 +105,7 @@ def fire_times(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
 
     async def pass_by() -> None:
         task = asyncio.create_task(listen())
-        await time.move(after_s)
+        await time.advance(after_s)
         task.cancel()
 
     run(pass_by())
@@ -122,7 +122,7 @@ def test_time_fires_once_and_interval_repeatedly() -> None:
 def first_late_notification(text: str, hours: float) -> str:
     """Return the first notification of a timer that starts this many hours after it was armed."""
     time = FakeTime(NOON_US + round(hours * 3600e6))
-    timer = Timer(arm(text), NOON_US, time.alarm)
+    timer = Timer(arm(text), NOON_US, time.trigger_clock)
     return run(timer.wait()).text
 
 

@@ -100,7 +100,7 @@ class SummaryTotals:
 
     @property
     def cost_usd(self) -> float | None:
-        """The total cost. None if the cost of any call is not known."""
+        """The total cost, or None if the cost of any call is not known."""
         costs = [result.cost_usd for result in self.results]
         known_costs = [cost for cost in costs if cost is not None]
         return sum(known_costs) if costs and len(known_costs) == len(costs) else None

@@ -19,7 +19,7 @@ from harken.errors import ConfigError
 
 
 def build_upstreams(
-    wanted: Sequence[str], environ: Mapping[str, str], server: str, token: str
+    selected_names: Sequence[str], environ: Mapping[str, str], server: str, token: str
 ) -> Upstreams:
     """Return the servers: the named ones, else those of the environment, else the vendors'.
 
@@ -30,7 +30,7 @@ def build_upstreams(
         url = environ.get(variable, "").strip()
         if url and not _is_own_server(url, server, token):
             urls[name] = url
-    for entry in wanted:
+    for entry in selected_names:
         name, equals, url = entry.partition("=")
         if not equals:
             raise ConfigError(f"{entry}: --upstream needs NAME=URL, such as anthropic=https://...")

@@ -374,7 +374,7 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
 
 
 def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
-    """Return the texts of a row. now: for short times. None for output to a program."""
+    """Return the texts of a row. Times are relative to `now`, or in full if it is None."""
     written_at = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):

@@ -24,7 +24,7 @@ _MIN_TITLE = 20
 _MIN_NAME = 24
 """On a terminal the column of names has a third of the width, but at least these cells."""
 _GAP = "  "
-_LEAST_NEEDED = ("size", "state", "project", "cost", "written")
+_OPTIONAL_COLUMNS = ("size", "state", "project", "cost", "written")
 """The columns in the order in which they are left out."""
 _MAX_PROJECT = 20
 _RIGHT = frozenset({"size", "cost"})
@@ -49,7 +49,7 @@ _COLUMNS = tuple(field.name for field in fields(SessionRow) if field.name != "is
 
 
 def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:
-    """Return the lines of a table. width: in cells; None if the output is not a terminal."""
+    """Return the lines of a table. width: in cells, or None if the output is not a terminal."""
     texts = [{name: one_line(getattr(row, name), 1000) for name in _COLUMNS} for row in rows]
     for text in texts:
         text["project"] = one_line(text["project"], _MAX_PROJECT)
@@ -71,7 +71,7 @@ def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:
 
 def _fit_columns(visible: list[str], widths: dict[str, int], width: int) -> list[str]:
     """Return the columns for which there is room beside a title."""
-    for dropped in ("", *_LEAST_NEEDED):
+    for dropped in ("", *_OPTIONAL_COLUMNS):
         visible = [name for name in visible if name != dropped]
         others = sum(widths[name] + len(_GAP) for name in visible if name != "title")
         if others + min(_MIN_TITLE, widths["title"]) <= width:

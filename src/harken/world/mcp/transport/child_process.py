@@ -35,7 +35,7 @@ PASSED_ON = (
 LOG_BYTES = 1 << 20
 """The maximum size of the stored stderr."""
 TAIL_BYTES = 4096
-PATIENCE_S = 1.0
+GRACE_PERIOD_S = 1.0
 """The time that it has to end after its input was closed."""
 _BUFFER_BYTES = 1 << 20
 _FIRST_SCRIPT = '"$0" "$@"; exit $?'
@@ -114,7 +114,7 @@ class ServerProcess:
             status = f"ended by signal {-code}"
         return f"{status}; its last output: {self.last_words}" if self.last_words else status
 
-    async def end(self, patience_s: float = PATIENCE_S) -> None:
+    async def end(self, patience_s: float = GRACE_PERIOD_S) -> None:
         """End it: close its input, then end its group. Raises nothing and may be called again."""
         with suppress(OSError, RuntimeError):
             self.stdin.close()

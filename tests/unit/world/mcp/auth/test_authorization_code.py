@@ -21,10 +21,10 @@ from harken.world.mcp.auth.oauth_requests import check_place
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig, OAuthTable
-from tests.loopback_kit import Loopback, loopback
-from tests.mcp_auth_server import Guarded, Office, guarded, visit
-from tests.mcp_http import dripping, serving, telling
-from tests.mcp_kit import run, stand
+from tests.loopback_kit import Loopback, serve_loopback
+from tests.mcp_auth_server import AuthorizationServer, ProtectedServer, serve_protected, visit
+from tests.mcp_http import ServedApp, make_endless_app, make_json_app
+from tests.mcp_kit import open_mcp_stage, run
 
 GREET = "mcp__g__greet"
 WHERE = "/.well-known/oauth-protected-resource/mcp"
@@ -32,8 +32,8 @@ WHERE = "/.well-known/oauth-protected-resource/mcp"
 
 
 @pytest.fixture
-def guarded_server() -> Iterator[Guarded]:
-    with guarded() as result:
+def guarded_server() -> Iterator[ProtectedServer]:
+    with serve_protected() as result:
         yield result
 
 
@@ -53,12 +53,12 @@ async def complete_login(
 
 
 def test_login_gives_access_and_its_absence_is_explained(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server = server_config(guarded_server.url)
-        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
-            [line] = harness.told
+        async with open_mcp_stage(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+            [line] = harness.notices
             assert line.endswith("is unavailable: it needs a login: `harken mcp login g`")
             [described] = harness.mcp.describe()
             assert (described.state, described.needs_login) == ("failed", True)
@@ -75,62 +75,64 @@ def test_login_gives_access_and_its_absence_is_explained(
 
 
 def test_login_required_during_a_session_keeps_the_connection(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server = server_config(guarded_server.url)
         await complete_login(server, tmp_path)
-        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+        async with open_mcp_stage(tmp_path, server, logins=token_store(tmp_path).file) as harness:
             assert await harness.text(GREET, name="Ann") == "Hello Ann"
-            guarded_server.office.access.clear()
-            guarded_server.office.refreshing.clear()
+            guarded_server.auth_server.access_tokens.clear()
+            guarded_server.auth_server.refresh_tokens.clear()
             failed = await harness.failure(GREET, name="Bob")
             assert failed.endswith("it needs a login: `harken mcp login g`")
             [described] = harness.mcp.describe()
             assert (described.state, described.needs_login) == ("open", True)
             await complete_login(server, tmp_path)  # In another terminal.
             assert await harness.text(GREET, name="Bob") == "Hello Bob"
-            assert harness.told == []
+            assert harness.notices == []
 
     run(scene())
 
 
 def test_expired_token_is_refreshed_also_by_another_process(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server, logins = server_config(guarded_server.url), token_store(tmp_path)
         before = await complete_login(server, tmp_path)
         async with (
-            stand(tmp_path, server, logins=logins.file) as harness,
-            stand(tmp_path, server, logins=logins.file) as second,
+            open_mcp_stage(tmp_path, server, logins=logins.file) as harness,
+            open_mcp_stage(tmp_path, server, logins=logins.file) as second,
         ):
-            guarded_server.office.forget()
+            guarded_server.auth_server.expire_access_tokens()
             calls = [
                 server.text(GREET, name="Ann") for server in (harness, second) for _ in range(3)
             ]
             assert set(await asyncio.gather(*calls)) == {"Hello Ann"}
-            assert guarded_server.office.renewals == 1  # A refresh token can be used once.
+            assert (
+                guarded_server.auth_server.refresh_count == 1
+            )  # A refresh token can be used once.
         after = logins.get(server)
         assert after is not None
         assert after.access_token != before.access_token
         logins.put(server, replace(after, expires_at_s=time.time() + 1))
-        async with stand(tmp_path, server, logins=logins.file) as harness:
+        async with open_mcp_stage(tmp_path, server, logins=logins.file) as harness:
             assert await harness.text(GREET, name="Ann") == "Hello Ann"
-            assert guarded_server.office.renewals == 2
+            assert guarded_server.auth_server.refresh_count == 2
 
     run(scene())
 
 
 def test_token_endpoint_may_be_temporarily_unavailable(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server, logins = server_config(guarded_server.url), token_store(tmp_path)
         login = await complete_login(server, tmp_path)
-        async with stand(tmp_path, server, logins=logins.file) as harness:
-            guarded_server.office.forget()
-            with serving(telling({"/token": (503, "s3cret")})) as ill:
+        async with open_mcp_stage(tmp_path, server, logins=logins.file) as harness:
+            guarded_server.auth_server.expire_access_tokens()
+            with ServedApp(make_json_app({"/token": (503, "s3cret")})) as ill:
                 logins.put(server, replace(login, token_url=f"{ill}/token"))
                 failed = await harness.failure(GREET, name="Ann")
             assert failed.endswith("does not get: its token cannot be refreshed now (HTTP 503)")
@@ -144,64 +146,64 @@ def test_token_endpoint_may_be_temporarily_unavailable(
 
 
 def test_tokens_readable_by_other_users_are_not_used(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server, logins = server_config(guarded_server.url), token_store(tmp_path)
         await complete_login(server, tmp_path)
         logins.file.chmod(0o644)
-        async with stand(tmp_path, server, logins=logins.file) as harness:
+        async with open_mcp_stage(tmp_path, server, logins=logins.file) as harness:
             assert (
                 "other users can read the tokens in it: remove it, and log in again"
-                in harness.told[-1]
+                in harness.notices[-1]
             )
 
     run(scene())
 
 
 def test_same_name_at_another_address_gets_no_token(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene(evil: Loopback) -> None:
         await complete_login(server_config(guarded_server.url), tmp_path)
         stolen = server_config(f"{evil.url}/mcp", start_timeout_s=5)
-        async with stand(tmp_path, stolen, logins=token_store(tmp_path).file) as harness:
-            assert "needs a login" in harness.told[-1]
-        assert evil.asked
-        assert all("authorization" not in headers for _, headers, _ in evil.asked)
+        async with open_mcp_stage(tmp_path, stolen, logins=token_store(tmp_path).file) as harness:
+            assert "needs a login" in harness.notices[-1]
+        assert evil.requests
+        assert all("authorization" not in headers for _, headers, _ in evil.requests)
 
-    with loopback(Loopback(status=401)) as evil:
+    with serve_loopback(Loopback(status=401)) as evil:
         run(scene(evil))
 
 
 def test_redirect_to_another_host_carries_neither_token_nor_header(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene(evil: Loopback, first: Loopback) -> None:
         server, logins = server_config(f"{first.url}/mcp", start_timeout_s=5), token_store(tmp_path)
         login = await complete_login(server_config(guarded_server.url), tmp_path)
         logins.put(server, login)
         with_header = replace(server, name="h", headers={"x-key": "s3cret"})
-        async with stand(tmp_path, server, with_header, logins=logins.file) as harness:
-            assert "not followed" in " ".join(harness.told)
-        assert any(login.access_token in str(headers) for _, headers, _ in first.asked)
-        assert evil.asked == []
+        async with open_mcp_stage(tmp_path, server, with_header, logins=logins.file) as harness:
+            assert "not followed" in " ".join(harness.notices)
+        assert any(login.access_token in str(headers) for _, headers, _ in first.requests)
+        assert evil.requests == []
 
-    with loopback() as evil:
+    with serve_loopback() as evil:
         target = {"location": f"{evil.url}/mcp"}
-        with loopback(Loopback(status=307, headers=target)) as first:
+        with serve_loopback(Loopback(status=307, headers=target)) as first:
             run(scene(evil, first))
 
 
 def test_additional_scope_is_requested_at_the_next_login(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene(picky: Loopback) -> None:
         server, logins = server_config(f"{picky.url}/mcp"), token_store(tmp_path)
         login = await complete_login(server_config(guarded_server.url), tmp_path)
         logins.put(server, login)
-        async with stand(tmp_path, server, logins=logins.file) as harness:
-            assert "it requires more permissions than the login has" in harness.told[-1]
+        async with open_mcp_stage(tmp_path, server, logins=logins.file) as harness:
+            assert "it requires more permissions than the login has" in harness.notices[-1]
             assert harness.mcp.describe()[0].needs_login
         pid_file = logins.get(server)
         assert pid_file is not None
@@ -210,47 +212,49 @@ def test_additional_scope_is_requested_at_the_next_login(
         assert (repeated.scope, repeated.challenge) == ("read write", "")
 
     wants = {"www-authenticate": 'Bearer error="insufficient_scope", scope="write"'}
-    with loopback(Loopback(status=403, headers=wants)) as picky:
+    with serve_loopback(Loopback(status=403, headers=wants)) as picky:
         run(scene(picky))
 
 
-def test_login_requests_the_configured_scope(tmp_path: Path, guarded_server: Guarded) -> None:
+def test_login_requests_the_configured_scope(
+    tmp_path: Path, guarded_server: ProtectedServer
+) -> None:
     server = server_config(guarded_server.url, oauth=OAuthTable(scope="read write"))
     assert run(complete_login(server, tmp_path)).scope == "read write"
 
 
 def test_insufficient_scope_is_reported(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
-        async with stand(
+        async with open_mcp_stage(
             tmp_path, server_config(url), logins=token_store(tmp_path).file
         ) as harness:
-            assert "HTTP 403: the login does not permit this" in harness.told[-1]
+            assert "HTTP 403: the login does not permit this" in harness.notices[-1]
 
-    with loopback(Loopback(status=403)) as description:
+    with serve_loopback(Loopback(status=403)) as description:
         run(scene(description.url))
 
 
 def test_configured_headers_take_precedence_over_a_login(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     async def scene() -> None:
         server = server_config(guarded_server.url)
         await complete_login(server, tmp_path)
         custom = replace(server, headers={"Authorization": "Bearer ${T}"})
-        async with stand(
+        async with open_mcp_stage(
             tmp_path, custom, environ={"T": "x"}, logins=token_store(tmp_path).file
         ) as here:
-            assert "set an authorization header in `headers`" in here.told[-1]
+            assert "set an authorization header in `headers`" in here.notices[-1]
 
     run(scene())
 
 
-def test_logout_revokes_the_tokens(tmp_path: Path, guarded_server: Guarded) -> None:
+def test_logout_revokes_the_tokens(tmp_path: Path, guarded_server: ProtectedServer) -> None:
     async def scene() -> None:
         server, logins = server_config(guarded_server.url), token_store(tmp_path)
         await complete_login(server, tmp_path)
         assert [deleted.name for deleted in await log_out(logins, "g")] == ["g"]
-        assert guarded_server.office.access == {}
+        assert guarded_server.auth_server.access_tokens == {}
         assert logins.get(server) is None
 
     run(scene())
@@ -264,11 +268,11 @@ def test_login_error_is_one_line_without_control_characters(tmp_path: Path) -> N
         assert "\x1b" not in str(caught.value)
         assert not token_store(tmp_path).file.exists()
 
-    with guarded(Office(refuses=True)) as guarded_server:
+    with serve_protected(AuthorizationServer(is_refusing=True)) as guarded_server:
         run(scene(guarded_server.url))
 
 
-def test_login_times_out_without_a_user(tmp_path: Path, guarded_server: Guarded) -> None:
+def test_login_times_out_without_a_user(tmp_path: Path, guarded_server: ProtectedServer) -> None:
     async def scene() -> None:
         with pytest.raises(ConfigError, match=r"no login within 0\.2 s"):
             await complete_login(server_config(guarded_server.url), tmp_path, lambda _: None, 0.2)
@@ -277,15 +281,15 @@ def test_login_times_out_without_a_user(tmp_path: Path, guarded_server: Guarded)
 
 
 def test_client_id_is_used_where_registration_is_unavailable(tmp_path: Path) -> None:
-    async def scene(guarded_server: Guarded) -> None:
+    async def scene(guarded_server: ProtectedServer) -> None:
         with pytest.raises(ConfigError, match="set your client_id"):
             await complete_login(server_config(guarded_server.url), tmp_path)
-        with guarded() as second:
+        with serve_protected() as second:
             await complete_login(server_config(second.url), tmp_path)
-            [expected] = second.office.clients.values()
+            [expected] = second.auth_server.clients.values()
         client = expected.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
         assert client.redirect_uris
-        guarded_server.office.clients[client.client_id] = client
+        guarded_server.auth_server.clients[client.client_id] = client
         who = OAuthTable(
             client_id=client.client_id,
             client_secret=client.client_secret or "",
@@ -293,11 +297,11 @@ def test_client_id_is_used_where_registration_is_unavailable(tmp_path: Path) -> 
         )
         server = server_config(guarded_server.url, oauth=who)
         assert (await complete_login(server, tmp_path)).method == "client_secret_basic"
-        guarded_server.office.forget()
-        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+        guarded_server.auth_server.expire_access_tokens()
+        async with open_mcp_stage(tmp_path, server, logins=token_store(tmp_path).file) as harness:
             assert await harness.text(GREET, name="Ann") == "Hello Ann"
 
-    with guarded(registers=False) as guarded_server:
+    with serve_protected(registers=False) as guarded_server:
         run(scene(guarded_server))
 
 
@@ -315,9 +319,11 @@ def test_server_without_login_is_reported(tmp_path: Path, answer: Loopback, why:
         with pytest.raises(ConfigError, match=why):
             await complete_login(server_config(url), tmp_path)
 
-    with loopback(answer) as description:
+    with serve_loopback(answer) as description:
         run(scene(description.url))
-    request_body = [path for path, _, body in description.asked if body and "client_name" in body]
+    request_body = [
+        path for path, _, body in description.requests if body and "client_name" in body
+    ]
     assert answer.status == 401 or request_body == []  # No unnecessary registration is sent.
 
 
@@ -340,9 +346,9 @@ def test_authorization_url_is_checked_before_it_is_opened(
         assert why in str(caught.value)
 
     wants = {"www-authenticate": f'Bearer resource_metadata="{leads_to}"'}
-    with loopback(Loopback(status=401, headers=wants)) as description:
+    with serve_loopback(Loopback(status=401, headers=wants)) as description:
         run(scene(description.url))
-    assert len(description.asked) == 1
+    assert len(description.requests) == 1
 
 
 def redirect_back(address: str) -> None:
@@ -378,7 +384,7 @@ def test_secrets_never_appear_in_messages(
     """Malformed responses: the SDK repeats them in its errors and its log."""
     instructions = {"/register": (201, ME), "/token": (200, GIVEN), **answers}
     caplog.set_level("DEBUG")
-    with serving(telling(instructions)) as base:
+    with ServedApp(make_json_app(instructions)) as base:
         metadata = {name: f"{base}/{name.partition('_')[0]}" for name in NAMES}
         metadata["registration_endpoint"] = f"{base}/register"
         instructions["/.well-known/oauth-authorization-server"] = (
@@ -430,7 +436,7 @@ def test_slow_response_times_out(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot be renewed now"):
             await post_form(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
 
-    with serving(dripping(WHERE)) as base:
+    with ServedApp(make_endless_app(WHERE)) as base:
         run(scene(base))
 
 
@@ -460,7 +466,7 @@ def test_token_without_expiry_is_stored(tmp_path: Path) -> None:
 
 
 def test_unusual_scope_characters_do_not_prevent_a_login(
-    tmp_path: Path, guarded_server: Guarded
+    tmp_path: Path, guarded_server: ProtectedServer
 ) -> None:
     server = server_config(guarded_server.url)
     challenge = 'Bearer error="insufficient_scope", error_description="é"'

@@ -1,4 +1,4 @@
-"""Who gives tokens to programs, for tests: by a secret, or by a key that they sign with."""
+"""An authorization server for programs that authenticate with a secret or a signing key."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.mcp_auth_server import Office
+from tests.mcp_auth_server import AuthorizationServer
 
-ME = "ci"
+CLIENT_ID = "ci"
 SECRET = "s3cret: of+ci"
-KINDS: dict[str, Callable[[], Any]] = {
+KEY_FACTORIES: dict[str, Callable[[], Any]] = {
     "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
     "RS256": lambda: rsa.generate_private_key(65537, 2048),
     "EdDSA": ed25519.Ed25519PrivateKey.generate,
@@ -28,7 +28,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Key:
-    """A key, as PEM, and what it is checked with."""
+    """A private key and its public key, both as PEM."""
 
     private: str = field(repr=False)
     public: str
@@ -36,8 +36,8 @@ class Key:
 
 
 def new_key(algorithm: str = "ES256", password: str = "") -> Key:
-    """Return a key that nobody had before."""
-    key = KINDS[algorithm]()
+    """Generate a key."""
+    key = KEY_FACTORIES[algorithm]()
     encryption = serialization.BestAvailableEncryption(password.encode()) if password else None
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -51,17 +51,17 @@ def new_key(algorithm: str = "ES256", password: str = "") -> Key:
 
 
 @dataclass
-class ProgramOffice(Office):
-    """It knows one program."""
+class ClientCredentialsServer(AuthorizationServer):
+    """An authorization server that knows one program."""
 
     key: Key | None = None
-    """What the program signs with; None: it has a secret."""
-    takes: str = "client_secret_basic"
-    """How it is sent the secret."""
+    """The key of the program, or None if it has a secret."""
+    auth_method: str = "client_secret_basic"
+    """The method of authentication."""
     status: int = 200
-    """What it answers to everybody, where that is no success."""
-    asked: list[dict[str, str]] = field(default_factory=list)
-    """What it was sent, and by whom."""
+    """The status of all responses."""
+    token_requests: list[dict[str, str]] = field(default_factory=list)
+    """The form and the authorization of each token request."""
 
     def routes(self) -> list[Route]:
         return [
@@ -70,35 +70,46 @@ class ProgramOffice(Office):
         ]
 
     async def metadata(self, _: Request) -> Response:
-        """Say what it takes."""
+        """Return the metadata of the server."""
         return JSONResponse(
             {
                 "issuer": f"{self.base}/",
                 "authorization_endpoint": f"{self.base}/authorize",
                 "token_endpoint": f"{self.base}/token",
-                "token_endpoint_auth_methods_supported": [self.takes],
+                "token_endpoint_auth_methods_supported": [self.auth_method],
             }
         )
 
     async def token(self, request: Request) -> Response:
-        """Answer a program."""
+        """Respond to a token request."""
         form = {name: str(value) for name, value in (await request.form()).items()}
-        said = request.headers.get("authorization", "")
-        self.asked.append({**form, "authorization": said})
+        authorization = request.headers.get("authorization", "")
+        self.token_requests.append({**form, "authorization": authorization})
         if self.status != 200:
-            error = {"error": "temporarily_unavailable", "error_description": f"{SECRET}{said}"}
+            error = {
+                "error": "temporarily_unavailable",
+                "error_description": f"{SECRET}{authorization}",
+            }
             return JSONResponse(error, self.status)
-        if form.get("grant_type") != "client_credentials" or not self._knows(form, said):
-            return JSONResponse({"error": "invalid_client", "error_description": said}, 401)
-        given = self.given(ME, form.get("scope", "read").split())
-        return JSONResponse(given.model_dump(exclude={"refresh_token"}))
+        if form.get("grant_type") != "client_credentials" or not self._knows(form, authorization):
+            return JSONResponse(
+                {"error": "invalid_client", "error_description": authorization}, 401
+            )
+        tokens = self.issue_tokens(CLIENT_ID, form.get("scope", "read").split())
+        return JSONResponse(tokens.model_dump(exclude={"refresh_token"}))
 
-    def _knows(self, form: dict[str, str], said: str) -> bool:
-        if self.key is None and self.takes == "client_secret_post":
-            return (form.get("client_id"), form.get("client_secret"), said) == (ME, SECRET, "")
+    def _knows(self, form: dict[str, str], authorization: str) -> bool:
+        if self.key is None and self.auth_method == "client_secret_post":
+            return (form.get("client_id"), form.get("client_secret"), authorization) == (
+                CLIENT_ID,
+                SECRET,
+                "",
+            )
         if self.key is None:
-            name, _, secret = b64decode(said.removeprefix("Basic ")).decode().partition(":")
-            return (unquote(name), unquote(secret)) == (ME, SECRET)
+            name, _, secret = (
+                b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+            )
+            return (unquote(name), unquote(secret)) == (CLIENT_ID, SECRET)
         try:
             claims = jwt.decode(
                 form["client_assertion"],
@@ -109,4 +120,4 @@ class ProgramOffice(Office):
             )
         except jwt.PyJWTError:
             return False
-        return (claims["iss"], claims["sub"]) == (ME, ME) and "client_id" not in form
+        return (claims["iss"], claims["sub"]) == (CLIENT_ID, CLIENT_ID) and "client_id" not in form

@@ -29,28 +29,30 @@ TARGETS = [
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Conversation]:
+def conversation_list() -> list[Conversation]:
     return list(conversations())
 
 
-def rewritten(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
+def rewrite_entries(
+    native: RuntimeFormat, entries: list[ConversationEntry]
+) -> list[ConversationEntry]:
     assert native.writes
     return read_conversation(native.steps, native.writes(entries, new_session(1)))
 
 
 def is_whole(entries: list[ConversationEntry], fit: TargetRules) -> bool:
     """Whether nothing has to be closed, joined or told otherwise."""
-    return [one.message for one in normalize_entries(entries, fit)] == [
-        one.message for one in entries
+    return [entry.message for entry in normalize_entries(entries, fit)] == [
+        entry.message for entry in entries
     ]
 
 
-def own(
-    found: list[Conversation], native: RuntimeFormat, fit: TargetRules
+def native_conversations(
+    conversations_: list[Conversation], native: RuntimeFormat, fit: TargetRules
 ) -> Iterator[Conversation]:
-    for said in found:
-        if said.runtime == native.runtime and is_whole(said.entries, fit):
-            yield said
+    for conversation in conversations_:
+        if conversation.runtime == native.runtime and is_whole(conversation.entries, fit):
+            yield conversation
 
 
 def facts(entry: ConversationEntry, like: ConversationEntry) -> object:
@@ -77,31 +79,33 @@ def _like(value: Any, like: Any) -> Any:
 @pytest.mark.full
 @needed
 @pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
-def test_what_a_runtime_said_comes_back_to_it_as_it_was(
-    native: RuntimeFormat, fit: TargetRules, strict: object, found: list[Conversation]
+def test_native_conversations_round_trip(
+    native: RuntimeFormat, fit: TargetRules, strict: object, conversation_list: list[Conversation]
 ) -> None:
     """Times, signatures, usage: all of it; and so is what is sent. (Of names, see the unit tests.)"""
-    wholes = list(own(found, native, fit))
+    wholes = list(native_conversations(conversation_list, native, fit))
     assert wholes
-    for said in wholes:
-        again = rewritten(native, said.entries)
-        pairs = zip(again, said.entries, strict=True)
-        assert all(facts(one, was) == facts(was, was) for one, was in pairs), said.source
+    for conversation in wholes:
+        entries = rewrite_entries(native, conversation.entries)
+        pairs = zip(entries, conversation.entries, strict=True)
+        assert all(facts(new, was) == facts(was, was) for new, was in pairs), conversation.source
         assert native.build_resume_request
-        assert native.build_resume_request(again) == native.build_resume_request(said.entries), (
-            said.source
-        )
+        assert native.build_resume_request(entries) == native.build_resume_request(
+            conversation.entries
+        ), conversation.source
 
 
 @pytest.mark.full
 @needed
 @pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
-def test_what_anybody_said_is_taken_by_the_provider_and_read_again(
-    native: RuntimeFormat, fit: TargetRules, strict: object, found: list[Conversation]
+def test_written_conversations_are_valid_and_read_back(
+    native: RuntimeFormat, fit: TargetRules, strict: object, conversation_list: list[Conversation]
 ) -> None:
-    for said in found:
-        again = rewritten(native, said.entries)
-        assert len(again) == len(normalize_entries(said.entries, fit)), said.source
+    for conversation in conversation_list:
+        entries = rewrite_entries(native, conversation.entries)
+        assert len(entries) == len(normalize_entries(conversation.entries, fit)), (
+            conversation.source
+        )
         assert native.build_resume_request
         assert callable(strict)
-        strict(native.build_resume_request(again))
+        strict(native.build_resume_request(entries))

@@ -24,14 +24,14 @@ RECORDINGS = [path for path in sorted(DATA.glob("sent/*.json")) if path.name[:2]
 @pytest.mark.skipif(not RECORDINGS, reason="the shared data is not here")
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 @pytest.mark.req("S2-55")
-def test_what_is_sent_is_what_the_client_sent(path: Path) -> None:
+def test_resume_request_equals_the_request_of_the_client(path: Path) -> None:
     native = CLIENTS[path.name[:2]]
     recorded = json.loads(path.read_bytes())
     steps, reading = read_steps(native, DATA / "transcripts" / recorded["source"])
     assert native.build_resume_request
-    ours = native.build_resume_request(
+    request = native.build_resume_request(
         store_and_load(read_context(steps, next(iter(reading.tips.values()))))
     )
-    found = compare_requests(native.runtime, ours, recorded["request_messages"])
-    assert found.differences == []
-    assert len(found.rows) == len(ours)
+    differences = compare_requests(native.runtime, request, recorded["request_messages"])
+    assert differences.differences == []
+    assert len(differences.rows) == len(request)
