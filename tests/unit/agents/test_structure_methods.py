@@ -63,7 +63,7 @@ class Parrot(DumbAgent):
         return f"{input}!"
 
 
-@register_agent_class("test-clerk")
+@register_agent_class("test-structure-clerk")
 class Clerk(SmartAgent):
     """A smart agent of the program's own."""
 

@@ -204,7 +204,7 @@ def test_wrong_secret_is_reported_without_its_value(
 def test_secret_is_sent_in_the_form_where_basic_auth_is_unsupported(
     guarded_server: ProtectedServer, office: ClientCredentialsServer
 ) -> None:
-    office.takes = "client_secret_post"
+    office.auth_method = "client_secret_post"
     assert run(token_for(server_config(guarded_server))).access_token in office.access_tokens
 
 
