@@ -112,7 +112,7 @@ def round_of(tool: list[float], world: list[float], bare: list[float]) -> Round:
 async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]:
     """Compare a call, one through a world, and one in the bare client."""
     around = McpHost(folder=folder, outputs=folder, environ={"PATH": os.environ["PATH"]})
-    world = LocalWorld(folder=folder, mcp=McpServers([PROGRAM], around=around, connect=connect))
+    world = LocalWorld(folder=folder, mcp=McpServers([PROGRAM], host=around, connect=connect))
     runtime = AgentRuntime(model=InstantModel(0, []), world=world)
     options = SessionOptions(durability="none")  # what the log takes is measured elsewhere
     agent, session = load_session(folder / "log.jsonl", runtime=runtime, options=options)

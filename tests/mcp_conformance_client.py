@@ -103,7 +103,7 @@ async def use_server(url: str, folder: Path) -> int:
 async def use_once(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
     """Call all tools of a server. Return the number of failures, whether it needs a login, and why."""
     around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
-    world = LocalWorld(folder=folder, mcp=McpServers([server], around=around))
+    world = LocalWorld(folder=folder, mcp=McpServers([server], host=around))
     session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
     caller = ToolContext(agent, "msg_001", ApprovingUser())

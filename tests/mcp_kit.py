@@ -108,7 +108,7 @@ async def open_mcp_stage(
     )
     late_s = more.pop("late_s", 60.0)  # a busy machine is no news
     mcp = McpServers(
-        servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
+        servers, host=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
     world = LocalWorld(tools, folder=work_folder, mcp=mcp)
     await world.wait_ready()

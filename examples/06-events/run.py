@@ -24,5 +24,5 @@ async def play(example: Example) -> None:
             await asyncio.sleep(0.5)  # The watch starts in the background.
             (folder / "stock.csv").write_text("tea,0\n")
             async with asyncio.timeout(300):
-                await shop.news()
+                await shop.wait_for_unread()
             print(await shop.say())

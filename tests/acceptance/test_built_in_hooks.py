@@ -178,8 +178,7 @@ def test_hooks_read_the_file_states_of_the_world(tmp_path: Path) -> None:
     Mood(stage.session, runtime=stage.runtime).install(stage.root, "mood")
     stage.ask("Go.")
     assert stage.user_messages("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
-    changed_names = {name for name, value in vars(world).items() if before[name] is not value}
-    assert changed_names == set()
-    expected = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
-    state = vars(world).keys() - expected
-    assert state == {"known", "variables", "environment", "mcp", "_changing"}
+    changed_names = {name for name, value in vars(world).items() if before.get(name) is not value}
+    assert changed_names == {"_file_states", "_variables"}  # created when they are first needed
+    expected = {"tools", "_local_tools", "folder", "user", "permissions", "sources", "web"}
+    assert before.keys() - expected == {"mcp", "_changing"}

@@ -125,7 +125,7 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
 @pytest.mark.parametrize(
     ("front", "why"),
     [
-        ("hooks: [nobody]", "template:odd is unavailable: hook 'nobody' not found"),
+        ("hooks: [nobody]", "template:odd cannot be used: hook 'nobody' not found"),
         (
             "mcp: [docs]",
             ("template:odd names an MCP server 'docs' that is not here; there is: none"),

@@ -38,16 +38,18 @@ def names(cli: Cli) -> list[str]:
 def test_a_dry_run_says_what_would_go_and_gc_takes_it(talked: Cli) -> None:
     before = names(talked)
     would = talked.ok("store", "gc", "--dry-run", "--grace", "0s", "--json").json
-    assert (would["things"], would["commits"], would["dry_run"]) == (1, [], True)
+    assert (would["objects"], would["commits"], would["dry_run"]) == (1, [], True)
     assert names(talked) == before
-    assert "1 thing and 0 commits went" in talked.ok("store", "gc", "--grace", "0s").out
+    assert "1 object and 0 commits removed" in talked.ok("store", "gc", "--grace", "0s").out
     assert {*before} - {*names(talked)} == {hash_raw(b"loose")}
-    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things and 0 commits went")
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith(
+        "0 objects and 0 commits removed"
+    )
     talked.ok("store", "fsck")
 
 
 def test_what_is_young_stays(talked: Cli) -> None:
-    assert talked.ok("store", "gc").out.startswith("0 things")
+    assert talked.ok("store", "gc").out.startswith("0 objects")
 
 
 def test_what_a_log_mentions_stays(talked: Cli) -> None:
@@ -81,10 +83,10 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     assert rows[loose] == {"name": loose, "policy": "pin"}
     assert rows[ctx]["policy"] == "ephemeral"
     assert f"{loose[:16]}  pin" in talked.ok("store", "retain").out
-    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things")
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 objects")
     talked.ok("store", "retain", loose, ctx, "--default")
     assert talked.ok("store", "retain", "--json").json == []
-    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("1 thing ")
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("1 object ")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_what_cannot_be_kept_is_refused_in_a_line(
 
 @pytest.mark.req("D-02")
 def test_fsck_says_what_is_wrong_with_store_and_logs(talked: Cli) -> None:
-    assert talked.ok("store", "fsck").out.endswith("whole\n")
+    assert talked.ok("store", "fsck").out.endswith("intact\n")
     [log] = talked.sessions()
     whole = log.read_bytes()
     log.write_bytes(whole.replace(b'"content":"', b'"content":"x', 1))
@@ -188,4 +190,4 @@ def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, be
 
 def test_a_home_without_a_store_has_nothing_to_collect(cli: Cli) -> None:
     assert "store not found" in cli.refused("store", "gc")
-    assert cli.ok("store", "fsck").out.endswith("whole\n")
+    assert cli.ok("store", "fsck").out.endswith("intact\n")

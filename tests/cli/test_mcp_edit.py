@@ -137,7 +137,7 @@ def test_the_ends_of_lines_stay_as_they_are(cli: Cli) -> None:
     [
         (("first", "--", "cat"), "remove it first: `harken mcp remove first`"),
         (("a b", "--", "cat"), "the name of a server has at most 32"),
-        (("a",), "must have either `command`, a program to run, or url"),
+        (("a",), "must have either `command` (a program) or `url`"),
         (("a", "--url", "https://a.example", "--", "cat"), "must have either `command`"),
         (("a", "--url", "ftp://a"), "url must be a URL such as"),
         (("a", "--env", "B", "--", "cat"), "write --env NAME=VALUE"),

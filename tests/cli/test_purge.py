@@ -73,7 +73,7 @@ def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) 
     assert holding(leaked.home) == []
     for log in leaked.sessions():
         assert verify(log) == []
-    assert leaked.ok("store", "fsck").out.endswith("whole\n")
+    assert leaked.ok("store", "fsck").out.endswith("intact\n")
     told = "".join(leaked.ok("view", log.stem, "timeline").out for log in leaked.sessions())
     assert "I log in with [purged]." in told
     first = leaked.sessions()[0].stem

@@ -76,8 +76,8 @@ def test_repair_writes_a_new_log_that_is_whole_and_can_be_resumed(demo: Cli) -> 
 def test_repair_as_json_says_the_same(demo: Cli) -> None:
     damage(demo.sessions()[0])
     data = demo.ok("sessions", "repair", "demo", "--out", "new.jsonl", "--json").json
-    assert (data["out"], data["lost_file"]) == ("new.jsonl", "new.jsonl.lost")
-    assert data["kept"] == 54
+    assert (data["path"], data["lost_file"]) == ("new.jsonl", "new.jsonl.lost")
+    assert data["kept_events"] == 54
     assert [row["line"] for row in data["lost"]] == [4]
 
 

@@ -37,7 +37,7 @@ WORKER = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from harken import FunctionModel, AgentRuntime as Runtime, LocalWorld, load_session, tool
-from tests.agent_kit import call, calls, check_context
+from tests.agent_kit import call, call_message, check_context
 
 folder, die_in, when, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 
@@ -61,7 +61,7 @@ def answer(request):
     note("asked", request.agent)
     check_context(request.messages)
     done = sum(message.role == "assistant" for message in request.messages)
-    return calls(call("work", f"c{done + 1}", n=done + 1)) if done < 10 else "All ten."
+    return call_message(call("work", f"c{done + 1}", n=done + 1)) if done < 10 else "All ten."
 
 runtime = Runtime(model=FunctionModel(answer), world=LocalWorld([work]))
 root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")

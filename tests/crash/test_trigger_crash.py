@@ -29,9 +29,9 @@ ROOT = Path(__file__).parents[2]
 WORKER = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.crash.test_trigger_crash import begun, go_on, happen
+from tests.crash.test_trigger_crash import begin_scene, go_on, happen
 
-one = begun(Path(sys.argv[1]))
+one = begin_scene(Path(sys.argv[1]))
 left = int(sys.argv[2])
 
 def die(event):

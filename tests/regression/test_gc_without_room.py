@@ -69,8 +69,8 @@ def test_on_a_full_disk_the_search_index_makes_room_for_gc(
         full("store", "gc", "--grace", "0s", "--dry-run")
         assert (full.home / "facts.db").exists(), "a dry run removes nothing"
         ran = full.ok("store", "gc", "--grace", "0s")
-        assert "15 things and 0 commits went" in ran.out
-        assert "the search index (976.6 KB) was removed to free disk space" in ran.err
+        assert "15 objects and 0 commits removed" in ran.out
+        assert "The disk is full: the search index (976.6 KB) was removed." in ran.err
         assert loose_in(full) == before - 15
         assert (full.home / "store.db").stat().st_size < size / 2
 
@@ -86,7 +86,7 @@ def test_gc_says_how_much_room_it_takes_to_make_the_file_smaller(
         size = (full.home / "store.db").stat().st_size
         fill_disk(disk)
         ran = full.ok("store", "gc", "--grace", "0s")
-        assert "15 things and 0 commits went" in ran.out
+        assert "15 objects and 0 commits removed" in ran.out
         assert "of the file are unused, and will be reused" in ran.out
         assert (full.home / "store.db").stat().st_size == size
         (disk / "ballast").unlink()
@@ -105,7 +105,7 @@ def test_without_an_index_gc_says_how_much_it_needs(
         text = full.refused("store", "gc", "--grace", "0s")
         assert "gc needs 8.0 MB of free disk space, and 0 B are free" in text
         (disk / "ballast").unlink()
-        assert "5 things and 0 commits went" in full.ok("store", "gc", "--grace", "0s").out
+        assert "5 objects and 0 commits removed" in full.ok("store", "gc", "--grace", "0s").out
 
 
 DAMAGE = [

@@ -90,7 +90,7 @@ def test_a_word_typed_at_any_speed_answers_no_question(
         terminal.type("n")
         terminal.wait(lambda: "› why" in terminal.visible)
         terminal.type("\b" * 3)
-        terminal.wait(lambda: "say something" in terminal.visible)
+        terminal.wait(lambda: "type a message" in terminal.visible)
     assert terminal.text.count("the user did not allow it") == len(gaps)
     assert ALLOWED not in terminal.log
 

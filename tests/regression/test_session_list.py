@@ -92,7 +92,7 @@ def test_sessions_are_found_by_project_time_and_text(demo: Cli, script: str) -> 
     assert names("--text", "nothing like it") == []
     assert demo.ok("sessions", "--json").json[0]["project"] == str(Path.cwd())
     assert "is not a time" in demo.refused("sessions", "--since", "soon")
-    assert "name one of them" in demo.refused("sessions", "--all", "--limit", "3")
+    assert "cannot be combined" in demo.refused("sessions", "--all", "--limit", "3")
 
 
 def test_the_cost_is_that_of_all_responses_or_not_known(cli: Cli) -> None:

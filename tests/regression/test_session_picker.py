@@ -44,7 +44,7 @@ def test_a_session_is_chosen_from_a_list(home: Path) -> None:
     with Terminal(HARKEN, "chat", "--home", home, "--resume", columns=100) as terminal:
         terminal.wait("Resume which session?", "1. second", "2. first", "the words of first")
         terminal.type("\x1b[B" + ENTER)
-        terminal.wait("› the words of first", "say something")
+        terminal.wait("› the words of first", "type a message")
         terminal.type(CTRL_D)
         assert terminal.end() == 0
     with Terminal(HARKEN, "chat", "--home", home, "--resume", TERM="dumb") as terminal:
@@ -64,6 +64,6 @@ def test_a_name_is_checked_before_a_session_begins(
     cli = Cli(tmp_path / "home", capsys)
     for name in ("latest", "ctx-1", "a/b", ".x", "x.jsonl", ""):
         said = cli.refused("chat", "--home", cli.home, "--name", name, "-p", "hello")
-        assert "cannot be named" in said
+        assert "not a valid session name" in said
     said = cli.refused("chat", "--home", cli.home, "--resume")
     assert "needs a terminal" in said

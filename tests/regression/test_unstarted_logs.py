@@ -47,7 +47,7 @@ def test_sessions_and_fsck_name_a_log_without_an_event_in_one_line(cut_off: Cli)
         ran = cut_off.ok(*command)
         assert ran.err.count("session_later.jsonl") == 1
         assert "session_later" not in ran.out
-        assert "the start of the session was cut off" in ran.err
+        assert "the start of the session was interrupted" in ran.err
     states = {row["session"]: row["state"] for row in cut_off.ok("sessions", "--json").json}
     assert states.pop("session_later") == "empty"
     assert "empty" not in states.values()
@@ -57,7 +57,7 @@ def test_with_no_other_log_there_is_no_session_to_continue(cli: Cli) -> None:
     sessions = cli.home / "sessions"
     sessions.mkdir(parents=True)
     (sessions / "session_later.jsonl").touch()
-    assert "no session yet" in cli.refused("chat", "--continue", "-p", "hello")
+    assert "no sessions" in cli.refused("chat", "--continue", "-p", "hello")
 
 
 def test_a_damaged_first_line_is_not_taken_for_a_cut_off_start(cli: Cli, script: str) -> None:

@@ -89,7 +89,7 @@ ORDER: dict[str, WrongUse] = {
     "a keyword that nothing is like": (
         lambda _: H.SessionOptions(zzz=1),
         TypeError,
-        "SessionOptions has no argument 'zzz'; its arguments: durability, clock",
+        "SessionOptions has no argument 'zzz'; it takes: durability, clock",
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (

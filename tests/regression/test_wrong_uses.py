@@ -100,12 +100,12 @@ NAMES: dict[str, WrongUse] = {
     "a tool name that providers refuse": (
         lambda _: H.tool(name="the weather")(weather),
         TypeError,
-        "'the weather' is no name",
+        "'the weather' is not a name",
     ),
     "an unknown agent": (
         lambda s: s.root.subagents["Ann"],
         H.NameNotFound,
-        "no subagent 'Ann'",
+        "subagent 'Ann' not found",
     ),
     "an unknown agent of a view": (
         lambda s: H.SessionViewer(s.load()[1].path).extract_agent_perspective("Ann"),
@@ -120,7 +120,7 @@ NAMES: dict[str, WrongUse] = {
     "a rule that is none": (
         lambda _: H.PermissionRules.parse(deny=["bash("]),
         H.ConfigError,
-        "'bash\\(' is no rule",
+        "'bash\\(' is not a rule",
     ),
 }
 
@@ -172,7 +172,7 @@ TYPES: dict[str, WrongUse] = {
     "a list of tools as world": (
         lambda _: H.AgentRuntime(world=[weather]),
         TypeError,
-        "world must be LocalWorld, not",
+        "world must be World, not",
     ),
     "one action as a str": (
         lambda _: H.AgentRuntime(policy=ActionPolicy(actions="task")),
@@ -276,7 +276,7 @@ TYPES: dict[str, WrongUse] = {
         TypeError,
         "tools\\[0\\] must be Tool or callable, not 'weather'",
     ),
-    "a world of a class": (lambda _: H.LocalWorld([dict]), TypeError, "made of a function, not of"),
+    "a world of a class": (lambda _: H.LocalWorld([dict]), TypeError, "needs a function, not"),
     "a number as folder": (lambda _: H.LocalWorld(folder=3), TypeError, "folder must be str, Path"),
     "a local world without that limit": (
         lambda s: H.local_world(s.folder, hidden=["X"]),
@@ -324,10 +324,10 @@ TYPES: dict[str, WrongUse] = {
     "a store path as store": (
         lambda _: H.Checkpointer(store="store.db"),
         TypeError,
-        "store must be Store .*not 'store.db'",
+        "store must be Store.*not 'store.db'",
     ),
     "a checkpoint every 0 turns": (
-        lambda _: H.Checkpointer(store=H.MemoryStore(), every=0),
+        lambda _: H.Checkpointer(store=H.MemoryStore(), turns_per_commit=0),
         ValueError,
         "every 1 or more turns, not 0",
     ),

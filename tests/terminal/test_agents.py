@@ -32,7 +32,7 @@ def test_one_talks_with_a_subagent_and_comes_back(chat: Chat, log: Callable[[], 
     terminal.type("\t")
     terminal.wait("› /talkwith Dan")
     terminal.type(ENTER + ENTER)  # the first one takes the completion
-    terminal.wait("Dan; main is now its hook", "Dan › say", "Dan · ")
+    terminal.wait("Dan; main is now its hook", "Dan › type", "Dan · ")
     terminal.type("hello" + ENTER)
     terminal.wait("Hi there, friend.")
     terminal.type("/talkwith main" + ENTER)
@@ -49,7 +49,7 @@ def test_a_subagent_that_takes_over_with_a_prompt_answers_at_once(chat: Chat) ->
     terminal.say("/task Dan You are Dan.")
     terminal.wait("+ Dan")
     terminal.say("/endo Dan hello points=")
-    terminal.wait("Dan talks to you from now on", "Hi there, friend.", "Dan › ")
+    terminal.wait("you now talk to Dan", "Hi there, friend.", "Dan › ")
 
 
 @pytest.mark.req("S4-47")
@@ -75,7 +75,7 @@ def test_the_tree_shows_what_each_does_while_a_turn_runs(chat: Chat, script: Pat
     terminal.wait(lambda: "to 6 of 6" in terminal.visible)
     terminal.type(ESCAPE)
     terminal.wait(lambda: "agents" not in terminal.visible)
-    assert "› say something" in terminal.visible
+    assert "› type a message" in terminal.visible
 
 
 @pytest.mark.req("S4-47")
@@ -94,13 +94,13 @@ def test_prompts_and_transcripts_can_be_looked_at_while_a_turn_runs(chat: Chat) 
 def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_path: Path) -> None:
     terminal = chat()
     terminal.say("/undo")
-    terminal.wait("there is nothing to undo")
+    terminal.wait("nothing to undo: no message since the context")
     terminal.say("hello")
     terminal.wait("12 out")
     terminal.say("say coffee, I mean tea")
     terminal.wait("I heard <say coffee, I mean tea>")
     terminal.say("/undo")
-    terminal.wait("Before 'say coffee, I mean tea'", "what was done to files is not undone")
+    terminal.wait("Undone: 'say coffee, I mean tea'", "of files are not undone")
     terminal.wait("› say coffee, I mean tea")
     terminal.type(CTRL_C)
     terminal.say("and now")
@@ -108,10 +108,10 @@ def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_pa
     terminal.say("/transcript")
     terminal.wait("user: hello", "user: and now")
     terminal.say("/undo")
-    terminal.wait("Before 'and now'")
+    terminal.wait("Undone: 'and now'")
     terminal.type(CTRL_C)
     terminal.say("/undo")  # what came from a commit can be undone, too
-    terminal.wait("Before 'hello'", lambda: "› hello" in terminal.visible)
+    terminal.wait("Undone: 'hello'", lambda: "› hello" in terminal.visible)
     terminal.type(CTRL_C + CTRL_D)
     assert terminal.end() == 0
     assert len([*(tmp_path / "home" / "sessions").glob("*.jsonl")]) == 2
@@ -124,18 +124,18 @@ def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> No
     terminal.say("/task Dan You are Dan.")
     terminal.wait("+ Dan")
     terminal.say("/talkwith Dan")
-    terminal.wait("Dan talks to you")
+    terminal.wait("you now talk to Dan")
     terminal.type("to Dan" + ENTER)
     terminal.wait("I heard <to Dan>.")
     terminal.type("and more" + ENTER)
     terminal.wait("I heard <and more>.")
     terminal.type("/talkwith main" + ENTER)
-    terminal.wait("main talks to you")
+    terminal.wait("you now talk to main")
     for command, said in (("/dump it.dump Dan", "Dumped Dan"), ("/restore it.dump Zoe", "+ Zoe")):
         terminal.say(command)
         terminal.wait(said)
     terminal.say("/undo")  # not what Zoe remembers
-    terminal.wait("Before 'and more'", "You talk with Dan again.", "Not with you: main.")
+    terminal.wait("Undone: 'and more'", "You talk to Dan again.", "Not in the new session: main.")
     terminal.wait(lambda: "› and more" in terminal.visible.splitlines()[-2])
     terminal.type(CTRL_C)
     terminal.say("/transcript")
@@ -147,7 +147,7 @@ def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> No
 def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None:
     terminal = chat()
     for command, said in (
-        ("/mcp", "there is no MCP server"),
+        ("/mcp", "no MCP servers"),
         ("/tools", "main:\n  tools: "),
         ("/agents", "main  scripted:tea.yaml, idle"),
         ("/cost", "no model calls yet"),
@@ -173,7 +173,12 @@ def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     terminal.say("/task Dan You are Dan.")
     terminal.wait("+ Dan")
     terminal.say("/fork")
-    terminal.wait("A fork of session_", "kept; go on with", "Not with you: Dan.", "› say")
+    terminal.wait(
+        "A fork of session_",
+        "session recorded; resume with: ",
+        "Not in the new session: Dan.",
+        "› type a message",
+    )
     assert "cut off" not in terminal.text  # what the user did wants no answer
     terminal.say("more")
     terminal.wait("I heard <more>.")
@@ -226,6 +231,6 @@ def test_a_dumb_terminal_can_act_on_agents_too(chat: Chat, log: Callable[[], str
     terminal.type("hello" + ENTER)
     terminal.wait("Hi **there**, friend.")
     terminal.type("/undo" + ENTER)
-    terminal.wait("Before 'hello'")
+    terminal.wait("Undone: 'hello'")
     terminal.type(CTRL_D)
     assert terminal.end() == 0

@@ -49,7 +49,7 @@ def test_no_may_come_with_a_reason_that_the_agent_reads(chat: Chat) -> None:
     terminal.say("brew")
     terminal.wait("e no, with a reason")
     terminal.type("e")
-    terminal.wait("why not, or what instead?")
+    terminal.wait("reason or instruction")
     terminal.type("too late for tea" + ENTER)
     terminal.wait("the user did not allow it: too late for tea", "I heard")
     assert terminal.cell("Error: brew was not").fg == "red"
@@ -82,11 +82,11 @@ def test_several_agents_ask_one_after_the_other(chat: Chat) -> None:
 def test_a_question_takes_a_number_or_words(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.say("ask")
-    terminal.wait("main asks", "Which tea?", "1 green tea", "2 black tea", "your own words")
+    terminal.wait("main asks", "Which tea?", "1 green tea", "2 black tea", "your own text")
     terminal.type("2" + ENTER)
     terminal.wait("● ask_user(Which tea?)\n  black tea", "I heard <black tea>")
     terminal.say("ask")
-    terminal.wait("your own words")
+    terminal.wait("your own text")
     terminal.type("2 cups of any" + ENTER)
     terminal.wait("I heard <2 cups of any>")
 

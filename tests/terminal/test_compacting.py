@@ -24,7 +24,7 @@ def test_compact_sums_up_and_the_chat_goes_on(
     terminal.say("hello")
     terminal.wait("Hi there, friend.", "1.5k context")
     terminal.say("/compact the cups")
-    terminal.wait("the context of main was compacted", "2 messages summed up", "› say")
+    terminal.wait("the context of main was compacted", "2 messages summarized", "› type a message")
     terminal.say("and now")
     terminal.wait("I heard <and now>.")
     assert "tea for everybody" not in terminal.text
@@ -42,7 +42,7 @@ def test_a_dumb_terminal_is_told_in_lines(chat: Chat, script: Path) -> None:
     terminal.type("hello" + ENTER)
     terminal.wait("Hi **there**, friend.")
     terminal.type("/compact" + ENTER)
-    terminal.wait("main: the context was compacted", "2 messages summed up")
+    terminal.wait("main: the context was compacted", "2 messages summarized")
 
 
 def test_the_status_says_how_full_the_context_is(chat: Chat, script: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_chat_lends_its_terminal_and_has_it_back(chat: Chat) -> None:
         lambda: "request 1 of 1" in terminal.visible, lambda: "? help" in terminal.visible
     )
     terminal.type("q")
-    terminal.wait(lambda: "› say something" in terminal.visible)
+    terminal.wait(lambda: "› type a message" in terminal.visible)
     terminal.say("/replay --at 9")
     terminal.wait("there is no model call '9'")
     terminal.say("hello")

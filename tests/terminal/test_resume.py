@@ -22,13 +22,13 @@ def test_a_resumed_chat_looks_as_it_looked(chat: Chat) -> None:
     first = chat()
     for word in ("one", "two", "make Ann", "markdown"):
         first.say(word)
-        first.wait(f"› {word}", lambda: "waiting" not in first.visible, "› say something")
+        first.wait(f"› {word}", lambda: "waiting" not in first.visible, "› type a message")
         first.settle()
     before = exchanges(first.lines)
     first.type(CTRL_D)
     assert first.end() == 0
     second = chat("--continue")
-    shown = second.wait("… 1 earlier exchange (/view perspective main)", "3 dl", "› say")
+    shown = second.wait("… 1 earlier exchange (/view perspective main)", "3 dl", "› type a message")
     assert "› one" not in shown
     assert exchanges(second.lines) == before
     second.say("hello")
@@ -44,7 +44,7 @@ def test_a_turn_that_was_cut_off_goes_on_with_enter(chat: Chat, script: Path) ->
     script.write_text("rules: [{pattern: fail, answer: It worked.}]")
     second = chat("--continue")
     second.wait(
-        "› fail", "the server is overloaded", "The last turn was interrupted: Enter goes on"
+        "› fail", "the server is overloaded", "The last turn was interrupted: Enter continues it"
     )
     second.type(ENTER)
     second.wait("It worked.")

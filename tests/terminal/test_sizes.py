@@ -52,9 +52,9 @@ def test_a_terminal_may_become_narrower_and_wider_at_any_time(chat: Chat) -> Non
     terminal.wait("One two three four five.", " s\n")
     terminal.resize(90, 30)
     terminal.say("hello")
-    shown = terminal.wait("Hi there, friend.", "12 out", "› say something")
+    shown = terminal.wait("Hi there, friend.", "12 out", "› type a message")
     assert shown.count("One two three four five.") == 1
-    assert terminal.visible.count("› say something") == 1
+    assert terminal.visible.count("› type a message") == 1
 
 
 def test_a_live_answer_that_is_higher_than_the_terminal_leaves_nothing_behind(

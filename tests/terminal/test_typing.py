@@ -94,7 +94,7 @@ def test_history_is_kept_for_the_next_chat_and_for_its_owner_only(
     second.type(UP)
     second.wait("› hello again")
     second.type(CTRL_C)
-    second.wait("› say something")
+    second.wait("› type a message")
     second.type("\x12lo ag")  # Ctrl-R
     second.wait("› hello again", "I-search")
 
@@ -126,7 +126,7 @@ def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_ends(chat: Chat) -> No
     terminal.type("never mind")
     terminal.wait("› never mind")
     terminal.type(CTRL_C)
-    terminal.wait("› say something")
+    terminal.wait("› type a message")
     terminal.type(CTRL_C)
     terminal.wait("Ctrl-C again ends the chat")
     terminal.type(CTRL_C)

@@ -164,7 +164,7 @@ def build_mcp_servers(
     home: Home,
 ) -> McpServers:
     """Return the connections to MCP servers. A server is started when it is needed."""
-    around = McpHost(
+    host = McpHost(
         folder=current_folder(),
         outputs=outputs,
         environ=environment(),
@@ -173,7 +173,7 @@ def build_mcp_servers(
         logins=home.logins_file,
         on_notice=tell or _ignore_notice,
     )
-    return McpServers(servers, around=around, on_progress=ProgressReporter(around.on_notice))
+    return McpServers(servers, host=host, on_progress=ProgressReporter(host.on_notice))
 
 
 def _ignore_notice(_: str) -> None:

@@ -21,6 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 
+_MAX_MEMBERS = 6
+"""Larger protocols are named in errors without their members."""
 _SECRET_NAMES = frozenset({"api_key", "headers", "password", "token"})
 _MAX_VALUE_CHARS = 60
 _MAX_CHECKED_ITEMS = 64
@@ -362,7 +364,8 @@ def _format_annotation(annotation: Any) -> str:
     if name == "Callable":
         return "callable"
     if getattr(origin or annotation, "_is_protocol", False):
-        return f"{name} (with {', '.join(_protocol_members(origin or annotation))})"
+        members = _protocol_members(origin or annotation)
+        return name if len(members) > _MAX_MEMBERS else f"{name} (with {', '.join(members)})"
     if origin is not None and args and args[0] is not Any:
         item_annotation = args[1] if len(args) == 2 and args[1] is not Ellipsis else args[0]
         return (

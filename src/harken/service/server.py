@@ -90,13 +90,13 @@ class _Server(uvicorn.Server):
 
 
 def _build_config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
-    class Patience(_TimeoutProtocol):
-        most = limits.connections
+    class _Protocol(_TimeoutProtocol):
+        max_connections = limits.connections
         silence_s = limits.silence_s
 
     return uvicorn.Config(
         app,
-        http=Patience,
+        http=_Protocol,
         ws="none",
         lifespan="on",
         loop="asyncio",

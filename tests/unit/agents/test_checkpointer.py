@@ -9,7 +9,6 @@ from harken import (
     AgentRuntime,
     DumbAgent,
     LocalWorld,
-    SmartAgent,
     register_agent_class,
     tool,
 )
@@ -470,34 +469,6 @@ def test_the_template_of_a_subagent_is_in_its_commits(tmp_path: Path, store: Mem
     commit = chain(store, scene)[-1].commit
     assert (commit.machine, commit.ticket_id, commit.template) == ("m1", "tkt-1", "")
     assert commit.session_id == commit.principal == "s"
-
-
-@pytest.mark.req("S2-22", "S2-24")
-def test_an_agent_that_was_given_a_transcript_begins_its_chain_with_all_of_it(
-    tmp_path: Path, store: MemoryStore
-) -> None:
-    scene = begin(tmp_path, script_model(main=["one"], heir=["-", "two"]), store)
-    scene.ask("first")
-    given = scene.root.transcript[1:]
-    heir = SmartAgent(scene.session, "You inherit.", given, runtime=scene.runtime)
-    log_birth(heir, scene.root.state.birth, "heir", "subagent")
-    run(heir.response("second"))
-    commits = chain(store, scene, "heir")
-    assert shape(commits[-2:]) == [("snapshot", "spawn", 3), ("delta", "turn_boundary", 2)]
-    assert kept(store, scene, "heir") == kept(store, scene, "heir", "root")
-    assert kept(store, scene, "heir") == context(scene, "heir")
-
-
-@pytest.mark.req("S2-28")
-def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore) -> None:
-    task = call("task", name="helper", prompt="do it")
-    model = script_model(
-        main=[call_message(task), call_message(call("terminate", "c2", name="helper")), "done"],
-        helper=["ok"],
-    )
-    scene = begin(tmp_path, model, store, turns_per_commit=None)
-    scene.ask("go")
-    assert shape(chain(store, scene, "helper")[-1:]) == [("delta", "session_end", 1)]
 
 
 @register_agent_class("echo-of-checkpoints")

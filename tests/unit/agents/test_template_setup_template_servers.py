@@ -59,7 +59,7 @@ def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> LocalWorld
     def connect(_: McpServerConfig) -> InMemoryTransport:
         return InMemoryTransport(mcp_sdk_server.make_server())
 
-    mcp = McpServers(servers, around=around, connect=connect if in_process else None)
+    mcp = McpServers(servers, host=around, connect=connect if in_process else None)
     return LocalWorld(folder=folder, mcp=mcp, **more)
 
 

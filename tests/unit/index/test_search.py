@@ -155,7 +155,7 @@ def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
     newest = ["tea 4", "tea 3", "tea 2", "tea 1", "tea 0"]
     for limit in (1, 2, 3, 4, 5, None):
         for min_counted in (1, 2, 10):
-            assert texts(imports, "tea", limit=limit, counted=min_counted) == newest[:limit]
+            assert texts(imports, "tea", limit=limit, min_counted=min_counted) == newest[:limit]
     march = {"since_us": 1_772_366_400_200_000, "until_us": 1_772_366_400_500_000}
     assert texts(imports, "tea", **march) == ["tea 2"]
 

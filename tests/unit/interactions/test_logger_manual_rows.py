@@ -85,9 +85,9 @@ def test_manual_rows_and_full_contexts_can_be_mixed(tmp_path: Path) -> None:
 def test_rows_of_a_missing_thread_are_an_error(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         log.start_thread("cafe")
-        with pytest.raises(NameNotFound, match="there is: cafe"):
+        with pytest.raises(NameNotFound, match="existing threads: cafe"):
             log.get_thread("tea/agent_001")
-        with pytest.raises(NameNotFound, match="there is: cafe/agent_001"):
+        with pytest.raises(NameNotFound, match="existing threads: cafe/agent_001"):
             log.get_thread("cafe/agent_007")
         with pytest.raises(NameNotFound, match="logged message"):
             log.log_thread_entry("cafe/agent_001", row(KIND.MESSAGE_ADDED, "0" * 64, 0))

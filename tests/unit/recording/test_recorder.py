@@ -352,10 +352,10 @@ def test_killed_recorder_loses_no_acknowledged_call(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from tests.recording_kit import Client, body, recorder\n"
-        "client = Client(recorder(Path(sys.argv[1])))\n"
-        "client.ask(body('Hi'), 'Hello.')\n"
-        "print(client.begin(body('Hi', 'Hello.', 'Bye')), flush=True)\n"
+        "from tests.recording_kit import RecordedClient, open_recorder, request_body\n"
+        "client = RecordedClient(open_recorder(Path(sys.argv[1])))\n"
+        "client.ask(request_body('Hi'), 'Hello.')\n"
+        "print(client.begin(request_body('Hi', 'Hello.', 'Bye')), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]

@@ -54,7 +54,7 @@ def test_comment_has_subject_text_and_receivers(play: LogBuilder, guard: AgentId
         "message_id": verdict,
         "hook": guard,
         "hook_name": "Guard",
-        "words": "It is Friday.",
+        "text": "It is Friday.",
         "question": question,
         "subject": input_id,
         "agent_id": play.root,

@@ -141,7 +141,7 @@ def _read_bytes(path: Path) -> bytes:
     if not path.resolve().is_relative_to(folder):
         raise Malformed(f"is a link out of {folder}: copy the file")
     if not path.is_file():  # reading a pipe would block
-        raise Malformed("is no file")
+        raise Malformed("is not a file")
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -164,10 +164,9 @@ def format_summary(result: GcResult, *, dry_run: bool) -> str:
     """Return a line about the removed objects, or about those of a dry run.
 
     >>> format_summary(GcResult(objects=2, size_bytes=2048), dry_run=True)
-    '2 things and 0 commits would go, about 2.0 KB'
+    '2 objects and 0 commits would be removed, about 2.0 KB'
     """
-    verb = "would go" if dry_run else "went"
-    counts = (
-        f"{format_count(result.objects, 'thing')} and {format_count(len(result.commits), 'commit')}"
-    )
-    return f"{counts} {verb}, about {format_size(result.size_bytes)}"
+    verb = "would be removed" if dry_run else "removed"
+    objects = format_count(result.objects, "object")
+    commits = format_count(len(result.commits), "commit")
+    return f"{objects} and {commits} {verb}, about {format_size(result.size_bytes)}"

@@ -72,7 +72,7 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     result = repair(NameResolver(home).log(session), out)
     if as_json:
         lost_file = str(result.lost_file) if result.lost_file is not None else None
-        print_json({**asdict(result), "out": str(out), "lost_file": lost_file})
+        print_json({**asdict(result), "path": str(out), "lost_file": lost_file})
         return
     print_text(f"{out}: {result.kept_events} events kept, {len(result.lost)} lost")
     for finding in result.lost:

@@ -54,13 +54,13 @@ class McpConnection:
     def __init__(
         self,
         server: McpServerConfig,
-        around: McpHost,
+        host: McpHost,
         *,
         changed: Callable[[], None],
         connect: Connect | None = None,
     ) -> None:
         """Create it without a connection. `changed` is called when the tools change."""
-        self.server, self.host = server, around
+        self.server, self.host = server, host
         self.state: State = "new"
         self.reason = ""
         """The reason why it is not connected, for a person."""
@@ -70,7 +70,7 @@ class McpConnection:
         self.description = ""
         """Its own name and version, and that of the protocol."""
         self._changed, self._connect = changed, connect
-        self._request_handler = ServerRequestHandler(server, around, self._relist)
+        self._request_handler = ServerRequestHandler(server, host, self._relist)
         self._session: McpSession | None = None
         self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0

@@ -50,11 +50,9 @@ class ToolCallContext:
 class ServerRequestHandler:
     """Handles the requests of one server."""
 
-    def __init__(
-        self, server: McpServerConfig, around: McpHost, relist: Callable[[], None]
-    ) -> None:
+    def __init__(self, server: McpServerConfig, host: McpHost, relist: Callable[[], None]) -> None:
         """Create a handler; `relist` is called when the tools of the server have changed."""
-        self._server, self._around, self._relist = server, around, relist
+        self._server, self._host, self._relist = server, host, relist
         self._pending_calls: list[ToolCallContext] = []
         self._form_lock = asyncio.Lock()
         self._answered_keys: set[str] = set()
@@ -77,7 +75,7 @@ class ServerRequestHandler:
         if (key or text) not in self._answered_keys and len(self.notes) <= MAX_NOTES:
             self._answered_keys.add(key or text)
             self.notes.append(one_line(text))
-            self._around.on_notice(f"MCP server {self._server.name}: {one_line(text)}")
+            self._host.on_notice(f"MCP server {self._server.name}: {one_line(text)}")
 
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -102,7 +100,7 @@ class ServerRequestHandler:
 
     async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
         """Return the folder of the agents."""
-        folder = self._around.folder.absolute()
+        folder = self._host.folder.absolute()
         root = types.Root(uri=FileUrl(folder.as_uri()), name=folder.name)
         return types.ListRootsResult(roots=[root])
 

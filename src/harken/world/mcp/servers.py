@@ -59,7 +59,7 @@ class McpServers:
         self,
         servers: Iterable[McpServerConfig] = (),
         *,
-        around: McpHost,
+        host: McpHost,
         on_progress: Callable[[Progress], None] | None = None,
         connect: Callable[[McpServerConfig], Any] | None = None,
         late_s: float = LATE_S,
@@ -69,7 +69,7 @@ class McpServers:
         connect: returns the transport of a server in place of its program or URL. late_s: the delay
         before a person is told which servers are awaited.
         """
-        self.host = around
+        self.host = host
         self.servers = {server.name: server for server in servers}
         self.on_tools: Callable[[], None] | None = None
         """Called when the tools have changed."""
@@ -270,7 +270,7 @@ def _has_resources(connection: McpConnection) -> bool:
 
 def granted_to(caller: ToolContext | None) -> Collection[str]:
     """Return the servers that an agent was given by name."""
-    granted: Collection[str] = getattr(caller.agent, "servers", ()) if caller is not None else ()
+    granted: Collection[str] = getattr(caller.agent, "_servers", ()) if caller is not None else ()
     return granted
 
 

@@ -113,7 +113,7 @@ def test_names_lead_nowhere_else(folder: Path, tmp_path: Path) -> None:
     for name in ("linked", "leak"):
         with pytest.raises(ConfigError, match="link out of"):
             skills.find(name)
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         skills.find("pipe")
     assert skills.listing() == "- house-style: How we write here: short. Use it before you write."
 

@@ -194,7 +194,7 @@ def test_what_is_no_text_or_no_file_is_refused(folder: Path) -> None:
             Templates([folder]).find(name)
         reasons[name] = str(caught.value)
     assert "is not UTF-8 (byte 8)" in reasons["latin"]
-    assert all("is no file" in reasons[name] for name in ("sub", "pipe", "gone"))
+    assert all("is not a file" in reasons[name] for name in ("sub", "pipe", "gone"))
     assert "is a link out of " in reasons["out"]
     assert "secret" not in reasons["out"].partition(": ")[2]
 

@@ -9,7 +9,7 @@ import pytest
 from harken import Agent, FunctionModel, SmartAgent, Tool, tool
 from harken.agents.agent import log_birth
 from harken.core.messages import ToolCall
-from harken.errors import AgentBusy, ModelError
+from harken.errors import ModelError
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     ScriptedAnswer,
@@ -450,38 +450,6 @@ def test_a_world_is_shared_by_sessions_that_run_one_after_the_other(tmp_path: Pa
     meeting.full.set()
     assert one.ask("Again.") == "Done."
     assert (len(meeting.there), meeting.most) == (4, 1)
-
-
-@pytest.mark.req("S0-38", "S0-39")
-def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path: Path) -> None:
-    acting, go_on = asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def work() -> str:
-        """Work."""
-        acting.set()
-        await go_on.wait()
-        return "worked"
-
-    one = open_stage(
-        tmp_path, script_model(main=[call_message(call("work")), "Done.", "Yes?"]), tools=[work]
-    )
-
-    async def disturbed() -> str:
-        turn = asyncio.create_task(one.root.response("Work."))
-        await acting.wait()
-        with pytest.raises(AgentBusy, match="main is in a turn"):
-            one.root.harken("Hurry!")
-        with pytest.raises(AgentBusy, match="main is in a turn"):
-            await one.root.response("Hurry!")
-        go_on.set()
-        return await turn
-
-    assert run(disturbed()) == "Done."
-    assert one.result()["content"] == "worked"
-    assert one.user_messages("main") == ["Work."]
-    assert one.ask("Hurry!") == "Yes?"
-    check_log(one.log)
 
 
 def test_the_model_of_a_function_may_be_shared_by_concurrent_agents(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +90,6 @@ def same(log: Path, extras: ReplayExtras | None = None) -> ReplayCheck:
     return result
 
 
-def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """Rewrite a log with some lines changed, without the sums."""
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in lines:
-        line.pop("sum", None)
-        change(line)
-    file = log.with_name("edited.jsonl")
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return file
-
-
 def test_demo_is_replayed_equally(tmp_path: Path) -> None:
     play_demo(tmp_path / "demo.jsonl")
     result = same(tmp_path / "demo.jsonl")
@@ -118,8 +107,10 @@ def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_
 
     lines: list[ScriptedAnswer] = [
         call_message(call("task", "a", name="Ann", prompt="Hi"), call("task", "b", name="Bob")),
-        call_message(call("note", "c", text="x"), call("look", "d", at="y"), call("nope", "e")),
-        call_message(call("note", "f", text="x"), call("count", "g", what="z")),
+        call_message(
+            call("note", "c", text="x"), call("look", "d", place_name="y"), call("nope", "e")
+        ),
+        call_message(call("note", "f", text="x"), call("count", "g", word="z")),
         call_message(call("discuss", "h", prompt="Talk.", speakers=["Ann", "Bob"])),
         call_message(call("terminate", "i", name="Bob"), call("discuss", "j", prompt="And?")),
         "Done.",
@@ -328,7 +319,9 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
 
 
 def test_budget_stops_at_the_same_position(tmp_path: Path) -> None:
-    lines: list[ScriptedAnswer] = [call_message(call("look", f"c{n}", at=str(n))) for n in range(5)]
+    lines: list[ScriptedAnswer] = [
+        call_message(call("look", f"c{n}", place_name=str(n))) for n in range(5)
+    ]
     scene = open_stage(
         tmp_path, script_model(main=lines), tools=[look], budget=Budget(model_calls=3)
     )
@@ -414,7 +407,7 @@ def test_session_started_from_a_commit_is_replayed_with_its_store(
 def record_session(folder: Path) -> Path:
     """Return the log of a session with most features."""
     lines: list[ScriptedAnswer] = [
-        call_message(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
+        call_message(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", place_name="y")),
         call_message(call("pay", "c"), text="Now."),
         "Done.",
     ]
@@ -424,7 +417,9 @@ def record_session(folder: Path) -> Path:
         """Pay."""
         return "paid"
 
-    model = script_model(main=lines, Ann=[call_message(call("look", "d", at="z")), "Hello."])
+    model = script_model(
+        main=lines, Ann=[call_message(call("look", "d", place_name="z")), "Hello."]
+    )
     scene = open_stage(folder, model, tools=[look, pay])
     watch(scene, response=lambda _: Comment("ok"))
     scene.ask("Go.")
@@ -458,31 +453,6 @@ def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
         later.ask("Are you there?")
         later.session.close()
         same(later.log, ReplayExtras(tools=[look]))
-
-
-def test_changed_answer_is_located(tmp_path: Path) -> None:
-    log = record_session(tmp_path)
-
-    def change(line: dict[str, Any]) -> None:
-        if line.get("content") == "paid":
-            line["content"] = "not paid"
-
-    difference = check_log(edited(log, change)).difference
-    assert difference is not None
-    assert (difference.agent_key, difference.before["event_type"]) == ("main", "llm_request")
-    assert difference.before["context_hash"] != difference.after["context_hash"]
-
-
-def test_changed_call_is_located(tmp_path: Path) -> None:
-    def other_tool(line: dict[str, Any]) -> None:
-        for tool_call in line.get("tool_calls", ()):
-            if tool_call["function"]["name"] == "pay":
-                tool_call["function"]["name"] = "play"
-
-    difference = check_log(edited(record_session(tmp_path), other_tool)).difference
-    assert difference is not None
-    assert difference.agent_key == "main"
-    assert "'play'" in str(difference.after["content"])
 
 
 def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:

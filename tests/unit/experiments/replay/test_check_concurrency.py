@@ -78,7 +78,7 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
         return "Hi."
 
     first_calls = call_message(
-        call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y")
+        call("wait", "w"), TASK, call("look", "l", place_name="x"), call("put", "p", place_name="y")
     )
     scene = watched(tmp_path, {"main": [first_calls, "Done."], "Ann": [answers]}, wait, put, look)
     scene.ask("Go.")
@@ -87,7 +87,9 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
 
 
 def test_slow_code_hook_is_slow_again(tmp_path: Path) -> None:
-    first_calls = call_message(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    first_calls = call_message(
+        call("look", "l", place_name="x"), TASK, call("look", "m", place_name="y")
+    )
     scene = open_stage(
         tmp_path, script_model(main=[first_calls, "Done."], Ann=["Hi."]), tools=[look]
     )
@@ -107,7 +109,7 @@ def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Pa
         await wait_until(lambda: has_news(scenes[0].root))
         return "worked"
 
-    look_up = call_message(call("look", "l", at="bell"))
+    look_up = call_message(call("look", "l", place_name="bell"))
     model = script_model(
         main=[
             call_message(call("task", "t", name="Watcher")),

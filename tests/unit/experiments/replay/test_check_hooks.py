@@ -90,7 +90,7 @@ def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) ->
     main = [
         KID,
         call_message(own_hook),
-        call_message(call("look", "l", at="a")),
+        call_message(call("look", "l", place_name="a")),
         discuss_calls,
         discuss_calls,
         "Done.",

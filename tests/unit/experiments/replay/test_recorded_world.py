@@ -60,8 +60,8 @@ def results(scene: Stage) -> list[tuple[Any, Any]]:
 def test_tools_return_recorded_results_in_order_without_running(tmp_path: Path) -> None:
     count, ran = counter()
     lines: list[ScriptedAnswer] = [
-        call_message(call("count", what="a")),
-        call_message(call("count", what="a")),
+        call_message(call("count", word="a")),
+        call_message(call("count", word="a")),
         "Done.",
     ]
     scene = open_stage(tmp_path, script_model(main=lines), tools=[count])
@@ -78,10 +78,10 @@ def test_tools_return_recorded_results_in_order_without_running(tmp_path: Path) 
 def test_arguments_match_as_json(tmp_path: Path) -> None:
     count, _ = counter()
     scene = open_stage(
-        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+        tmp_path, script_model(main=[call_message(call("count", word="a")), "."]), tools=[count]
     )
     scene.ask("Go")
-    spaced = raw_call("count", '{ "what" : "\\u0061" }')
+    spaced = raw_call("count", '{ "word" : "\\u0061" }')
     two = begin_again(
         tmp_path / "again", scene, script_model(main=[call_message(spaced), "."]), count
     )
@@ -92,12 +92,12 @@ def test_arguments_match_as_json(tmp_path: Path) -> None:
 def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     count, ran = counter()
     scene = open_stage(
-        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+        tmp_path, script_model(main=[call_message(call("count", word="a")), "."]), tools=[count]
     )
     scene.ask("Go")
     lines: list[ScriptedAnswer] = [
-        call_message(call("count", what="b")),
-        call_message(call("count", what="a")),
+        call_message(call("count", word="b")),
+        call_message(call("count", word="a")),
         ".",
     ]
     two = begin_again(tmp_path / "again", scene, script_model(main=lines), count)
@@ -111,19 +111,19 @@ def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     assert isinstance(world, RecordedWorld)
     assert [
         (agent, function_call.arguments) for agent, function_call in world.unrecorded_calls
-    ] == [("main", '{"what":"b"}')]
+    ] == [("main", '{"word":"b"}')]
     assert world.calls.list_unused() == []
 
 
 def test_unrecorded_call_is_live_if_allowed(tmp_path: Path) -> None:
     count, ran = counter()
     scene = open_stage(
-        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+        tmp_path, script_model(main=[call_message(call("count", word="a")), "."]), tools=[count]
     )
     scene.ask("Go")
     lines: list[ScriptedAnswer] = [
-        call_message(call("count", what="a")),
-        call_message(call("count", what="b")),
+        call_message(call("count", word="a")),
+        call_message(call("count", word="b")),
         ".",
     ]
     two = begin_again(tmp_path / "again", scene, script_model(main=lines), live=LocalWorld([count]))
@@ -135,11 +135,11 @@ def test_unrecorded_call_is_live_if_allowed(tmp_path: Path) -> None:
 def test_call_of_another_agent_does_not_match(tmp_path: Path) -> None:
     count, _ = counter()
     scene = open_stage(
-        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+        tmp_path, script_model(main=[call_message(call("count", word="a")), "."]), tools=[count]
     )
     scene.ask("Go")
     record = recorded(scene.log)
-    function_call = FunctionCall("count", '{"what": "a"}')
+    function_call = FunctionCall("count", '{"word": "a"}')
     assert record.get_next("Jack", function_call) is None
     assert record.get_next("main", function_call) is not None
     assert record.get_next("main", function_call) is None
@@ -162,8 +162,8 @@ def test_failed_calls_fail_again(tmp_path: Path) -> None:
 def test_user_answers_and_permissions_are_recorded_ones(tmp_path: Path) -> None:
     count, _ = counter()
     lines: list[ScriptedAnswer] = [
-        call_message(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
-        call_message(call("count", "c3", what="b")),
+        call_message(call("ask_user", "c1", question="Tea?"), call("count", "c2", word="a")),
+        call_message(call("count", "c3", word="b")),
         "Done.",
     ]
     person = ScriptedUser(["Green.", YES, NO])
@@ -215,7 +215,7 @@ def test_texts_created_by_a_tool_are_logged_and_delivered_again(tmp_path: Path) 
 def test_blocked_call_has_no_recorded_result(tmp_path: Path) -> None:
     count, _ = counter()
     scene = open_stage(
-        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+        tmp_path, script_model(main=[call_message(call("count", word="a")), "."]), tools=[count]
     )
     watch(scene, action=lambda _: Deny("no"))
     scene.ask("Go")

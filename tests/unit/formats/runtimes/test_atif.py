@@ -146,7 +146,7 @@ def test_imported_conversation_equals_the_written_one(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_trajectory_is_rejected_in_one_line(value: object) -> None:
-    with pytest.raises(FormatError, match=r"^this is no atif-v1: [^\n]+$"):
+    with pytest.raises(FormatError, match=r"^not valid atif-v1: [^\n]+$"):
         _steps(value)
 
 

@@ -52,7 +52,7 @@ def test_exit_without_close_records_everything(tmp_path: Path) -> None:
         "import sys, time\n"
         "from harken.interactions.sdk.background import BackgroundRecorder\n"
         "def write(): time.sleep(0.3); open(sys.argv[1], 'w').write('done')\n"
-        "BackgroundRecorder(None).later(write, 1)\n"
+        "BackgroundRecorder(None).submit(write, 1)\n"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "told"], check=True, timeout=60)
     assert (tmp_path / "told").read_text() == "done"

@@ -215,13 +215,13 @@ def format_usage(usage: Usage, cost_usd: float | None) -> str:
 @click.option(
     "--missing", is_flag=True, help="Summarize all commits without a summary with a model."
 )
-@click.option("--all", "every", is_flag=True, help="Include commits that have a summary.")
+@click.option(
+    "--all", "include_summarized", is_flag=True, help="Include commits that have a summary."
+)
 @click.option("--principal", help="Filter by principal.")
 @click.option("--older-than", "age_s", type=Duration(), help="Filter by age: 7d.")
 @click.option("--model", metavar="NAME", help="The model. A small one is sufficient.")
-@click.option(
-    "--full", "whole", is_flag=True, help="Send the full conversation, not only the new messages."
-)
+@click.option("--full", is_flag=True, help="Send the full conversation, not only the new messages.")
 @click.option(
     "--per-minute",
     type=click.FloatRange(0, min_open=True),
