@@ -17,8 +17,8 @@ from harken.errors import NameNotFound
 from harken.terminal.event_lines import iter_hook_lines
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, script_model
-from tests.cli.talking import Talking
-from tests.unit.agents.hooking import watch
+from tests.cli.chat_kit import Talking
+from tests.unit.agents.hook_kit import watch
 
 
 @tool(reads_only=True)

@@ -16,7 +16,7 @@ from harken.config.settings import Settings, load_settings
 from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
-from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
+from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, told
 
 NO = {"type": "command", "command": "echo no >&2; exit 2"}
 HOOKS = {"hooks": {"UserPromptSubmit": [{"hooks": [NO]}]}}

@@ -21,7 +21,7 @@ from harken.views.viewer import SessionViewer
 from harken.world.local_world import LocalWorld
 from harken.world.permissions.permissions import Permissions
 from tests.agent_kit import Stage, call, call_message, open_stage, script_model
-from tests.cli.talking import Talking
+from tests.cli.chat_kit import Talking
 
 USAGE = Usage(input_tokens=1500, output_tokens=20, cache_read_tokens=1000)
 ANSWER: list[Chunk] = [TextDelta("Hot."), Finish(stop_reason="end_turn", usage=USAGE, cost_usd=0.5)]

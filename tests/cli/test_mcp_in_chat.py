@@ -15,7 +15,7 @@ from harken.world.mcp.prompts import Prompt, PromptArgument
 from harken.world.mcp.server_config import McpServerConfig
 from tests import mcp_sdk_server
 from tests.agent_kit import open_stage, script_model
-from tests.cli.talking import Talking
+from tests.cli.chat_kit import Talking
 from tests.mcp_kit import open_mcp_stage, run
 
 BREW = Prompt(

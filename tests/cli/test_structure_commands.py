@@ -15,8 +15,8 @@ from harken.chat.commands.base import COMMANDS, run_command
 from harken.chat.commands.tree import COMMAND_OF
 from harken.core.ids import USER
 from tests.agent_kit import Stage, check_log, open_stage, request_texts, run, script_model
-from tests.cli.talking import Talking
-from tests.unit.agents.hooking import watch
+from tests.cli.chat_kit import Talking
+from tests.unit.agents.hook_kit import watch
 
 WITHOUT_ACTION = {
     *("clear", "compact", "export", "fork", "help", "model"),

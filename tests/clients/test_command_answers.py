@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.clients.kit import needs, talk
-from tests.unit.agents.command_hooks.commanding import on
-from tests.unit.agents.command_hooks.test_answers import BEFORE, TEXTS
+from tests.unit.agents.command_hooks.command_kit import on
+from tests.unit.agents.command_hooks.test_output import BEFORE, TEXTS
 
 pytestmark = [pytest.mark.full, needs("claude")]
 

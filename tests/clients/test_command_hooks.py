@@ -13,7 +13,7 @@ from harken.chat.open_chat import OpenChat
 from harken.config.settings import Settings
 from tests.agent_kit import call, call_message, run
 from tests.clients.kit import needs, talk
-from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
+from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, told
 
 EVENTS = (
     "SessionStart",

@@ -10,7 +10,7 @@ from harken.agents.compaction_text import format_summary_message
 from harken.agents.turn.compaction import Compactor
 from tests.agent_kit import call, call_message, check_log, run
 from tests.session_kit import read_lines
-from tests.unit.agents.compacting import SUMMARY, Scene, begin, talk
+from tests.unit.agents.compaction_kit import SUMMARY, Scene, begin, talk
 
 
 def compactors(scene: Scene) -> list[str]:

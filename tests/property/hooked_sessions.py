@@ -41,7 +41,7 @@ from harken.core.verdict import Verdict
 from harken.errors import ModelError
 from tests.agent_kit import Stage, fast_options, run
 from tests.property.hooked_voices import FILE, NAMES, Voices, arguments, dice
-from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.crash_kit import cut_after
 
 GUARD = "guard"
 """The hook in code that the user puts above the first agent, before all: it never quits."""

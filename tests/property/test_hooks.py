@@ -41,7 +41,7 @@ from tests.agent_kit import (
     full_state,
     open_stage,
 )
-from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.crash_kit import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
 Turn = list[str]

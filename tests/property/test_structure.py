@@ -48,7 +48,7 @@ from tests.agent_kit import (
     select_lines,
 )
 from tests.property.tree_model import InvalidAction, Node, Tree
-from tests.unit.agents.hooking import unguarded
+from tests.unit.agents.hook_kit import unguarded
 
 Dice: TypeAlias = Callable[[int], int]
 NAMES = ("Ann", "Ben", "Joe", "Kim")

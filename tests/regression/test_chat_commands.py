@@ -14,7 +14,7 @@ import pytest
 from harken.agents.runtime import AgentRuntime, ModelSettings, Observers
 from harken.chat.commands.base import is_command
 from tests.agent_kit import Stage, open_stage, script_model
-from tests.cli.talking import Talking
+from tests.cli.chat_kit import Talking
 from tests.provider.server import Provider
 from tests.provider.wire import WIRES, Wire
 from tests.terminal.kit import ENTER, PROGRAM, Terminal

@@ -14,7 +14,7 @@ import pexpect
 import pyte
 
 HARKEN = Path(sys.executable).with_name("harken")
-PROGRAM = Path(__file__).with_name("asking.py")
+PROGRAM = Path(__file__).with_name("approval_program.py")
 TIMEOUT_S = 90.0
 ENTER, ESCAPE, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x1b", "\x03", "\x04", "\x1b\r"
 UP, SHIFT_TAB = "\x1b[A", "\x1b[Z"

@@ -9,7 +9,7 @@ from harken.chat.open_chat import OpenChat
 from harken.chat.screen.turns import TurnResult, Turns
 from harken.config.settings import Settings
 from tests.agent_kit import run
-from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
+from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, told
 
 
 def test_who_is_waited_for_is_called_once_after_a_turn(tmp_path: Path) -> None:

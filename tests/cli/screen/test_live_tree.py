@@ -14,7 +14,7 @@ from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.terminal.styled_text import Line, cell_width
 from tests.agent_kit import ScriptedAnswer as Said
 from tests.agent_kit import Stage, call, call_message, open_stage, script_model
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hook_kit import watch
 
 USAGE = Usage(input_tokens=1500, output_tokens=20)
 TEA: list[Chunk] = [TextDelta("Tea."), Finish(stop_reason="end_turn", usage=USAGE, cost_usd=0.5)]

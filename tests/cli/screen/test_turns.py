@@ -25,8 +25,8 @@ from harken.errors import AgentBusy, ModelError
 from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import format_model_name
 from tests.agent_kit import Stage, open_stage, run, script_model
-from tests.cli.screen.drawing import drawn
-from tests.unit.agents.compacting import talk
+from tests.cli.screen.printer_kit import drawn
+from tests.unit.agents.compaction_kit import talk
 
 MAIN = AgentId("agent_001")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.agents.hooking import SENT
+from tests.unit.agents.hook_kit import SENT
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import HookPoint
 from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, call_message, open_stage
-from tests.unit.agents.hooking import send
+from tests.unit.agents.hook_kit import send
 
 Says: TypeAlias = Callable[[ModelRequest], Any]
 

@@ -9,7 +9,7 @@ from harken.agents.open_calls import finish_open_calls
 from harken.agents.tree.actions import affected_subtrees
 from harken.errors import AgentBusy
 from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
-from tests.unit.agents.talking import people, talk
+from tests.unit.agents.tree_kit import people, talk
 
 
 def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from harken import SmartAgent
 from harken.agents.agent import log_birth
 from tests.agent_kit import call, call_message, open_stage, script_model
-from tests.unit.agents.talking import among, talk, told_to
+from tests.unit.agents.tree_kit import among, talk, told_to
 
 
 @pytest.mark.req("S4-11", "S4-12", "S0-16", "S0-17")

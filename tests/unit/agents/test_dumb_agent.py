@@ -18,7 +18,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.talking import talk
+from tests.unit.agents.tree_kit import talk
 
 
 @register_agent_class("test-echo")

@@ -11,7 +11,7 @@ from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, pars
 from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, fast_options, open_stage, raw_call, script_model
-from tests.unit.agents.hooking import SENT, Judge, sending, watch
+from tests.unit.agents.hook_kit import SENT, Judge, sending, watch
 
 
 def boom(question: HookQuestion) -> Verdict:

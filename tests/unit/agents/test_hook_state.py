@@ -40,8 +40,8 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.session_kit import fold_log, read_lines
-from tests.unit.agents.cutting import cut_after, resume
-from tests.unit.agents.hooking import SENT, Judging, send, sending, watch
+from tests.unit.agents.crash_kit import cut_after, resume
+from tests.unit.agents.hook_kit import SENT, Judging, send, sending, watch
 
 
 @register_agent_class("test-counter")

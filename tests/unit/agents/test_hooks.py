@@ -19,8 +19,8 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.cutting import cut_after, resume
-from tests.unit.agents.hooking import SENT, Judge, Judging, send, sending, watch, words
+from tests.unit.agents.crash_kit import cut_after, resume
+from tests.unit.agents.hook_kit import SENT, Judge, Judging, send, sending, watch, words
 
 
 @pytest.mark.req("S4-21")

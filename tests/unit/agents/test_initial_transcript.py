@@ -7,7 +7,7 @@ import pytest
 from harken import SmartAgent, load_session
 from harken.agents.agent import log_birth
 from tests.agent_kit import call, call_message, check_log, fast_options, open_stage, script_model
-from tests.unit.agents.hooking import send, sending
+from tests.unit.agents.hook_kit import send, sending
 
 
 def test_an_agent_has_one_system_prompt(tmp_path: Path) -> None:

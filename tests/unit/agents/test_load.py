@@ -21,7 +21,7 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.session_kit import fold_log, read_lines
-from tests.unit.agents.cutting import cut_after, resume
+from tests.unit.agents.crash_kit import cut_after, resume
 
 
 @pytest.mark.req("S0-28")

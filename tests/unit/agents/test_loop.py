@@ -18,7 +18,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.acting import TOOLS, acting
+from tests.unit.agents.tool_kit import TOOLS, acting
 
 
 @pytest.mark.req("S4-02")

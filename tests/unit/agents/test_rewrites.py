@@ -18,7 +18,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import SENT, Judge, send, sending, watch
+from tests.unit.agents.hook_kit import SENT, Judge, send, sending, watch
 
 
 @pytest.mark.req("S4-21", "S4-23")

@@ -6,7 +6,7 @@ import pytest
 
 from harken.agents.tree.hook_action import format_hook_protocol
 from tests.agent_kit import call, call_message, check_log
-from tests.unit.agents.hooking import SENT
+from tests.unit.agents.hook_kit import SENT
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends, texts
 
 

@@ -40,8 +40,8 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.session_kit import read_lines
-from tests.unit.agents.cutting import cut_after
-from tests.unit.agents.hooking import Judging, send, unguarded, watch
+from tests.unit.agents.crash_kit import cut_after
+from tests.unit.agents.hook_kit import Judging, send, unguarded, watch
 
 NAMES = ("Ada", "Ben", "Eve")
 

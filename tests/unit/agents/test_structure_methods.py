@@ -38,7 +38,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import Judging
+from tests.unit.agents.hook_kit import Judging
 
 PEOPLE = {name: [f"{name} {n}." for n in range(1, 5)] for name in ("Ada", "Ben", "Eve")}
 

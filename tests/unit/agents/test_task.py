@@ -13,7 +13,7 @@ from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from tests.agent_kit import call, call_message, open_stage, request_texts, run, script_model
-from tests.unit.agents.talking import among, told_to
+from tests.unit.agents.tree_kit import among, told_to
 
 
 @pytest.mark.req("S4-08")

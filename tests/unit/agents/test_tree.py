@@ -18,7 +18,7 @@ from tests.agent_kit import (
     request_texts,
     script_model,
 )
-from tests.unit.agents.talking import among, people, talk
+from tests.unit.agents.tree_kit import among, people, talk
 
 
 @pytest.mark.req("S4-17", "S0-20")

@@ -38,7 +38,7 @@ from tests.agent_kit import (
     select_lines,
 )
 from tests.recording_kit import RecordedClient, log_paths, open_recorder, request_body
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hook_kit import watch
 
 LINES: list[ScriptedAnswer] = [
     call_message(call("price", drink="tea")),

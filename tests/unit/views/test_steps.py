@@ -13,7 +13,7 @@ from harken.views.steps import Changes, RequestSteps
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import ScriptedAnswer, call, call_message, open_stage
 from tests.agent_kit import script_model as playing
-from tests.unit.agents.hooking import send, watch
+from tests.unit.agents.hook_kit import send, watch
 from tests.unit.views.log_builder import LogBuilder, write_log
 
 

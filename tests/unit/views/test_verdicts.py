@@ -13,7 +13,7 @@ from harken.core.verdict import Verdict as Saying
 from harken.core.verdict import format_verdict
 from harken.views.verdicts import VerdictRow, parse_verdict_text, verdicts
 from harken.views.viewer import SessionViewer
-from tests.unit.agents.hooking import Judge, sending, watch
+from tests.unit.agents.hook_kit import Judge, sending, watch
 from tests.unit.views.log_builder import LogBuilder
 
 

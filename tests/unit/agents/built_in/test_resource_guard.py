@@ -13,7 +13,7 @@ from harken.llm.base import ModelRequest
 from harken.world.ask_user import ask_user
 from harken.world.user import UserQuestion
 from tests.agent_kit import Stage, call, call_message, check_log, open_stage
-from tests.unit.agents.hooking import SENT, send
+from tests.unit.agents.hook_kit import SENT, send
 from tests.unit.agents.smart_hooks import Cast, last, sends, texts
 
 

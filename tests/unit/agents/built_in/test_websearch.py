@@ -33,7 +33,7 @@ from tests.agent_kit import (
     open_stage,
     request_texts,
 )
-from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.crash_kit import cut_after
 from tests.unit.world.web.site_kit import Site, loopback_downloads, serve_site
 
 ASKED = call("websearch", question="How hot is green tea?", pages=3)

@@ -15,7 +15,7 @@ from harken.core.messages import Message
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, script_model
 from tests.agent_kit import request_texts as texts_in
-from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
+from tests.unit.agents.command_hooks.command_kit import command, commanded, keeper, on, said, told
 
 VALIDATOR = """\
 import json, re, sys

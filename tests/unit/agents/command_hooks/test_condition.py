@@ -9,7 +9,7 @@ import pytest
 
 from harken.agents.command_hooks.condition import Condition
 from tests.agent_kit import call, call_message
-from tests.unit.agents.command_hooks.commanding import commanded, on, said
+from tests.unit.agents.command_hooks.command_kit import commanded, on, said
 
 FOLDER = Path("/w")
 

@@ -13,7 +13,7 @@ import pytest
 
 from harken.agents.open_calls import has_open_calls
 from tests.agent_kit import Stage, call, call_message, check_log, raw_call, run
-from tests.unit.agents.command_hooks.commanding import commanded, on, said
+from tests.unit.agents.command_hooks.command_kit import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, read_pids
 
 

@@ -26,7 +26,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import SENT, send, watch
+from tests.unit.agents.hook_kit import SENT, send, watch
 from tests.unit.world.permissions.user_kit import YES, ScriptedUser, SilentUser
 
 SEND = send.with_subject(by="text")

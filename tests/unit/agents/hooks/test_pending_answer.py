@@ -37,8 +37,8 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.session_kit import read_lines
-from tests.unit.agents.cutting import cut_after
-from tests.unit.agents.hooking import Judging, watch
+from tests.unit.agents.crash_kit import cut_after
+from tests.unit.agents.hook_kit import Judging, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
 

@@ -41,7 +41,7 @@ from tests.agent_kit import (
     run,
 )
 from tests.session_kit import read_lines
-from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.crash_kit import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard, texts
 
 LOOKED: list[str] = []

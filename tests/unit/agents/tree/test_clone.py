@@ -24,8 +24,8 @@ from tests.agent_kit import (
     open_stage,
     script_model,
 )
-from tests.unit.agents.hooking import Judging, watch
-from tests.unit.agents.talking import people, told_to
+from tests.unit.agents.hook_kit import Judging, watch
+from tests.unit.agents.tree_kit import people, told_to
 
 
 def cloning(

@@ -36,8 +36,8 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import Judging, watch
-from tests.unit.agents.talking import people
+from tests.unit.agents.hook_kit import Judging, watch
+from tests.unit.agents.tree_kit import people
 
 KINDS = {"test-judge": Judging, "command-hook": CommandHook}
 

@@ -23,7 +23,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import SENT, Judging, send, watch
+from tests.unit.agents.hook_kit import SENT, Judging, send, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
 
 

@@ -14,7 +14,7 @@ from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, call_message, check_log, open_stage
-from tests.unit.agents.hooking import SENT, Judging, send
+from tests.unit.agents.hook_kit import SENT, Judging, send
 from tests.unit.agents.smart_hooks import Cast, always, sends
 from tests.unit.agents.tree.test_hook_action import then
 

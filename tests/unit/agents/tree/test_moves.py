@@ -24,7 +24,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import Judging, watch
+from tests.unit.agents.hook_kit import Judging, watch
 
 
 def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[ScriptedAnswer]) -> Stage:

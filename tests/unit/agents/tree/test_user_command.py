@@ -26,7 +26,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.hooking import watch, words
+from tests.unit.agents.hook_kit import watch, words
 
 
 def doing(action: str, **arguments: Any) -> UserAction:

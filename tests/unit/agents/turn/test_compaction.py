@@ -20,7 +20,7 @@ from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
 from harken.llm.base import ModelRequest
 from tests.agent_kit import ScriptedAnswer, call, call_message, check_log, request_texts, run
-from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
+from tests.unit.agents.compaction_kit import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
 
 STOOD = ("user", format_summary_message(SUMMARY, is_pending=False))
 GOES_ON = ("user", format_summary_message(SUMMARY, is_pending=True))

@@ -27,7 +27,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.acting import TOOLS, add
+from tests.unit.agents.tool_kit import TOOLS, add
 
 
 @pytest.mark.req("S4-04")

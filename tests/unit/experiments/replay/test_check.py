@@ -58,9 +58,9 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.agent_kit import ScriptModel as Playing
-from tests.unit.agents.compacting import WORDS, begin, talk
-from tests.unit.agents.cutting import cut_after, resume
-from tests.unit.agents.hooking import Judging, send, watch
+from tests.unit.agents.compaction_kit import WORDS, begin, talk
+from tests.unit.agents.crash_kit import cut_after, resume
+from tests.unit.agents.hook_kit import Judging, send, watch
 from tests.unit.agents.test_dumb_agent import Echo
 from tests.unit.views.log_builder import LogBuilder
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser

@@ -15,8 +15,8 @@ from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.experiments.replay.player import ReplayExtras
 from tests.agent_kit import Stage, call, call_message, fast_options, open_stage, run, script_model
-from tests.unit.agents.cutting import cut_after
-from tests.unit.agents.hooking import Judging, send, watch
+from tests.unit.agents.crash_kit import cut_after
+from tests.unit.agents.hook_kit import Judging, send, watch
 from tests.unit.experiments.replay.test_check import check_log, same
 
 KID = call_message(call("task", "t", name="kid", instructions="k"))

@@ -12,7 +12,7 @@ from harken.experiments.replay.check import check
 from harken.experiments.replay.player import ReplayExtras
 from harken.world.result import ToolError
 from tests.agent_kit import Stage, open_stage, run, script_model
-from tests.unit.agents.hooking import Judging, watch
+from tests.unit.agents.hook_kit import Judging, watch
 
 PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve")}
 

@@ -23,7 +23,7 @@ from tests.agent_kit import (
     raw_call,
     script_model,
 )
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hook_kit import watch
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 

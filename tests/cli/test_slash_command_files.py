@@ -17,8 +17,8 @@ from harken.config.settings import load_settings
 from harken.config.trust import Trust
 from harken.core.ids import USER
 from tests.agent_kit import check_log, open_stage, script_model
-from tests.cli.talking import Talking
-from tests.unit.agents.hooking import watch
+from tests.cli.chat_kit import Talking
+from tests.unit.agents.hook_kit import watch
 
 REVIEW = """\
 ---

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agent_kit import call, call_message
-from tests.unit.agents.command_hooks.commanding import commanded, on, said
+from tests.unit.agents.command_hooks.command_kit import commanded, on, said
 
 BASH = call_message(call("bash", command="echo tool-output-42"))
 

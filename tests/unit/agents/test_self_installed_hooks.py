@@ -32,8 +32,8 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.cutting import cut_after
-from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch
+from tests.unit.agents.crash_kit import cut_after
+from tests.unit.agents.hook_kit import SENT, Judging, send, unguarded, watch
 
 EVIL = call_message(call("send", "s", text="evil"))
 

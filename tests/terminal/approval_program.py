@@ -1,6 +1,6 @@
 """A chat with tools that need the user's leave.
 
-Started by tests: `python asking.py HOME SCRIPT`.
+Started by tests: `python approval_program.py HOME SCRIPT`.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ from harken.errors import ModelError
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.pieces import Printer, Prose, TextRows, note
 from tests.agent_kit import call, call_message, open_stage, run, script_model
-from tests.cli.screen.drawing import CODES, Heard, drawn
-from tests.cli.talking import Talking
-from tests.unit.agents.compacting import talk
-from tests.unit.agents.hooking import sending, watch
+from tests.cli.chat_kit import Talking
+from tests.cli.screen.printer_kit import CODES, Heard, drawn
+from tests.unit.agents.compaction_kit import talk
+from tests.unit.agents.hook_kit import sending, watch
 
 
 def test_a_prompt_and_its_answer_are_told(tmp_path: Path) -> None:

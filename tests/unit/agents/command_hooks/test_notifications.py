@@ -24,9 +24,9 @@ from harken.world.local import local_tools
 from harken.world.permissions.rules import PermissionRules
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.agent_kit import Stage, call, call_message, check_log, fast_options, open_stage, run
-from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
-from tests.unit.agents.compacting import SUMMARY, WORDS, Talk, talk
-from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.command_hooks.command_kit import keeper, on, said, told
+from tests.unit.agents.compaction_kit import SUMMARY, WORDS, Talk, talk
+from tests.unit.agents.crash_kit import cut_after
 
 ALWAYS = {"session_id", "transcript_path", "cwd", "hook_event_name"}
 MOMENTS = ("PermissionRequest", "Notification", "PreCompact", "PostCompact")

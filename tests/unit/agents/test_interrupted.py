@@ -20,7 +20,7 @@ from tests.agent_kit import (
     script_model,
 )
 from tests.session_kit import read_lines
-from tests.unit.agents.cutting import cut_after, resume
+from tests.unit.agents.crash_kit import cut_after, resume
 
 
 @tool

@@ -19,8 +19,8 @@ from tests.agent_kit import (
     run,
     script_model,
 )
-from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, told
+from tests.unit.agents.hook_kit import watch
 
 SAFE = {
     "hookSpecificOutput": {

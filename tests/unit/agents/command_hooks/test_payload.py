@@ -15,7 +15,7 @@ import pytest
 from harken import Permissions
 from harken.world.permissions.mode import Mode
 from tests.agent_kit import call, call_message
-from tests.unit.agents.command_hooks.commanding import commanded, environment, keeper, on, told
+from tests.unit.agents.command_hooks.command_kit import commanded, environment, keeper, on, told
 
 EVENTS = (
     "SessionStart",

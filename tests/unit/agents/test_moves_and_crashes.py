@@ -39,7 +39,7 @@ from tests.agent_kit import (
     run,
     select_lines,
 )
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hook_kit import watch
 from tests.unit.agents.tree.test_moves import moving
 
 Act: TypeAlias = Callable[[ModelRequest], Message]
