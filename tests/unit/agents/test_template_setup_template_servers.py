@@ -13,13 +13,14 @@ import pytest
 from mcp.client._memory import InMemoryTransport
 
 from harken import AgentRuntime
+from harken.agents.agent import load_agent
 from harken.agents.runtime import AgentLibrary
 from harken.agents.templates.template import Templates
 from harken.core.messages import FunctionCall, text_of
 from harken.world.local_world import LocalWorld
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
-from harken.world.mcp.servers import McpServers
+from harken.world.mcp.servers import McpServers, granted_to
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.tool import ToolContext
@@ -121,6 +122,15 @@ def test_an_agent_whose_template_names_a_server_has_its_tools_and_others_have_no
     )
     [row] = refused
     assert row["content"].startswith("Error: main may not use a tool 'mcp__docs__echo'")
+
+
+def test_resource_tools_know_the_servers_that_an_agent_was_given(tmp_path: Path) -> None:
+    model = script_model(main=[call_message(task("Ann", "template:reader")), "Done."], Ann=["Hm."])
+    here = begun(tmp_path, model, NAMED)
+    assert asked(here, "Read!") == "Done."
+    ann = load_agent(here.session, here.id_of("Ann"), here.runtime)
+    assert list(granted_to(ToolContext(ann, ann.state.birth))) == ["docs"]
+    assert not granted_to(ToolContext(here.root, here.root.state.birth))
 
 
 @pytest.mark.req("S4-05")
