@@ -91,7 +91,7 @@ def test_a_word_typed_at_any_speed_answers_no_question(
         terminal.wait(lambda: "› why" in terminal.visible)
         terminal.type("\b" * 3)
         terminal.wait(lambda: "type a message" in terminal.visible)
-    assert terminal.text.count("the user did not allow it") == len(gaps)
+    assert terminal.text.count("the user denied it") == len(gaps)
     assert ALLOWED not in terminal.log
 
 
@@ -169,7 +169,7 @@ def test_typing_ahead_is_no_answer_in_words(terminal: Asking) -> None:
     terminal.type("ask" + ENTER + "milk")
     terminal.wait("Which tea?", "› milk", TEXT_FIRST)
     terminal.press_slowly("y 2" + ENTER, 0.6)
-    terminal.wait("then: milky 2", "your own words")
+    terminal.wait("then: milky 2", "your own text")
     terminal.type("2" + ENTER)
     terminal.wait("● ask_user(Which tea?)\n  black tea")
 
@@ -183,7 +183,7 @@ def test_a_line_typed_before_a_question_is_no_answer_on_a_dumb_terminal(tmp_path
     with Asking(tmp_path, ">", term="dumb") as terminal:
         terminal.type("later" + ENTER)
         terminal.press_slowly("y" + ENTER, 0.1)
-        terminal.wait("main requests brew", "yes, no, or why not")
+        terminal.wait("main requests brew", "yes, no, or a reason or instruction")
         assert ALLOWED not in terminal.log
         terminal.type("no" + ENTER)
         terminal.wait("> y", lambda: terminal.text.count("Done.") == 2)

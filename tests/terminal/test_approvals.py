@@ -15,7 +15,7 @@ def test_a_permission_question_shows_what_is_wanted_and_y_allows_it(
     terminal.say("brew")
     terminal.wait("main requests brew", "brew green tea", "waiting for you", "y yes   a always")
     terminal.type("y")
-    shown = terminal.wait("I heard", "1 call", lambda: "wants to use" not in terminal.text)
+    shown = terminal.wait("I heard", "1 call", lambda: "requests" not in terminal.text)
     assert "● brew(green tea)" in shown
     assert "  cup 3 of green tea\n  … 5 more lines (/show" in shown
     assert '"content":"ALLOW"' in log()
@@ -51,7 +51,7 @@ def test_no_may_come_with_a_reason_that_the_agent_reads(chat: Chat) -> None:
     terminal.type("e")
     terminal.wait("reason or instruction")
     terminal.type("too late for tea" + ENTER)
-    terminal.wait("the user did not allow it: too late for tea", "I heard")
+    terminal.wait("the user denied it: too late for tea", "I heard")
     assert terminal.cell("Error: brew was not").fg == "red"
 
 
@@ -98,7 +98,7 @@ def test_escape_and_ctrl_c_stop_the_turn_that_asks(chat: Chat) -> None:
         terminal.wait("y yes")
         terminal.type(key)
         terminal.wait(lambda: "stopped" in terminal.visible.rpartition("brew")[2])
-        terminal.wait(lambda: "wants to use" not in terminal.visible)
+        terminal.wait(lambda: "requests" not in terminal.visible)
     terminal.say("hello")
     terminal.wait("Hi there, friend.")
 

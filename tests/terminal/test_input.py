@@ -102,7 +102,7 @@ def test_history_is_kept_for_the_next_chat_and_for_its_owner_only(
 def test_commands_and_files_are_completed(chat: Chat) -> None:
     terminal = chat()
     terminal.type("/con")
-    terminal.wait("/context", "what the model reads")
+    terminal.wait("/context", "show the context of the model")
     terminal.type("\t")
     terminal.wait("› /context")
     terminal.type(ENTER + ENTER)

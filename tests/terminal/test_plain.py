@@ -11,7 +11,7 @@ def test_a_dumb_terminal_can_be_asked(chat: Chat) -> None:
     terminal.type("brew" + ENTER)
     terminal.wait("main requests brew:\nbrew green tea\n  1 always, for brew(green tea)")
     terminal.type("not so late" + ENTER)
-    terminal.wait("did not allow it: not so late>.")
+    terminal.wait("denied it: not so late>.")
     terminal.type("brew" + ENTER)
     terminal.wait(lambda: terminal.text.count("1 always, for brew(green tea)") == 2)
     terminal.type("1" + ENTER)
@@ -29,7 +29,7 @@ def test_a_dumb_terminal_gets_plain_lines_without_a_single_code(chat: Chat) -> N
     terminal.type("/cost" + ENTER)
     terminal.wait("together", "1.5k in (900 cached)")
     terminal.type("/help" + ENTER)
-    terminal.wait("Keys\n  Ctrl-C       stop the turn", "/help COMMAND says")
+    terminal.wait("Keys\n  Ctrl-C       stop the turn", "/help COMMAND shows")
     assert "Ctrl-G" not in terminal.text  # there is no screen that it could change
     terminal.type("slow" + ENTER)
     terminal.settle()

@@ -40,7 +40,7 @@ def seen(terminal: Terminal, text: str) -> bool:
 
 def test_keys_lead_through_a_session(replay: Replay) -> None:
     terminal = replay()
-    terminal.wait("request 1 of 9", "What it saw", "? help")
+    terminal.wait("request 1 of 9", "Context", "? help")
     for key, wanted in (
         ("n", "request 2 of 9"),
         (RIGHT, "request 3 of 9"),
@@ -52,12 +52,12 @@ def test_keys_lead_through_a_session(replay: Replay) -> None:
         ("a", "only this agent"),
         ("n", "request 6 of 9 · Jill"),
         ("nn", "this is the last request"),
-        ("c", "The whole context: 7 messages"),
+        ("c", "The full context: 7 messages"),
         ("t", "3 tools: task, discuss, terminate"),
         ("j", '"event_type": "llm_request"'),
-        ("d", "What it saw"),
+        ("d", "Context"),
         ("?", "what went wrong"),
-        (ESCAPE, "What it saw"),
+        (ESCAPE, "Context"),
     ):
         terminal.type(key)
         terminal.wait(partial(seen, terminal, wanted))
@@ -134,7 +134,7 @@ def test_a_chat_lends_its_terminal_and_has_it_back(chat: Chat) -> None:
     terminal.type("q")
     terminal.wait(lambda: "› type a message" in terminal.visible)
     terminal.say("/replay --at 9")
-    terminal.wait("there is no model call '9'")
+    terminal.wait("model call '9' not found")
     terminal.say("hello")
     terminal.wait(
         "12 out"

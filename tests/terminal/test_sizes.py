@@ -24,8 +24,8 @@ def test_a_small_terminal_is_enough(chat: Chat, columns: int, rows: int) -> None
 def test_rows_of_a_list_stay_below_their_column(chat: Chat) -> None:
     terminal = chat(columns=60)
     terminal.say("/view")
-    terminal.wait("/view perspective  Show what AGENT heard, thought, did and")
-    assert "\n                   said, whole.\n" in terminal.text
+    terminal.wait("/view perspective  Show the full perspective of AGENT:")
+    assert "\n                   inputs, thinking, actions and answers.\n" in terminal.text
     terminal.resize(30, 24)
     terminal.say("/view tree")
     terminal.wait("main  (agent_001,\n      scripted:tea.yaml")

@@ -13,7 +13,7 @@ def test_a_person_sees_what_a_project_brings_before_it_counts(tmp_path: Path) ->
     hook.write_text("---\ntools: [bash]\n---\nBe gentle.")
     home = tmp_path / "home"
     command: list[str | Path] = [HARKEN, "trust", tmp_path / "project", "--home", home]
-    for answer, said in ((ENTER, "It is not trusted"), ("y" + ENTER, "Trusted: ")):
+    for answer, said in ((ENTER, "Not trusted: "), ("y" + ENTER, "Trusted: ")):
         with Terminal(*command, columns=120) as terminal:
             terminal.wait(
                 "Not trusted yet: ", "hook gentle: the model judges", "tools bash", "Trust"

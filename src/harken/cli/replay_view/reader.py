@@ -35,7 +35,7 @@ q  Ctrl-C   end
 
 + new   - gone   ~ changed, as [-old-] {+new+}   = as before
 > a call   < its result   ! what went wrong"""
-_KEYS = "n next  b back  g go  a agent  / search  c context  d new  t tools  j json  ? help"
+_KEYS = "n next  b back  g go  a agent  / search  c full  d new  t tools  j json  ? help"
 _HEAD = 3
 """Rows above the body: title, facts, a rule."""
 _MIN_ROWS = 8
