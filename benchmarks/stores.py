@@ -106,13 +106,13 @@ class Harken:
 
     def _commit(self, parent: Any, said: list[Said], time: str) -> Any:
         messages = [self._message(role, text) for role, text in said]
-        draft = self._checkpoint.Draft(
+        draft = self._checkpoint.CommitDraft(
             messages=messages, parent=parent, created_at=time, origin=self._origin
         )
         return self._checkpoint.checkpoint(self._store, draft)
 
     def _tip(self) -> Any:
-        return self._store.latest("bench", "2100-01-01T00:00:00Z")
+        return self._store.latest_commit("bench", "2100-01-01T00:00:00Z")
 
     def states(self, most: int) -> int:
         return len(self._history(self._store, self._tip(), most))
