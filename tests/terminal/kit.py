@@ -89,8 +89,13 @@ class Terminal:
 
     @property
     def unwrapped(self) -> str:
-        """The same as one line: where a line is wrapped may depend on the length of a path."""
-        return " ".join(self.text.split())
+        """The text as one line: where a line is wrapped may depend on the length of a path.
+
+        A row without a free column was wrapped by the terminal, also inside a word.
+        """
+        columns = self.screen.columns
+        rows = (row if len(row) >= columns else f"{row} " for row in self.text.split("\n"))
+        return " ".join("".join(rows).split())
 
     @property
     def visible(self) -> str:
