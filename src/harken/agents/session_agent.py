@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar, overload
 
 from harken.agents.agent import Agent, check_free
@@ -125,12 +124,7 @@ class SessionAgent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _put_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
