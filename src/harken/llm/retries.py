@@ -32,8 +32,6 @@ def report_retries(on_retry: OnRetry) -> Iterator[None]:
 def watch_retries(client: Any, name: str, max_retries: int) -> None:
     """Wrap a client of an SDK so that it reports its waiting times.
 
-    An SDK without that method retries unreported.
-
     An SDK without that method retries as before, unreported.
     """
     compute = getattr(client, _TIMEOUT_METHOD, None)
