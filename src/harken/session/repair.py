@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -166,14 +166,16 @@ def repair(
     _check_absent(out, lost_file)
     if lost_file is not None:
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
-    bodies = [item.body for item in items]
+    bodies = [
+        (item.body, _is_continued(item, after)) for item, after in zip_longest(items, items[1:])
+    ]
     ids = map(message_id, count(state.next_message + len(lines)))  # Ids of lost events stay unused.
     for event in (
         *iter_repair_events(state, ids),
         _build_repaired_event(path.name, lost, next(ids)),
     ):
         event.time = format_rfc3339(options.clock())
-        bodies.append(ev.encode_event(event))
+        bodies.append((ev.encode_event(event), False))
     _write(out, _iter_sealed_chunks(bodies), options.disk)
     kept = sum(item.line is not None for item in items)
     return RepairResult(out, kept, lost, lost_file, examined.dialect)
@@ -298,11 +300,18 @@ def _build_repaired_event(source: str, lost: Iterable[LogFinding], id_: MessageI
     return ev.SessionRepaired(message_id=id_, source=source, lost=reasons)
 
 
-def _iter_sealed_chunks(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the sealed lines of these events, in chunks."""
+def _is_continued(item: _Item, after: _Item | None) -> bool:
+    """Whether the event and the next one were in one group, with no lost line between them."""
+    line, next_line = item.line, after.line if after is not None else None
+    is_next = line is not None and next_line is not None and next_line.number == line.number + 1
+    return is_next and isinstance(line, SealedLine) and line.has_more
+
+
+def _iter_sealed_chunks(bodies: Iterable[tuple[bytes, bool]]) -> Iterator[bytes]:
+    """Yield the sealed lines of these events, in chunks. Each comes with its `more`."""
     before, lines, size = b"", [], 0
-    for body in bodies:
-        line, before = seal(before, body)
+    for body, more in bodies:
+        line, before = seal(before, body, more=more)
         lines.append(line)
         size += len(line)
         if size >= _CHUNK_BYTES:

@@ -6,7 +6,7 @@ so a resumed session equals the live one by construction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -183,6 +183,16 @@ class SessionState:
             self._next_number_cache = self.last_id, 0 if number is None else number + 1
         return self._next_number_cache[1]
 
+    def replace(self, other: SessionState) -> None:
+        """Take over the values of another state. The objects of agents in both are kept."""
+        agents = {}
+        for id_, agent in other.agents.items():
+            agents[id_] = self.agents.get(id_, agent)
+            if agents[id_] is not agent:
+                _copy_fields(agent, agents[id_])
+        _copy_fields(other, self)
+        self.agents = agents
+
     def is_live(self, agent_id: AgentId) -> bool:
         """Whether the agent and all of its ancestors are still in the tree."""
         agent = self.agents.get(agent_id)
@@ -208,6 +218,11 @@ class SessionState:
             "reporting": dict(self.pending_reports),
             "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
         }
+
+
+def _copy_fields(source: Any, target: Any) -> None:
+    for attribute in fields(source):
+        setattr(target, attribute.name, getattr(source, attribute.name))
 
 
 def _describe(agent: AgentState) -> dict[str, Any]:

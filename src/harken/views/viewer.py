@@ -93,7 +93,8 @@ class SessionViewer:
         if position is None or not is_of_log or lines is None:
             return event_dict(event)
         data: EventDict = from_json(lines[position])
-        data.pop("sum", None)
+        for name in ("more", "sum"):  # They belong to the line.
+            data.pop(name, None)
         return data
 
     def resolve_agent(self, name_or_id: str) -> AgentId:

@@ -16,7 +16,15 @@ from harken.core.commits import CommitId
 from harken.core.replace import Replace
 from harken.errors import InvalidLog, LogCorrupted
 from harken.session.fold import Resolver
-from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, has_sum, is_valid_line, seems_sealed
+from harken.session.log.checksum import (
+    CLOSE,
+    DIGITS_AT,
+    has_more,
+    has_sum,
+    is_valid_line,
+    read_body,
+    seems_sealed,
+)
 from harken.session.log.reader import open_log
 from harken.session.rewrite import LogRewriter, PartOfStructure
 
@@ -57,30 +65,43 @@ class LogStream:
     def iter_batches(self) -> Iterator[LineBatch]:
         """Yield the new complete lines, in batches of limited size.
 
-        Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
+        A group is yielded when it is complete, in one batch: a crash may still remove the lines of
+        an incomplete one. Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the
+        damage.
         """
         with open_log(self.path) as file:
             self._check_unchanged(file)
             file.seek(self.read_bytes)
             lines: list[bytes] = []
-            size = 0
+            group: list[bytes] = []
+            size, before = 0, self._last_sum
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # The line is being written, or was not completed.
-                if not is_valid_line(self._last_sum, line) or not has_sum(line):
+                if not is_valid_line(before, line) or not has_sum(line):
                     if lines:
                         yield _collect_commits(lines)
-                    raise self._damage_error(line)
-                self._last_sum = line[DIGITS_AT]
-                self.count += 1
-                self.read_bytes += len(line)
-                size += len(line)
-                lines.append(line)
+                    raise self._damage_error(line, group)
+                before = line[DIGITS_AT]
+                group.append(line)
+                if has_more(line):
+                    continue
+                size += self._count_group(group)
+                lines += group
+                group.clear()
                 if size >= BATCH_BYTES:
                     yield _collect_commits(lines)
                     lines, size = [], 0
             if lines:
                 yield _collect_commits(lines)
+
+    def _count_group(self, group: Sequence[bytes]) -> int:
+        """Count the lines of a complete group as read. Return their size in bytes."""
+        size = sum(map(len, group))
+        self._last_sum = group[-1][DIGITS_AT]
+        self.count += len(group)
+        self.read_bytes += size
+        return size
 
     def redact(self, piece: LineBatch) -> bytes:
         """Return the redacted lines. Each batch must be passed once, in order.
@@ -106,11 +127,13 @@ class LogStream:
         if file.read(size) != self._last_sum + CLOSE:
             raise InvalidLog(self.path, "was written anew while it was followed")
 
-    def _damage_error(self, line: bytes) -> LogCorrupted | InvalidLog:
-        if not self.count and not seems_sealed(line):
+    def _damage_error(self, line: bytes, group: Sequence[bytes]) -> LogCorrupted | InvalidLog:
+        """Return the error for a line after the read lines and the lines of its group."""
+        number, byte = self.count + len(group), self.read_bytes + sum(map(len, group))
+        if not number and not seems_sealed(line):
             return InvalidLog(self.path, "has no sums: such older logs are not shipped")
         reason = "its sum does not fit" if has_sum(line) else "it has no sum"
-        return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
+        return LogCorrupted(self.path, line=number + 1, byte=byte, reason=reason)
 
 
 def _collect_commits(lines: list[bytes]) -> LineBatch:
@@ -124,7 +147,7 @@ def _collect_commits(lines: list[bytes]) -> LineBatch:
 
 def _add_commits(line: bytes, committed: set[CommitId], loaded: set[CommitId]) -> None:
     try:
-        event = ev.decode_event(line[BODY] + b"}")
+        event = ev.decode_event(read_body(line))
     except ValueError:
         return
     match event:
