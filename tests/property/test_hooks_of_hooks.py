@@ -17,7 +17,6 @@ import pytest
 
 from harken import SessionViewer
 from harken.agents.guards import may_act
-from harken.agents.hooks.hook import LEAVES
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of
@@ -83,7 +82,7 @@ class Reading:
         match event:
             case ev.AgentCreated():
                 self._born(event)
-            case ev.AgentStateSaved() if event.agent_id and event.cause is None:
+            case ev.AgentStateSaved() if event.agent_id and event.agent_id not in self.asked:
                 self.born_with.setdefault(event.agent_id, event.state["asked"])
             case ev.LlmRequest() if event.agent_id in self.state.agents:
                 self._asks(self.state.agents[event.agent_id])
@@ -124,7 +123,7 @@ class Reading:
         about = self.entries[reference_message_id(subject)]
         if about.role == "tool" and MADE_UP.match(text_of(about.content)):
             self.faults.append(f"{hook.name} judges {subject}, which no tool said")
-        if hook.spec.get(LEAVES) in self.done:
+        if hook.place == "gone":
             self.faults.append(f"{hook.name} is asked about {subject}, though it has left")
 
     def _judges(self, entry: ev.TranscriptEntry, hook: AgentState, subject: str) -> None:

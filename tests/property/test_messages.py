@@ -127,7 +127,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
     ev.TranscriptEntry: {"substance": st.none() | ID, "cause": CAUSE},
     ev.PieceOfText: {"content": STRING, "cause": CAUSE, "trigger": MAYBE, "seen": JSON},
     ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
-    ev.AgentStateSaved: {"state": JSON, "cause": CAUSE},
+    ev.AgentStateSaved: {"state": JSON},
     ev.AgentMoved: {
         "place": st.sampled_from(["primary", "subagent", "hook", "gone"]),
         "parent": st.none() | AGENT,

@@ -28,7 +28,7 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.structure import AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
-from harken.core.events import AgentConfigured, Cause, Relation, TranscriptEntry
+from harken.core.events import Cause, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Message
@@ -235,52 +235,39 @@ class Agent(AgentStructure["Agent"]):
     def install(self, agent: Agent, name: str | None = None, *, cause: Cause = None) -> Self:
         """Install this hook on an agent. The birth names `cause`, or the birth of the agent.
 
-        Existing subagents of the agent get copies now, later subagents at their birth. Raises
-        TypeError for an unregistered class and for a hook without `judge`, before anything is
-        logged.
+        Existing subagents of the agent get copies now, later subagents at their birth. All these
+        births are one group of events: if one fails, none is logged. Raises TypeError for an
+        unregistered class and for a hook without `judge`, before anything is logged.
         """
         if not isinstance(agent, Agent):
             raise TypeError(f"install(agent): agent must be an Agent, not {agent!r}")
-        self._log_hook_birth(agent, name or self._kind_name, cause or agent.state.birth)
-        self._copy_to_subagents()
+        with self.session.group():
+            log_birth(self, cause or agent.state.birth, name or self._kind_name, "hook")
+            self._copy_to_subagents(agent)
         return self
 
-    def _log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
-        """Log the birth of this hook on an agent, with the agents that get copies.
-
-        A self-made hook is not copied.
-        """
-        if not is_made(self._birth_spec) and (
-            agent_ids := guarded_agents(self.session.agents, agent.state)
-        ):
-            self._birth_spec["reaches"] = list(agent_ids)
-        log_birth(self, cause, name, "hook")
-
-    def _copy_to_subagents(self) -> None:
-        """Install copies on the agents that the birth lists, and on their subagents.
+    def _copy_to_subagents(self, agent: Agent) -> None:
+        """Install copies on the agents below the watched agent. A self-made hook is not copied.
 
         The copies are processed in a queue, not recursively, so the depth of the tree is not
-        limited by Python's stack. A resume after a crash completes the work.
+        limited by Python's stack.
         """
-        pending: list[Agent] = [self]
-        for hook in pending:  # _copy_to_children extends the queue
-            pending += hook._copy_to_children()
+        pending: list[tuple[Agent, Agent]] = [] if is_made(self.state.spec) else [(self, agent)]
+        for hook, watched in pending:  # the loop extends it
+            pending += hook._copy_to_children(watched)
 
-    def _copy_to_children(self) -> list[Agent]:
-        """Install missing copies on the agents that the birth lists. Return the copies."""
-        copies: list[Agent] = []
-        if not self.state.spec.get("reaches"):
-            return copies
-        for agent_id in self.state.spec["reaches"]:
+    def _copy_to_children(self, watched: Agent) -> list[tuple[Agent, Agent]]:
+        """Install missing copies on the agents directly below. Return them with their agents."""
+        copies: list[tuple[Agent, Agent]] = []
+        for agent_id in guarded_agents(self.session.agents, watched.state):
             agent = get_agent(self, agent_id)
             hooks = agent.hooks
             if self._original_id not in {hook._original_id for hook in hooks}:
                 copy = self._logged_copy_for(agent)
                 if copy is not None:
                     name = free_name(self.name, [hook.name for hook in hooks])
-                    copy._log_hook_birth(agent, name, agent.state.birth)
-                    copies.append(copy)
-        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
+                    log_birth(copy, agent.state.birth, name, "hook")
+                    copies.append((copy, agent))
         return copies
 
     @property
@@ -349,9 +336,7 @@ class Agent(AgentStructure["Agent"]):
 
     def _close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result a result that says how far it had come."""
-        runner = call_runner()
-        runner.end_incomplete_agent(self, call)
-        note = runner.describe_interrupted_call(self, call)
+        note = call_runner().describe_interrupted_call(self, call)
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,
@@ -401,15 +386,16 @@ def log_birth(
     Raises TypeError for a class that was not registered: a resume would not find it.
     """
     agent._check_kind()
-    birth = agent.session.log_agent_created(
-        agent.agent_id,
-        cause,
-        name,
-        agent._language_model,
-        relation=relation,
-        spec={**agent._spec(), **agent._birth_spec},
-    )
-    agent._log_initial_transcript()
+    with agent.session.group():
+        birth = agent.session.log_agent_created(
+            agent.agent_id,
+            cause,
+            name,
+            agent._language_model,
+            relation=relation,
+            spec={**agent._spec(), **agent._birth_spec},
+        )
+        agent._log_initial_transcript()
     return birth
 
 

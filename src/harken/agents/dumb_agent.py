@@ -84,24 +84,19 @@ class DumbAgent(Agent):
         return LoggedString(text, entry.message_id)
 
     def _with_state(self, entry: TranscriptEntry) -> list[Event]:
-        """Return an entry with the state after it, if the state changed.
-
-        The state comes first if both have a cause. It becomes valid only with the entry, so a
-        truncated log has both or neither. Raises as `say`.
-        """
-        saved = self._changed_state(entry.cause)
-        return [entry, *saved] if entry.cause is None else [*saved, entry]
+        """Return an entry with the state after it, if the state changed. Raises as `say`."""
+        return [entry, *self._changed_state()]
 
     def save_state(self) -> None:
         """Log the state if it changed. Raises as `say`."""
         self.session.append_all(self._changed_state())
 
-    def _changed_state(self, cause: Cause = None) -> list[Event]:
+    def _changed_state(self) -> list[Event]:
         """Return the checked event of the state, or nothing if the log has this state already."""
         state = self.dump_state()
-        if state == self.state.saved_state and self.state.pending_state is None:
+        if state == self.state.saved_state:
             return []
-        saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
+        saved = AgentStateSaved(agent_id=self.agent_id, state=state)
         encode_checked_event(saved)
         return [saved]
 

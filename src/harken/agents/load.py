@@ -20,14 +20,13 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import is_retryable
 from harken.agents.turn.compaction import end_compactions
-from harken.agents.turn.interrupted import finish_hook_installs
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
-from harken.core.messages import Message, extend_context_hash
+from harken.core.messages import extend_context_hash
 from harken.errors import InvalidLog
 from harken.llm.base import Model
-from harken.session.session import Session, SessionOptions, build_entry
+from harken.session.session import Session, SessionOptions
 
 
 @check_arguments
@@ -111,7 +110,6 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
                 if not is_retryable(agent, call):
                     agent._close_call(call)
     end_compactions(session)
-    finish_hook_installs(session, lambda agent_id: load_agent(session, agent_id, runtime))
     finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id) and not has_undelivered_comment(session, state):
@@ -123,9 +121,6 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
 
 def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
     """Complete the root after a crash at its birth, and set its current budget."""
-    if system_prompt is not None and not root.state.transcript:
-        message = Message("system", str(system_prompt))
-        root.session.append(build_entry(root.agent_id, message))
     if budget is not None and budget != budget_of(root.state.spec):
         spec = {"budget": msgspec.to_builtins(budget)}
         root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))

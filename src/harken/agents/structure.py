@@ -58,10 +58,6 @@ class CallRunner(Protocol):
         """Return the known effects of an interrupted call."""
         ...
 
-    def end_incomplete_agent(self, agent: Any, call: OpenCall) -> None:
-        """End the incomplete agent that an interrupted call left behind."""
-        ...
-
 
 def call_runner() -> CallRunner:
     """Return the module that runs calls.

@@ -158,8 +158,6 @@ class AgentStateSaved(EventBase, tag="agent_state_saved", kw_only=True):
     """The complete state of a dumb agent or hook, as it returned it."""
 
     state: Json = None
-    cause: Cause = None
-    """The agent's next entry has the same cause. The state takes effect with that entry."""
 
 
 class AgentMoved(EventBase, tag="agent_moved", kw_only=True):

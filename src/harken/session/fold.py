@@ -156,8 +156,6 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
-    if agent.pending_state is not None:
-        _apply_pending_state(agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
         if agent.parent is not None:
@@ -239,18 +237,7 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
-    agent = get_or_create_agent(state, event.agent_id)
-    if event.cause is None:
-        agent.saved_state, agent.pending_state = event.state, None
-    else:
-        agent.pending_state = event
-
-
-def _apply_pending_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
-    """Apply or discard the state that was saved just before an agent's entry."""
-    saving, agent.pending_state = agent.pending_state, None
-    if saving is not None and event.role != "user" and event.cause == saving.cause:
-        agent.saved_state = saving.state
+    get_or_create_agent(state, event.agent_id).saved_state = event.state
 
 
 def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:

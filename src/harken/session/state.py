@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from harken.core.events import (
-    AgentStateSaved,
     Json,
     LlmRequest,
     Place,
@@ -92,8 +91,6 @@ class AgentState:
     listeners: list[AgentId] = field(default_factory=list)
     saved_state: Json = None
     """The last saved state of a dumb agent."""
-    pending_state: AgentStateSaved | None = None
-    """A saved state that takes effect with the agent's next entry of the same cause."""
     transcript: list[TranscriptEntry] | None = field(default_factory=list)
     """All entries, oldest first; None while evicted from memory."""
     context: list[ChatMessage] | None = None
@@ -229,7 +226,7 @@ def _describe(agent: AgentState) -> dict[str, Any]:
     values = {
         name: getattr(agent, name)
         for name in (
-            *("name", "language_model", "parent", "place", "saved_state", "pending_state"),
+            *("name", "language_model", "parent", "place", "saved_state"),
             *("birth", "commit_id", "spawn_commit_id", "committed_upto", "uncommitted_edit"),
         )
     }

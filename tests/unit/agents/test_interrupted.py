@@ -250,7 +250,7 @@ def test_a_task_that_was_cut_off_says_what_there_is_of_it(tmp_path: Path) -> Non
     first = next(at for at, row in enumerate(rows) if "tool_calls" in row)
     last = next(at for at, row in enumerate(rows) if row.get("role") == "tool")
     notes: list[str] = []
-    for count in range(first + 1, last + 1):
+    for count in range(first + 2, last + 1):  # the call and its response are one group
         later = resume(cut_after(one.log, count), ScriptModel(parts))
         assert later.ask() == "It goes on."
         notes.append(later.result()["content"].partition("again. ")[2])
@@ -294,10 +294,13 @@ def test_a_subagent_is_never_left_without_its_parents_guards(tmp_path: Path) -> 
 
 
 @pytest.mark.req("S0-32")
-def test_the_root_gets_the_system_prompt_that_a_crash_left_out(tmp_path: Path) -> None:
-    one = open_stage(tmp_path, script_model())
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_root_is_born_with_its_system_prompt(tmp_path: Path, count: int) -> None:
+    one = open_stage(tmp_path, script_model(), system_prompt="You are main.")
     one.session.close()
-    later = resume(cut_after(one.log, 2), script_model(main=["Hi."]), system_prompt="You are main.")
+    cut = cut_after(one.log, count)
+    model = script_model(main=["Hi."])
+    later = resume(cut, model, system_prompt="You are main.", name="main")
     assert later.ask("hello") == "Hi."
     assert [m["content"] for m in later.root.transcript] == ["You are main.", "hello", "Hi."]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.core.ids import AgentId
+from harken.core.ids import AgentId, MessageId
 from harken.errors import InvalidEvent, LogCorrupted, LogWriteError
 from harken.session.log.checksum import has_more
 from harken.session.log.disk import RealDisk
@@ -88,7 +88,7 @@ def test_a_refused_event_discards_its_group(tmp_path: Path) -> None:
         with pytest.raises(InvalidEvent), session.group():
             log_user_message(session, ROOT, "a")
             create_agent(session, cause="msg_001")
-            session.append(ev.LlmResponse(agent_id=ROOT, request="msg_000"))
+            session.append(ev.LlmResponse(agent_id=ROOT, request=MessageId("msg_000")))
         assert session.path.read_bytes() == before
         assert session.state.describe() == state
         log_user_message(session, ROOT, "after")
@@ -102,7 +102,7 @@ def test_a_refused_inner_group_leaves_the_events_before_it(tmp_path: Path) -> No
             log_user_message(session, ROOT, "a")
             with pytest.raises(InvalidEvent), session.group():
                 log_user_message(session, ROOT, "b")
-                session.append(ev.LlmResponse(agent_id=ROOT, request="msg_000"))
+                session.append(ev.LlmResponse(agent_id=ROOT, request=MessageId("msg_000")))
             log_user_message(session, ROOT, "c")
         assert [message.content for message in session.context(ROOT)] == ["a", "c"]
         assert fold_log(session.path).describe() == session.state.describe()
@@ -159,7 +159,8 @@ def test_a_group_on_a_full_disk_leaves_the_state_before_it(tmp_path: Path, room:
 
 def test_a_log_with_groups_is_cut_at_each_byte(tmp_path: Path) -> None:
     data = write_grouped_log(tmp_path)
-    ends, groups = [0], [[]]
+    ends: list[int] = [0]
+    groups: list[list[bytes]] = [[]]
     for line in data.splitlines(keepends=True):
         groups[-1].append(line)
         if not has_more(line):

@@ -23,7 +23,7 @@ from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
+from harken.core.events import AgentMoved, Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.untrusted import escape_hook_markers
@@ -42,7 +42,6 @@ from harken.core.verdict import (
     Verdict,
     check_verdict,
     format_verdict,
-    parse_verdict_entry,
 )
 from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
@@ -53,8 +52,6 @@ _logger = logging.getLogger(__name__)
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
 """The result of an action that a hook denied, with the hook's name and the reason."""
-LEAVES = "leaves"
-"""The member of a spec that names the question to which a hook gives its last verdict."""
 
 
 class TurnEnded(Exception):
@@ -185,18 +182,13 @@ class Hook(DumbAgent):
         if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
             raise TurnEnded  # it took another place by a method
         verdict = check_verdict(raw_verdict, question.point)
-        if self._leaves:
-            self._note_leaving(question_id)
-        message = self.say(format_verdict(verdict), question_id)
-        if self._leaves:
-            self.session.append(
-                AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
-            )
+        with self.session.group():
+            message = self.say(format_verdict(verdict), question_id)
+            if self._leaves:
+                self.session.append(
+                    AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
+                )
         return verdict, message.message_id or question_id
-
-    def _note_leaving(self, question_id: MessageId) -> None:
-        """Log that it leaves with the current verdict, so that a resume completes it."""
-        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: question_id}))
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a new hook, with a state of its own, for a new subagent, or None for no hook.
@@ -215,17 +207,6 @@ def hook_points(hook: Agent) -> frozenset[HookPoint]:
     if points is not None:
         return HOOK_POINTS & frozenset(points)
     return hook.points if isinstance(hook, Hook) else HOOK_POINTS
-
-
-def finish_leaving(session: Session, state: AgentState) -> None:
-    """Let a code hook leave if a crash came just after its last verdict."""
-    question_id = state.spec.get(LEAVES)
-    if state.place == "hook" and question_id is not None:
-        entries = session.agent(state.id).transcript or ()
-        answers = (entry for entry in reversed(entries) if entry.cause == question_id)
-        answer = next((entry for entry in answers if parse_verdict_entry(entry) is not None), None)
-        if answer is not None:
-            session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
 
 
 _judged_agents: ContextVar[frozenset[tuple[Session, AgentId | None]]] = ContextVar(

@@ -15,7 +15,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import Hook, finish_leaving
+from harken.agents.hooks.hook import Hook
 from harken.agents.open_calls import has_open_calls
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, reference_number
@@ -143,9 +143,10 @@ def finish_verdicts(session: Session, revived: Any) -> None:
     for state in list(session.agents.values()):
         if state.place != "hook" or not session.state.is_live(state.id):
             continue
-        if state.language_model is None:
-            finish_leaving(session, state)
-        elif not has_open_calls(hook := revived(state.id)):  # its own hooks may still judge it
+        is_smart = state.language_model is not None
+        if is_smart and not has_open_calls(
+            hook := revived(state.id)
+        ):  # its own hooks may still judge it
             after_verdict(hook)
 
 

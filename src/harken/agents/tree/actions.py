@@ -72,17 +72,15 @@ async def run_task(
     guards = {name for name, hook in hooks if not is_to_be_self_made(hook)}
     hooks += create_template_hooks(template, child, guards)
     checkpoint_if_due(agent, "spawn")  # the child's history goes on into that of its parent
-    log_birth(child, birth_cause(agent, call), name, "subagent")
-    try:
+    with agent.session.group():
+        log_birth(child, birth_cause(agent, call), name, "subagent")
         install_hooks(hooks, child)
-    except Exception:
-        end_subtree(agent.session, child.agent_id, call)
-        raise
-    set_interlocutors(agent, call, [child.agent_id], [])
+        set_interlocutors(agent, call, [child.agent_id], [])
+        if prompt is not None:
+            agent.inform(child, log_text_piece(agent, call, prompt))
     if prompt is None:
         reply = AgentReply(child, LoggedString(""))
         return ActionResult(f"Created subagent: {name}", value=reply)
-    agent.inform(child, log_text_piece(agent, call, prompt))
     reply = await request_answer(agent, child)
     return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
 
@@ -98,7 +96,7 @@ def create_hook_copies(
     """Return named, unborn copies of the hooks of `watched` for another agent.
 
     Hooks that watch `child` already, themselves or by another copy, are left out, whatever their
-    names. Guards come first: after a crash no agent has the self-made hooks without the guards.
+    names.
     own: also copy self-made hooks; below: whether `child` is a subagent, see
     `Agent._logged_copy_for`; there: originals of which `child` gets copies otherwise.
     """
@@ -175,19 +173,21 @@ async def run_discuss(
             await finish_open_calls(participant)
         recipients = [current_agent_at(agent, participant) for participant in everyone]
         _check_free(recipients)  # checked again, so that all get the prompt or none does
-        message = log_text_piece(agent, call, prompt)
-        for participant in recipients:
-            agent.inform(participant, message)
+        with agent.session.group():
+            message = log_text_piece(agent, call, prompt)
+            for participant in recipients:
+                agent.inform(participant, message)
     replies: list[AgentReply[Agent]] = []
     for speaker in speakers:
         reply = await request_answer(agent, current_agent_at(agent, speaker))
         answerer, utterance = reply
         replies.append(reply)
-        for listener in everyone:
-            if listener is not speaker:
-                answerer.inform(
-                    current_agent_at(agent, listener), utterance.as_said_by(answerer.name)
-                )
+        listeners_now = [
+            current_agent_at(agent, listener) for listener in everyone if listener is not speaker
+        ]
+        with agent.session.group():
+            for listener in listeners_now:
+                answerer.inform(listener, utterance.as_said_by(answerer.name))
     if len(replies) == 1 and not listeners:
         answer = replies[0].answer
         return ActionResult(str(answer), substance=answer.message_id, value=replies)
@@ -217,18 +217,19 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
     )
     everyone = [*speakers, *listeners]
     _check_free(everyone)
-    set_interlocutors(
-        agent,
-        call,
-        *([participant.agent_id for participant in group] for group in (speakers, listeners)),
-    )
-    for participant in everyone:
-        others = [peer.name for peer in speakers if peer is not participant]
-        silent = [peer.name for peer in listeners if peer is not participant]
-        text = INTRODUCED.format(
-            participant.name, agent.name, _format_names(others), _format_names(silent)
+    with agent.session.group():
+        set_interlocutors(
+            agent,
+            call,
+            *([participant.agent_id for participant in group] for group in (speakers, listeners)),
         )
-        agent.inform(participant, log_text_piece(agent, call, text))
+        for participant in everyone:
+            others = [peer.name for peer in speakers if peer is not participant]
+            silent = [peer.name for peer in listeners if peer is not participant]
+            text = INTRODUCED.format(
+                participant.name, agent.name, _format_names(others), _format_names(silent)
+            )
+            agent.inform(participant, log_text_piece(agent, call, text))
     names = [
         _format_names([participant.name for participant in row]) for row in (speakers, listeners)
     ]

@@ -26,7 +26,7 @@ from harken.session.state import AgentState
 
 PLACE_MEMBERS = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that describe an agent's role as a hook."""
-SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
+SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original"})
 """Members of a spec that are valid only in the session of the birth."""
 
 
@@ -169,17 +169,18 @@ def log_snapshot_birth(
     agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation
 ) -> None:
     """Log the birth of an agent created from a snapshot, with its state and transcript."""
-    agent.session.log_agent_created(
-        agent.agent_id,
-        cause,
-        name,
-        plan.model,
-        relation=relation,
-        spec={"kind": plan.kind, **plan.spec},
-    )
-    if plan.saved is not None:
-        agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
-    agent._log_initial_transcript()
+    with agent.session.group():
+        agent.session.log_agent_created(
+            agent.agent_id,
+            cause,
+            name,
+            plan.model,
+            relation=relation,
+            spec={"kind": plan.kind, **plan.spec},
+        )
+        if plan.saved is not None:
+            agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
+        agent._log_initial_transcript()
 
 
 def set_speakers(

@@ -21,7 +21,6 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     check_name,
     create_hook_copies,
-    end_subtree,
     get_subagents,
     install_hooks,
     log_text_piece,
@@ -29,6 +28,7 @@ from harken.agents.tree.actions import (
 )
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
+    AgentSnapshot,
     create_from_snapshot,
     log_snapshot_birth,
     omit_members,
@@ -69,18 +69,25 @@ async def run_clone(
         raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
-    copy = _create_copy(above, original, name, call)
+    plan = _plan_copy(above, original, name)
+    copy = create_from_snapshot(plan, above.session, above.runtime)
+    hooks = _copy_hooks(above, original, copy)
+    checkpoint_if_due(above, "spawn")
     notice = COPIED.format(original=original.name, name=name, above=above.name)
-    agent.inform(copy, log_text_piece(agent, call, notice))
-    set_interlocutors(above, call, [copy.agent_id], [])
-    if above is not agent:
-        parent_notice = GIVEN.format(name=name, original=original.name)
-        agent.inform(above, log_text_piece(agent, call, parent_notice))
+    with agent.session.group():
+        log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
+        install_hooks(hooks, copy)
+        agent.inform(copy, log_text_piece(agent, call, notice))
+        set_interlocutors(above, call, [copy.agent_id], [])
+        if above is not agent:
+            parent_notice = GIVEN.format(name=name, original=original.name)
+            agent.inform(above, log_text_piece(agent, call, parent_notice))
     text = f"Cloned {original.name}: {name} is a subagent of {above.name}"
     return ActionResult(text, value=copy)
 
 
-def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
+def _plan_copy(above: Agent, original: Agent, name: str) -> AgentSnapshot:
+    """Return the snapshot that the copy is made from, limited to the rights of its parent."""
     plan = snapshot_agent(original)
     spec = omit_members(plan.spec, PLACE_MEMBERS | {"mcp"})
     servers = _select_servers(above, original, plan.spec.get("mcp") or ())
@@ -88,20 +95,17 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     allowed = _limit_tools(above, spec.get("tools"))
     if allowed is not None:
         spec = {**spec, "tools": allowed}
-    plan = msgspec.structs.replace(plan, spec=spec, name=name)
-    copy = create_from_snapshot(plan, above.session, above.runtime)
+    return msgspec.structs.replace(plan, spec=spec, name=name)
+
+
+def _copy_hooks(above: Agent, original: Agent, copy: Agent) -> list[tuple[str, Agent]]:
+    """Return the hooks of a copy: those of its parent, and the guards of the original.
+
+    So the copy may do no more than the original.
+    """
     hooks = create_hook_copies(copy, above)
     originals = {hook._birth_spec["original"] for _, hook in hooks}
-    guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
-    hooks += guards  # guards of the original: its copy may do no more
-    checkpoint_if_due(above, "spawn")
-    log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
-    try:
-        install_hooks(hooks, copy)
-    except Exception:
-        end_subtree(above.session, copy.agent_id, call)
-        raise
-    return copy
+    return hooks + create_hook_copies(copy, original, own=False, below=False, there=originals)
 
 
 def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> list[str]:

@@ -82,8 +82,9 @@ async def run_hook(
         hook._birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
         if may_act({**hook._spec(), **hook._birth_spec}):
             guards = create_hook_copies(hook, watched, own=False)
-    hook.install(watched, name, cause=[watched.state.birth, call])
-    install_hooks(guards, hook)
+    with agent.session.group():
+        hook.install(watched, name, cause=[watched.state.birth, call])
+        install_hooks(guards, hook)
     return ActionResult(f"Installed hook {name} on {watched.name}", value=hook)
 
 

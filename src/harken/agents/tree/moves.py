@@ -51,12 +51,13 @@ async def run_endo(
     await finish_open_calls(child)
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
-    if agent.state.place == "hook":
-        duty = format_hook_protocol(_spec_points(agent), "all").strip()
-        agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
-    if prompt is not None:  # it hears this first: when it stands there, it owes the answer
-        agent.inform(child, log_text_piece(agent, call, prompt))
-    endo(agent, child, call, arguments["points"])
+    with agent.session.group():
+        if agent.state.place == "hook":
+            duty = format_hook_protocol(_spec_points(agent), "all").strip()
+            agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
+        if prompt is not None:  # it hears this first: when it stands there, it owes the answer
+            agent.inform(child, log_text_piece(agent, call, prompt))
+        endo(agent, child, call, arguments["points"])
     text = f"{child.name} has taken your place; you watch it as its hook."
     return ActionResult(text, value=child)
 
@@ -93,8 +94,10 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     AgentBusy.
     """
     check_endo(agent, child)
-    install_hooks(create_hook_copies(child, agent, below=False), child, but={agent.name})
-    _swap(child, agent, "hook", cause, points)
+    copies = create_hook_copies(child, agent, below=False)
+    with agent.session.group():
+        install_hooks(copies, child, but={agent.name})
+        _swap(child, agent, "hook", cause, points)
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
@@ -107,15 +110,17 @@ def check_endo(agent: Agent, child: Agent) -> None:
 def meta(hook: Agent, cause: Cause) -> None:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
 
-    A self-made hook first gets copies of the hooks of the watched agent, before the move, so that
-    it is never without them, even after a crash. Raises InvalidArguments.
+    A self-made hook gets copies of the hooks of the watched agent in the same group of events, so
+    that it is never without them. Raises InvalidArguments.
     """
     watched = get_watched(hook)
     _check_talks(hook)
     _check_names(hook, watched, watched, "subagent")
-    if is_made(hook.state.spec):
-        install_hooks(create_hook_copies(hook, watched, own=False, below=False), hook)
-    _swap(hook, watched, "subagent", cause)
+    is_self_made = is_made(hook.state.spec)
+    copies = create_hook_copies(hook, watched, own=False, below=False) if is_self_made else []
+    with hook.session.group():
+        install_hooks(copies, hook)
+        _swap(hook, watched, "subagent", cause)
 
 
 def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> Agent:
@@ -126,16 +131,17 @@ def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> A
     anything has moved.
     """
     path_agents = _resolve_path(agent, path, hooks=hooks)
-    for above, taker in zip([agent, *path_agents], path_agents, strict=False):
-        if taker.state.place == "hook":
-            meta(taker, cause)
-        else:
-            endo(
-                above,
-                taker,
-                cause,
-                points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
-            )
+    with agent.session.group():
+        for above, taker in zip([agent, *path_agents], path_agents, strict=False):
+            if taker.state.place == "hook":
+                meta(taker, cause)
+            else:
+                endo(
+                    above,
+                    taker,
+                    cause,
+                    points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
+                )
     return path_agents[-1]
 
 

@@ -14,7 +14,7 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, inherited_model, usable_tools
-from harken.agents.tree.actions import birth_cause, create_hook_copies, end_subtree, install_hooks
+from harken.agents.tree.actions import birth_cause, create_hook_copies, install_hooks
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
     SESSION_MEMBERS,
@@ -71,12 +71,8 @@ class AgentRestorer:
             raise
         checkpoint_if_due(self.agent, "spawn")
         child, _ = self._agents_by_plan[id(plan)]
-        try:
+        with self.session.group():
             self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
-        except Exception:
-            if child.agent_id in self.session.agents:
-                end_subtree(self.session, child.agent_id, self.call)
-            raise
         return child
 
     def format_restored_notice(self, plan: AgentSnapshot, name: str) -> str:

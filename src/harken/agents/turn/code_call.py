@@ -23,7 +23,7 @@ from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
 from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
-from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
+from harken.agents.turn.interrupted import describe_interrupted_call
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
@@ -38,7 +38,7 @@ from harken.world.result import (
 )
 from harken.world.tool import parse
 
-__all__ = ["call_action", "check_new_agent", "describe_interrupted_call", "end_incomplete_agent"]
+__all__ = ["call_action", "check_new_agent", "describe_interrupted_call"]
 
 Objects = Mapping[str, tuple[str, object]]
 """Members of a call that are objects of the program: by name, the value to log and the object."""

@@ -25,8 +25,6 @@ from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
-from harken.agents.turn.interrupted import CREATING_ACTIONS
-from harken.agents.turn.model_call import LOST_USAGE
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -400,11 +398,7 @@ class Replayer:
     def _is_from_resume(self, event: ev.Event | None) -> bool:
         """Whether an event is logged by a resume for an interrupted operation."""
         if isinstance(event, ev.LlmResponse):
-            return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
-        if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
-            call = self._links.find_call(event.cause)
-            # It was only partly created.
-            return call is not None and call.function.name in {"task", *CREATING_ACTIONS}
+            return event.stop_reason == INTERRUPTED_CALL
         if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
             return False
         return text_of(event.content).startswith(INTERRUPTED.format(event.name))
@@ -422,16 +416,11 @@ def _collect_answers(events: Links, lanes: AgentEventLists) -> RecordedAnswers:
     for event in events:
         recording.add(event)
     too_long: set[MessageId] = set()
-    unfinished: dict[MessageId, ev.TranscriptEntry] = {}
     for id_, request in recording.requests.items():
         response = recording.responses.get(id_)
-        answer = lanes.after(request)
-        if response is None or response.error == LOST_USAGE:
-            if isinstance(answer, ev.TranscriptEntry) and answer.role == "assistant":
-                unfinished[id_] = answer
-        elif response.error and lanes.is_compacted_after(request):
+        if response is not None and response.error and lanes.is_compacted_after(request):
             too_long.add(id_)
-    return RecordedAnswers(recording, frozenset(too_long), unfinished)
+    return RecordedAnswers(recording, frozenset(too_long))
 
 
 def _is_command(event: ev.Event | None) -> bool:

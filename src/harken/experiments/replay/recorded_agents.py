@@ -70,12 +70,6 @@ class RecordedAgent(Hook):
         """Return the state that was saved at this point, or else the current one."""
         return self.state.saved_state if self._saves is None else self._saves.state
 
-    def _with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
-        """Return an entry and the saved state in recorded order, which differs in older logs."""
-        is_state_first = self._saves is not None and self._saves.cause is not None
-        saved = self._changed_state(entry.cause if is_state_first else None)
-        return [*saved, entry] if is_state_first else [entry, *saved]
-
     def should_ask(self, question: HookQuestion) -> bool:
         """Whether a remaining recorded question of this subject has the same text."""
         subject = self.script.replayed.stable_name(question.subject)
@@ -108,11 +102,6 @@ class RecordedAgent(Hook):
         await self._repeat_calls()
         await self._wait_for_turn()
         return self._next_text()
-
-    def _note_leaving(self, asked: MessageId) -> None:
-        """Log it only if the record has the event; older logs do not."""
-        if isinstance(next(iter(self._next_events(1)), None), ev.AgentConfigured):
-            super()._note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that was made for an agent, or None if there was none."""
@@ -157,23 +146,10 @@ class RecordedAgent(Hook):
 
     def _next_text(self) -> str:
         """Return the next recorded text, and set the state that was saved with it."""
-        next_events = [
-            event for event in self._next_events(3) if not isinstance(event, ev.AgentConfigured)
-        ][:2]
-        saved_state = next(
-            (event for event in next_events if isinstance(event, ev.AgentStateSaved)), None
-        )
-        is_state_first = saved_state is not None and saved_state is next_events[0]
-        self._saves = (
-            saved_state
-            if is_state_first or (saved_state is not None and saved_state.cause is None)
-            else None
-        )
-        entry = next(iter(next_events[is_state_first:]), None)
+        entry, saved_state = [*self._next_events(2), None, None][:2]
+        self._saves = saved_state if isinstance(saved_state, ev.AgentStateSaved) else None
         if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
-            if is_state_first and saved_state is not None and isinstance(saved_state.cause, str):
-                self.session.append_all(self._changed_state(self.script.map_id(saved_state.cause)))
-            self.script.crash()  # The question was repeated after it: the process ended in between.
+            self.script.crash()  # The question was repeated: the process ended before an answer.
         if not isinstance(entry, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")
         return text_of(entry.content)
