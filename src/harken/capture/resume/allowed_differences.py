@@ -123,6 +123,9 @@ DIFFERENCE_RULES = (
     ),
 )
 """All allowed differences between requests. They are applied in this order."""
+
+# A written session may lack these. In addition, ids and names are limited to letters that all
+# providers accept, and what a provider requires is added: results of unanswered calls, turns.
 THOUGHTS = AllowedDifference(
     "thoughts", "nobody said them, and only who thought them can sign them"
 )
@@ -138,9 +141,3 @@ BLOCKS = AllowedDifference(
 IMAGES = AllowedDifference(
     "images", "what no other provider shows: another kind, or an address; it is told"
 )
-ALLOWED_OMISSIONS = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
-"""What a written session may lack.
-
-In addition, ids and names are limited to letters that all providers accept, and what a provider
-requires is added: results of unanswered calls, turns.
-"""
