@@ -227,6 +227,17 @@ def test_value_that_would_have_no_effect_is_refused(
     assert text in demo.refused(*arguments)
 
 
+def test_permission_rule_for_an_unknown_tool_is_reported(cli: Cli, script: str) -> None:
+    cli.home.mkdir()
+    rules = ["bsh(git status*)", "main:Read", "fetch", "wake_me", "task", "mcp__docs__*", "*", "r*"]
+    (cli.home / "config.toml").write_text(f"[permissions]\nallow = {rules}\n")
+    ran = cli.ok("chat", "--model", script, "-p", "hello")
+    assert [line for line in ran.err.splitlines() if "permission rule" in line] == [
+        "permission rule 'bsh(git status*)': there is no tool 'bsh'; did you mean 'bash'?",
+        "permission rule 'main:Read': there is no tool 'Read'; did you mean 'read'?",
+    ]
+
+
 def test_missing_folder_below_a_project_is_not_trusted(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Be kind.")
     missing = tmp_path / "nope"
