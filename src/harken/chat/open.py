@@ -135,12 +135,7 @@ def open_chat(
             watch_with_hooks(root, settings)
             configure_from_template(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        rule_notes = list_rule_notes(settings, world) if tools is None else ()
-        messages = (
-            *list_start_notes(wish, settings, checkpoints, root),
-            *rule_notes,
-            *around.box.notes,
-        )
+        messages = (*list_start_notes(wish, settings, checkpoints, root), *around.box.notes)
         has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
         notes = (*messages, *([prompt.note] if has_own else ()), *list_trigger_notes(session, wish))
         shell = build_user_shell(settings, around)
@@ -171,6 +166,7 @@ def list_start_notes(
         *foreign,
         wish.note,
         *settings.notes,
+        *list_rule_notes(settings, root.runtime.world),
         *prompt_file_notes(settings.prompt_files),
         *checkpoints.notes,
         watched,

@@ -41,6 +41,7 @@ from harken.world.web.address import NetworkPolicy
 from harken.world.web.download import Downloads, is_installed
 from harken.world.web.fetch import fetch_tool
 from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
+from harken.world.world import World
 
 
 def build_web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
@@ -154,11 +155,14 @@ def open_world(
     return world
 
 
-def list_rule_notes(settings: Settings, world: LocalWorld) -> list[str]:
+def list_rule_notes(settings: Settings, world: World) -> list[str]:
     """Return a line for each permission rule for a tool that does not exist.
 
-    Tools of MCP servers are not known before these run.
+    Tools of MCP servers are not known before these run. A world without the local tools has none:
+    the rules are for other chats.
     """
+    if not isinstance(world, LocalWorld) or "bash" not in world.tools:
+        return []
     names = {*world.tools, *ACTIONS, *_OPTIONAL_TOOLS}
     rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     return [
