@@ -294,7 +294,7 @@ def test_only_hook_comments_start_with_the_hook_marker(
 def test_failed_attempts_state_the_reason(fight: Fight) -> None:
     results = fight.results()
     for attempt in ("end it as a subagent", "talk it out of it"):
-        assert "there is no subagent 'guard'" in results[attempt]
+        assert "subagent 'guard' not found" in results[attempt]
     assert "not yours to move" in results["move it out of the way"]
     for attempt in ("take a hook's way out", "be the hook"):
         assert "may not use" in results[attempt]

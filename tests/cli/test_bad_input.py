@@ -119,9 +119,9 @@ def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        ("gpt-9", "there is no model 'gpt-9'; a model is `scripted:FILE` (rules in YAML)"),
-        ("scripted:", "there is no model 'scripted:'; a model is"),
-        ("replay:", "there is no model 'replay:'; a model is"),
+        ("gpt-9", "model 'gpt-9' not found; a model is `scripted:FILE` (rules in YAML)"),
+        ("scripted:", "model 'scripted:' not found; a model is"),
+        ("replay:", "model 'replay:' not found; a model is"),
         ("scripted:none.yaml", "none.yaml: cannot be read (No such file or directory); name a"),
         ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
         ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),

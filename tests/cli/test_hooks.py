@@ -55,7 +55,7 @@ def test_one_hook_is_shown_with_what_it_is_told(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("use: todo-reminder\noptions: {wings: 2}", "there is no 'wings'"),
+        ("use: todo-reminder\noptions: {wings: 2}", "option 'wings' not found"),
         ("use: command-hook\noptions: {commands: []}", "command-hook runs programs"),
     ],
 )

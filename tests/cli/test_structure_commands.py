@@ -102,7 +102,7 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     one.ask("Hello?")
     assert "  last: OK" in talk("/hooks")
     assert talk("/hooks remove critic") == "Removed hook: critic"
-    assert talk("/hooks remove critic") == "Error: no hook 'critic' watches main; there is: guard"
+    assert talk("/hooks remove critic") == "Error: main has no hook 'critic'; existing hooks: guard"
     assert talk("/hooks remove") == "/hooks: name a hook: guard"
     assert talk("/hooks add").startswith("/hooks: no hook given")
     check_log(one.log)

@@ -79,7 +79,7 @@ ORDER: dict[str, WrongUse] = {
     "a misspelt keyword of a runtime": (
         lambda _: H.AgentRuntime(mdoel=None),
         TypeError,
-        "Runtime has no argument 'mdoel'; did you mean 'model'.*it takes: model, models",
+        "Runtime has no argument 'mdoel'; did you mean 'model'.*Valid arguments: model, models",
     ),
     "a misspelt keyword of load_session": (
         lambda s: H.load_session(s.folder / "x.jsonl", promt="You are Ann."),
@@ -89,7 +89,7 @@ ORDER: dict[str, WrongUse] = {
     "a keyword that nothing is like": (
         lambda _: H.SessionOptions(zzz=1),
         TypeError,
-        "SessionOptions has no argument 'zzz'; it takes: durability, clock",
+        "SessionOptions has no argument 'zzz'; valid arguments: durability, clock",
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
 from harken.core import canonical
+from harken.core.arguments import format_existing
 from harken.service.dependencies import ServiceLimits
 from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import BYTES, JSON, PACKED, pack, read_json
@@ -99,10 +100,8 @@ async def reject_unknown_parameters(request: Request) -> None:
     given_names = [name for name, _ in request.query_params.multi_items()]
     for name in given_names:
         if name not in known_names:
-            name_list = ", ".join(sorted(known_names)) or "none"
-            raise RequestRefused(
-                "invalid", f"there is no parameter {name!r} here; there is: {name_list}"
-            )
+            existing = format_existing(sorted(known_names), "parameters")
+            raise RequestRefused("invalid", f"parameter {name!r} not found{existing}")
         if given_names.count(name) > 1:
             raise RequestRefused("invalid", f"{name} is given more than once")
 

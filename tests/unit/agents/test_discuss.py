@@ -93,13 +93,13 @@ def test_one_speaker_with_a_listener_is_compiled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"speakers": ["Jack", "Joe"]}, "no subagent 'Joe'; there is: Jack, Jill"),
-        ({"speakers": ["Jack"], "listeners": ["Joe"]}, "no subagent 'Joe'"),
+        ({"speakers": ["Jack", "Joe"]}, "subagent 'Joe' not found; existing subagents: Jack, Jill"),
+        ({"speakers": ["Jack"], "listeners": ["Joe"]}, "subagent 'Joe' not found"),
         ({"speakers": []}, "nobody is there to speak"),
-        ({"speakers": ["main"]}, "no subagent 'main'"),
-        ({"speakers": ["agent_002"]}, "no subagent 'agent_002'"),
+        ({"speakers": ["main"]}, "subagent 'main' not found"),
+        ({"speakers": ["agent_002"]}, "subagent 'agent_002' not found"),
         ({"speakers": "Jack"}, "got `str`"),
-        ({"listeners": ["Joe"]}, "no subagent 'Joe'"),
+        ({"listeners": ["Joe"]}, "subagent 'Joe' not found"),
         ({"prompt": 5}, "got `int`"),
         ({"to": ["Jack"]}, "no argument 'to'"),
     ],

@@ -226,7 +226,7 @@ def test_calls_after_a_move_in_the_same_message_have_results(tmp_path: Path) -> 
     )
     assert one.ask("Go.") == "[moved] a answers now"
     assert one.result("t2")["content"] == "Created subagent: b"
-    assert "there is no subagent 'a'; there is: b" in one.result("e2")["content"]
+    assert "subagent 'a' not found; existing subagents: b" in one.result("e2")["content"]
     assert list(one.root.subagents) == ["b"]
 
 

@@ -369,7 +369,9 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
 
 def test_an_error_is_raised_and_stands_in_the_result(tmp_path: Path) -> None:
     one = scene(tmp_path)
-    with pytest.raises(InvalidArguments, match="no subagent 'Zoe'; there is: none") as raised:
+    with pytest.raises(
+        InvalidArguments, match="subagent 'Zoe' not found; no subagents exist"
+    ) as raised:
         run(one.root.terminate("Zoe"))
     [result] = one.select_lines(role="tool")
     assert (result["content"], result["is_error"]) == (f"Error: {raised.value}", True)

@@ -83,7 +83,8 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     def __post_init__(self) -> None:
         """Validate the command. Raises ValueError if it could never be run."""
         if self.event not in EVENTS:
-            raise ValueError(f"there is no event {_format_value(self.event)}; there is: {_EVENTS}")
+            event = _format_value(self.event)
+            raise ValueError(f"event {event} not found; existing events: {_EVENTS}")
         if not self.command.strip():
             raise ValueError("command is empty")
         if not 0 < self.timeout_s < math.inf:

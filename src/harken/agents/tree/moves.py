@@ -28,6 +28,7 @@ from harken.agents.tree.actions import (
     select_prompt,
 )
 from harken.agents.tree.hook_action import format_hook_protocol, get_watched
+from harken.core.arguments import format_existing
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
@@ -147,8 +148,8 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
         candidates = {**{hook.name: hook for hook in above.hooks}, **above.subagents}
         if name not in candidates:
             raise InvalidArguments(
-                f"{above.name} has no subagent or hook {name!r}; there is: "
-                f"{', '.join(candidates) or 'nobody'}"
+                f"{above.name} has no subagent or hook {name!r}"
+                + format_existing(candidates, "agents below it")
             )
         candidate = candidates[name]
         if candidate.state.place == "hook" and not hooks:

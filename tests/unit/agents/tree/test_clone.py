@@ -142,9 +142,9 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "Eve"}, "there is no subagent 'Eve'; there is: Ann, Ben"),
+        ({"name": "Eve"}, "subagent 'Eve' not found; existing subagents: Ann, Ben"),
         ({"name": "Ann"}, "there is a subagent 'Ann' already"),
-        ({"name": "Ann", "into": "Joe"}, "there is no subagent 'Joe'"),
+        ({"name": "Ann", "into": "Joe"}, "subagent 'Joe' not found"),
         ({"name": "Ann", "as_name": "user"}, "neither user nor hook"),
     ],
 )
