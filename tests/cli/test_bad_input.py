@@ -46,10 +46,10 @@ def bad_file(kind: str) -> Path:
 
 KINDS = {
     "missing": "bad.jsonl: session log not found; `harken sessions` lists sessions",
-    "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
+    "empty": "bad.jsonl: is empty: it has no event; start a new session",
     "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
-    "binary": "bad.jsonl: is no session log",
-    "text": "bad.jsonl: is no session log: its first line is no JSON object",
+    "binary": "bad.jsonl: not a session log",
+    "text": "bad.jsonl: not a session log: the first line is not a JSON object",
     "newer": (
         "bad.jsonl: schema version 99 is not supported (this Harken supports up "
         "to 1); upgrade Harken"

@@ -58,7 +58,7 @@ def test_servers_are_listed_with_their_state_and_tools(cli: Cli) -> None:
     assert "toy 1, protocol 2025-11-25, " in out
     assert "    mcp__toy__echo" in out
     assert "gone  failed" in out
-    assert "program 'no-such-program' not found in PATH: install it" in out
+    assert "program 'no-such-program' not found in PATH" in out
     assert (f"  install it, or change its settings in {cli.home / 'config.toml'}\n") in out
     rows = cli.ok("mcp", "--json").json
     assert [(row["name"], row["state"]) for row in rows] == [("toy", "open"), ("gone", "failed")]
@@ -226,10 +226,10 @@ def test_the_nearest_harken_folder_is_the_project_whatever_servers_lie_nearer(
     [
         ('[mcp.servers.x]\ncommand = "a"\nurl = "http://b"\n', "either `command`"),
         ('[mcp.servers."a b"]\ncommand = "a"\n', "the name of a server has"),
-        ("[mcp.servers.x]\ncommand = 5\n", "is a string"),
+        ("[mcp.servers.x]\ncommand = 5\n", "must be a string"),
         ('[mcp.servers.x]\ncomand = "a"\n', "unknown; valid names: command"),
-        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "is a list of strings"),
-        ('[mcp.servers.x]\ncommand = "a"\nagents = "some"\n', "is one of all, named"),
+        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "must be a list of strings"),
+        ('[mcp.servers.x]\ncommand = "a"\nagents = "some"\n', "must be one of all, named"),
         ('[mcp.servers.x]\ncommand = "a"\ntimeout_s = -1\n', "a number of seconds"),
         ('[mcp.servers.x]\ncommand = "a"\nenv = {TOKEN = "abc"}\n', 'write "${NAME}" for it'),
         ('[mcp.servers.x]\nurl = "http://a"\nheaders = {Authorization = "x"}\n', "write"),

@@ -103,8 +103,8 @@ def test_without_somebody_to_ask_nothing_is_done(leaked: Cli) -> None:
     ("text", "because"),
     [
         ("", "stdin is empty"),
-        ("abc", "stands everywhere"),
-        ("[purged]", "stands in the place"),
+        ("abc", "must have at least"),
+        ("[purged]", "which replaces purged text"),
         ("transcript_entry", "holds the log together"),
     ],
 )

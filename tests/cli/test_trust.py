@@ -231,7 +231,7 @@ def test_trusting_shows_what_a_project_lets_agents_do(cli: Cli) -> None:
         "  it says: provider lab at https://lab.example/v1",
     ]
     file.write_text("permission = 5")
-    assert "permission: is one of ask" in cli.ok("trust").out
+    assert "permission: must be one of ask" in cli.ok("trust").out
 
 
 def test_a_chat_opens_with_what_a_trusted_project_says_now(cli: Cli, script: str) -> None:

@@ -253,7 +253,7 @@ def normalize_time(time: str) -> str:
     try:
         return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
+        raise ValueError(f"{time!r} is not a time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
 def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
@@ -270,7 +270,7 @@ def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftCon
         raise ValueError(f"a commit has neither {count} messages nor {tokens} tokens")
     time = draft.created_at or next((e.time for e in reversed(content.entries) if e.time), None)
     if time is None:
-        raise ValueError("none of the messages has a time: say created_at")
+        raise ValueError("none of the messages has a time: pass created_at")
     origin = draft.origin
     return Commit(
         parent=parent,

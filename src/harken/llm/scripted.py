@@ -240,7 +240,7 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-_TEXT_CHECK = (_is_text, "a text: put it in quotes")
+_TEXT_CHECK = (_is_text, "a string; put it in quotes")
 _KEY_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "agent": _TEXT_CHECK,
     "pattern": _TEXT_CHECK,

@@ -116,7 +116,7 @@ class Session:
         path = Path(session_file)
         LogFile(path).close()
         if stat_log(path).size_bytes == 0:
-            raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
+            raise InvalidLog(path, "is empty: it has no event; start a new session")
         return Session(path, options=options)
 
     def _begin(self) -> None:

@@ -167,7 +167,7 @@ def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None
     size = int.from_bytes(tail[12:16], "little") + len(twins)
     tail[12:16] = size.to_bytes(4, "little")
     path.write_bytes(bytes(data[:end]) + twins + bytes(tail))
-    refused(path, folder, "several files|Overlapped|no whole bundle")
+    refused(path, folder, "several files|Overlapped|not a complete bundle")
 
 
 def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
@@ -194,7 +194,7 @@ def test_malformed_manifest_is_refused(
     forger: Forger, folder: Path, change: dict[str, Any]
 ) -> None:
     forger.manifest |= change
-    refused(forger.write_bundle(), folder, "manifest|no bundle of Harken")
+    refused(forger.write_bundle(), folder, "manifest|not a bundle of Harken")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
@@ -202,7 +202,7 @@ def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: byte
     path = folder.parent / "odd.zip"
     with zipfile.ZipFile(path, "w") as bundle:
         bundle.writestr("manifest.json", text)
-    refused(path, folder, "no bundle of Harken")
+    refused(path, folder, "not a bundle of Harken")
 
 
 def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
@@ -288,7 +288,7 @@ def test_file_that_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
     for data in (b"", b"PK\x03\x04", b"x" * 1000):
         path = tmp_path / "odd.zip"
         path.write_bytes(data)
-        refused(path, folder, "is no whole bundle")
+        refused(path, folder, "not a complete bundle")
     refused(tmp_path, folder, "cannot be read")
     refused(tmp_path / "none.zip", folder, "cannot be read: No such file")
 

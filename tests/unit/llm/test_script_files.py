@@ -105,8 +105,8 @@ def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected
     [
         ("Hi", ", line 3: a rule is a mapping: write `- answer: ...`, not 'Hi'"),
         ("agent: Jack", ", line 3: a rule needs an answer, calls or an error"),
-        ("answer: yes", ", line 3: answer is a text: put it in quotes, not 'True'"),
-        ("answer:", ", line 3: answer is a text: put it in quotes, not 'None'"),
+        ("answer: yes", ", line 3: answer is a string; put it in quotes, not 'True'"),
+        ("answer:", ", line 3: answer is a string; put it in quotes, not 'None'"),
         (
             "answer: Hi\n  answer: Ho",
             ", line 3: answer stands here twice: begin each rule with `- `",

@@ -90,7 +90,7 @@ def text(front: Mapping[str, Any], key: str) -> str:
     """Return a text member, or an empty string if it is missing. Raises Malformed."""
     value = front.get(key)
     if value is not None and not isinstance(value, str):
-        raise Malformed(f"{key} is a text: put it in quotes")
+        raise Malformed(f"{key} must be a string; put it in quotes")
     return _check_encodable(value or "", key)
 
 

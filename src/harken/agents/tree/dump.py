@@ -74,7 +74,7 @@ def decode_dump(data: bytes) -> AgentSnapshot:
     except ValueError:
         head = None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ValueError("this is no dump of an agent")
+        raise ValueError("not a dump of an agent")
     if head.get("version") != VERSION:
         version = str(head.get("version"))[:20]
         raise ValueError(f"this dump has version {version!r}; this Harken reads {VERSION} only")
@@ -186,7 +186,5 @@ def _write(root: Root, path: Path, data: bytes) -> None:
         return
     before = load(root, path)
     if not before.data.startswith(BEGINNING):
-        raise ToolError(
-            f"{root.format_name(path)} is there already and is no dump: choose another name"
-        )
+        raise ToolError(f"{root.format_name(path)} exists and is not a dump; choose another name")
     replace(root, path, data, before.hash)

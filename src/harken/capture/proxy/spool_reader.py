@@ -158,7 +158,8 @@ class SpoolReader:
                     yield from self._end(number, msgspec.json.decode(content, type=CallEnd))
         except msgspec.MsgspecError:  # A later version wrote the frame.
             self.damage.append(
-                f"{self._path(self._file, SPOOL_SUFFIX)}: holds what nobody here knows"
+                f"{self._path(self._file, SPOOL_SUFFIX)}: has an unknown frame; a newer "
+                "Harken wrote it"
             )
 
     def _end_request(

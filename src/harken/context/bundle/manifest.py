@@ -97,7 +97,7 @@ def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
         with bundle.open(MANIFEST) as file:
             header = msgspec.json.decode(file.read(), type=_Header)
             if header.format != FORMAT:
-                raise BundleError(path, "is no bundle of Harken")
+                raise BundleError(path, "not a bundle of Harken")
             if header.version > VERSION:
                 raise BundleError(
                     path,
@@ -107,9 +107,9 @@ def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
         with bundle.open(MANIFEST) as file:
             manifest = msgspec.json.decode(file.read(), type=Manifest)
     except KeyError:
-        raise BundleError(path, "is no bundle of Harken: it has no manifest") from None
+        raise BundleError(path, "not a bundle of Harken: it has no manifest") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BundleError(path, f"is no bundle of Harken: its manifest: {error}") from None
+        raise BundleError(path, f"not a bundle of Harken: invalid manifest: {error}") from None
     _check_matches(path, manifest, infos)
     return manifest
 

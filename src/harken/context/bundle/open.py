@@ -119,7 +119,7 @@ def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manif
             manifest = read_manifest(path, bundle)
             total = sum(member.size_bytes for member in manifest.members)
             if shutil.disk_usage(inside).free < total + _SPARE_BYTES:
-                raise BundleError(path, f"holds {total} bytes: there is too little room for them")
+                raise BundleError(path, f"needs {total} bytes: not enough free disk space")
             (inside / SESSIONS).mkdir()
             read_bytes = 0
             for member in manifest.members:
@@ -128,7 +128,7 @@ def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manif
                     if on_read is not None:
                         on_read(read_bytes, total)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BundleError(path, f"is no whole bundle: {error}") from None
+        raise BundleError(path, f"not a complete bundle: {error}") from None
     except OSError as error:
         raise BundleError(path, f"cannot be read: {error.strerror or error}") from None
     return manifest

@@ -108,8 +108,10 @@ class LogStream:
 
     def _damage_error(self, line: bytes) -> LogCorrupted | InvalidLog:
         if not self.count and not seems_sealed(line):
-            return InvalidLog(self.path, "has no sums: such older logs are not shipped")
-        reason = "its sum does not fit" if has_sum(line) else "it has no sum"
+            return InvalidLog(
+                self.path, "has no checksums: logs of older dialects cannot be shipped"
+            )
+        reason = "checksum mismatch" if has_sum(line) else "no checksum"
         return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
 
 

@@ -347,7 +347,7 @@ def decode_pack(data: bytes) -> Pack:
     if not isinstance(data, bytes) or len(data) <= CHECKSUM_BYTES:
         raise PackCorrupted("it has no bytes")
     if blake3(data[CHECKSUM_BYTES:]).digest(CHECKSUM_BYTES) != data[:CHECKSUM_BYTES]:
-        raise PackCorrupted("its sum does not fit")
+        raise PackCorrupted("checksum mismatch")
     form, body = data[CHECKSUM_BYTES], data[CHECKSUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:

@@ -225,7 +225,7 @@ def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     assert one.result("c2")["content"].startswith("Dumped main to me.json")
-    assert "is no dump: choose another name" in one.result("c3")["content"]
+    assert "is not a dump; choose another name" in one.result("c3")["content"]
     assert "decides which programs run later" in one.result("c4")["content"]
     assert "is outside" in one.result("c5")["content"]
     assert (tmp_path / "note.md").read_text() == "Mine."
@@ -341,9 +341,9 @@ def test_what_is_wrong_with_a_dump_is_said_and_nobody_is_born(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "this is no dump of an agent"),
-        (b"\xff\xfe{}", "this is no dump of an agent"),
-        (b"[" * 100_000, "this is no dump of an agent"),
+        (b"", "not a dump of an agent"),
+        (b"\xff\xfe{}", "not a dump of an agent"),
+        (b"[" * 100_000, "not a dump of an agent"),
         (b'{"format":"harken-agent-dump","version":2}', "has version '2'; this Harken reads 1"),
         (b'{"format":"harken-agent-dump","version":1,"sum":"0","agent":{}}', "is damaged"),
         (b'{"format":"harken-agent-dump","version":1,"agent":7}', "is damaged"),

@@ -71,7 +71,7 @@ def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtim
     result = tried(runtime)
     assert result.is_same, (result.wholeness, result.comparison.differences)
     assert len(result.comparison.rows) >= 6
-    assert [allowed.name for allowed in result.wholeness.allowed] == ["thoughts"]
+    assert [allowed.name for allowed in result.wholeness.allowed] == ["thinking"]
 
 
 def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
