@@ -223,7 +223,7 @@ def test_another_model_goes_on_with_an_imported_session(tea: Cli, tmp_path: Path
 def test_what_an_imported_sessions_program_alone_has_is_not_rerun(tea: Cli) -> None:
     ran = tea("rerun", NAME, "--at", "1", "--live")
     assert ran.code == 2
-    assert "--live: the tools of another runtime cannot be run here" in ran.err
+    assert "--live: the tools of another runtime cannot be run" in ran.err
     ran = tea("rerun", NAME, "--at", "1", "--without-hook", "x")
     assert ran.code == 2
     assert "hooks of another program" in ran.err

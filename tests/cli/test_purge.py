@@ -105,7 +105,7 @@ def test_without_somebody_to_ask_nothing_is_done(leaked: Cli) -> None:
         ("", "stdin is empty"),
         ("abc", "must have at least"),
         ("[purged]", "which replaces purged text"),
-        ("transcript_entry", "holds the log together"),
+        ("transcript_entry", "log's structure"),
     ],
 )
 def test_what_cannot_be_purged_is_refused_in_a_line(leaked: Cli, text: str, because: str) -> None:

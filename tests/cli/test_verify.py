@@ -49,7 +49,7 @@ def test_the_same_is_told_message_by_message(cli: Cli, tmp_path: Path) -> None:
     ]
     assert "Is the cafe open?" in lines[0]
     assert lines[-1] == "same: Codex sends the materialized context (4 messages)"
-    assert "skipped: thoughts: nobody said them" in ran.out
+    assert "skipped: thinking: not part of the dialog" in ran.out
 
 
 @pytest.mark.usefixtures("talk")

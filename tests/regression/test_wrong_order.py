@@ -223,8 +223,11 @@ def fail(self: Any, question: Any) -> Any:
     ("judge", "error"),
     [
         (fail, "LookupError: no price in Hi"),
-        (lambda self, question: None, "None is no verdict on response: return an instance of Ok"),
-        (lambda self, question: "OK", "'OK' is no verdict on response"),
+        (
+            lambda self, question: None,
+            "None is not a verdict on response: return an instance of Ok",
+        ),
+        (lambda self, question: "OK", "'OK' is not a verdict on response"),
         (lambda self, question: H.Comment(question), "text must be str"),
     ],
     ids=["raises", "returns None", "returns a str", "makes a wrong verdict"],

@@ -44,7 +44,7 @@ def _add_servers(agent: Agent, template: Template) -> None:
     connections = agent.runtime.world.mcp
     if connections is None:
         raise InvalidArguments(
-            f"template:{template.name} needs MCP servers, and none are configured"
+            f"template:{template.name} needs MCP servers, but this world supports none"
         )
     for server in template.servers:
         try:

@@ -259,7 +259,7 @@ def normalize_time(time: str) -> str:
 def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
     for value, allowed in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
         if value not in allowed:
-            raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
+            raise ValueError(f"unknown value {value!r}; allowed: {', '.join(allowed)}")
     count = len(content.entries) if draft.message_count is None else draft.message_count
     tokens = (
         estimate_message_tokens(content.messages)

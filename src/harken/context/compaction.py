@@ -34,7 +34,7 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     parent = pending.parent
     time = pending.created_at
     if parent is None and not pending.messages:
-        raise ValueError("there is nothing to compact: neither a commit nor pending messages")
+        raise ValueError("nothing to compact: no commit and no pending messages")
     if parent is not None and not pending.messages and time is None:
         time = get_commit(store, parent).commit.created_at
     summary = pending.summary

@@ -270,7 +270,7 @@ async def _summarize_commit(
             raise
         return SummaryResult(ctx=commit.id, failure=str(error))
     except NotesConflict:
-        return SummaryResult(ctx=commit.id, failure="somebody gave it another summary meanwhile")
+        return SummaryResult(ctx=commit.id, failure="another process changed its summary meanwhile")
     except (ObjectNotFound, ObjectCorrupted, NameNotFound) as error:
         return SummaryResult(ctx=commit.id, failure=str(error))
     finish = answer.finish

@@ -130,7 +130,7 @@ def _loaded(point: EntryPoint) -> Format:
     except Exception as error:  # A foreign package may raise anything.
         raise _unusable_error(point, f"{type(error).__name__}: {error}") from error
     if not isinstance(format_, Format):
-        raise _unusable_error(point, f"it is no Format but {type(format_).__name__}")
+        raise _unusable_error(point, f"it is {type(format_).__name__}, not a Format")
     if format_.name != point.name:
         raise _unusable_error(point, f"it calls itself {format_.name}")
     return format_

@@ -268,7 +268,7 @@ class InteractionLogger:
         NameNotFound, LogError, and ValueError for an invalid message or a memory event type.
         """
         if event_type in _MEMORY_EVENTS:
-            raise ValueError(f"{event_type.value} is no state of a context: log_memory_operation")
+            raise ValueError(f"{event_type.value} is not a context event: use log_memory_operation")
         parsed_messages = to_messages(messages)
         with self._lock:
             if self.config.enabled:

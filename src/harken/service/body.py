@@ -41,7 +41,7 @@ class Body:
     def json(self, kind: type[T]) -> T:
         """Decode the body as JSON. Raises ValueError, RequestRefused."""
         if self.is_packed:
-            raise RequestRefused("unsupported_media", f"this takes {JSON} only")
+            raise RequestRefused("unsupported_media", f"send {JSON}")
         return read_json(self.data, kind)
 
     def respond(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
@@ -108,7 +108,9 @@ async def reject_unknown_parameters(request: Request) -> None:
 
 def _too_large(limits: ServiceLimits) -> RequestRefused:
     size_mb = limits.body_bytes / 1024 / 1024
-    return RequestRefused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
+    return RequestRefused(
+        "too_large", f"the body has more than {size_mb:g} MB: send smaller requests"
+    )
 
 
 RequestBody = Annotated[Body, Depends(read)]

@@ -150,7 +150,7 @@ class Session:
     def _fold_error(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
         """Return an error for the last line of the first `end` bytes, which cannot be folded."""
         if isinstance(event, ev.ContextLoaded):
-            return LogError(self.path, f"{error}; the log itself is whole")
+            return LogError(self.path, f"{error}; the log itself is intact")
         data = self.path.read_bytes()[:end]
         line, byte = data.count(b"\n"), data.rfind(b"\n", 0, -1) + 1
         return LogCorrupted(self.path, line=line, byte=byte, reason=str(error))

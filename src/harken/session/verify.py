@@ -120,7 +120,9 @@ def verify(path: str | Path) -> list[LogFinding]:
     examined = examine(Path(path))
     if examined.sealed:
         return examined.findings
-    message = f"{examined.dialect or 'a log'} without sums: readable, but changes cannot be seen"
+    message = (
+        f"{examined.dialect or 'a log'} without checksums: readable, but changes are not detected"
+    )
     return [LogFinding(1, 0, "unverified", message), *examined.findings]
 
 
@@ -209,9 +211,7 @@ class _Ids:
                 relation = f"has {event.message_id}, the id of" if line.is_whole else "is"
                 line.add_finding("doubled", f"it {relation} line {earlier.number} once more")
             elif 0 <= line.id_number < self._top:
-                line.add_finding(
-                    "moved", f"{event.message_id} stands after {message_id(self._top)}"
-                )
+                line.add_finding("moved", f"{event.message_id} follows {message_id(self._top)}")
         self._top = max(self._top, line.id_number)
 
 

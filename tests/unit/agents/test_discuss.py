@@ -95,7 +95,7 @@ def test_one_speaker_with_a_listener_is_compiled(tmp_path: Path) -> None:
     [
         ({"speakers": ["Jack", "Joe"]}, "subagent 'Joe' not found; existing subagents: Jack, Jill"),
         ({"speakers": ["Jack"], "listeners": ["Joe"]}, "subagent 'Joe' not found"),
-        ({"speakers": []}, "nobody is there to speak"),
+        ({"speakers": []}, "no agent can speak"),
         ({"speakers": ["main"]}, "subagent 'main' not found"),
         ({"speakers": ["agent_002"]}, "subagent 'agent_002' not found"),
         ({"speakers": "Jack"}, "got `str`"),

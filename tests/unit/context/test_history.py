@@ -114,7 +114,7 @@ def test_only_summary_and_labels_can_change(store: WatchedStore) -> None:
     assert update_metadata(store, ctx, summary="new") == CommitNotes(summary="new", labels=("x",))
     assert get_commit(store, ctx).notes == CommitNotes(summary="new", labels=("x",))
     assert get_commit(store, ctx).commit == before
-    with pytest.raises(ValueError, match="always has a summary"):
+    with pytest.raises(ValueError, match="summary is blank"):
         update_metadata(store, ctx, summary=" ")
     with pytest.raises(NameNotFound):
         update_metadata(store, CommitId("ctx-0"), summary="x")

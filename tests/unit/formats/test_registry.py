@@ -100,7 +100,7 @@ for name in ("other-v1", "wrong-v1", "gone-v1", "odd-v1"):
         "it calls itself toy-v1",
         "module 'toy' has no attribute 'PACKAGE'",
         "No module named 'nowhere'",
-        "it is no Format but str",
+        "it is str, not a Format",
     ]
 
 

@@ -162,9 +162,7 @@ async def run_discuss(
         agent, arguments["speakers"], arguments["listeners"]
     )
     if not speakers:
-        raise InvalidArguments(
-            "nobody is there to speak: create a subagent first, or name speakers"
-        )
+        raise InvalidArguments("no agent can speak: create a subagent first, or name speakers")
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     prompt = select_prompt(arguments["prompt"])
     _check_free(everyone)
@@ -208,7 +206,7 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
     )
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     if not everyone:
-        raise InvalidArguments("nobody is there to introduce: create a subagent first")
+        raise InvalidArguments("no agent to introduce: create a subagent first")
     _check_free(everyone)
     for participant in everyone:
         await finish_open_calls(participant)
@@ -347,7 +345,7 @@ def select_prompt(*prompts: str | None) -> str | None:
     texts = [text for text in prompts if text is not None]
     prompt = next((text for text in texts if text.strip()), None)
     if texts and prompt is None:
-        raise InvalidArguments("the prompt is blank: say something, or leave it out")
+        raise InvalidArguments("the prompt is blank: write a text, or omit it")
     return prompt
 
 

@@ -102,7 +102,7 @@ def check_bounds(plan: AgentSnapshot) -> None:
             for siblings in (parent.hooks, parent.subagents):
                 names = {agent.name for agent in siblings}
                 if len(names) < len(siblings):
-                    raise ValueError(f"two that stand at {parent.name[:80]!r} have one name")
+                    raise ValueError(f"two agents below {parent.name[:80]!r} have the same name")
         level = [agent for parent in level for agent in (*parent.hooks, *parent.subagents)]
 
 
@@ -113,7 +113,9 @@ async def run_dump(
     name = arguments["name"]
     target: Agent = agent if name is None else get_subagents(agent, [name])[0]
     if not target._can_restore:
-        raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
+        raise InvalidArguments(
+            f"{target.name} cannot be dumped: agents of its class cannot be restored from a file"
+        )
     root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
     plan = snapshot_subtree(target, call, is_users=is_users)

@@ -165,7 +165,9 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
 
 def _check_talks(taker: Agent) -> None:
     if not can_talk(taker):
-        raise InvalidArguments(f"{taker.name} only judges: it cannot talk with anybody")
+        raise InvalidArguments(
+            f"{taker.name} only gives verdicts: it cannot take part in a conversation"
+        )
 
 
 def _check_names(

@@ -211,7 +211,9 @@ async def _summarize_with_child(
             task.max_tokens is not None
             and estimate_tokens([Message("user", summary)]) >= task.max_tokens
         ):
-            raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
+            raise ModelError(
+                f"{model.name} returned a summary that is not shorter than the original"
+            )
         _edit_context(agent, child, task.split, summary)
     finally:
         end_subtree(agent.session, child.agent_id, birth)

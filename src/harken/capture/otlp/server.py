@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             except FormatError as error:
                 raise _RequestRefused(400, str(error)) from None
             except OSError as error:
-                raise _RequestRefused(503, f"it cannot be kept ({error.strerror})") from None
+                raise _RequestRefused(503, f"it cannot be stored ({error.strerror})") from None
         return encode_response(kind, type_, refused), type_
 
     def _check(self) -> None:
@@ -228,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
             except ValueError:
                 length = -1
             if length < 0:
-                raise _RequestRefused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "invalid chunked encoding")
             if len(data) + length > self.server.most_bytes:
                 raise _RequestRefused(413, f"send at most {self.server.most_bytes} bytes")
             if length == 0:
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return bytes(data)
             data += self.rfile.read(length)
             if self._line().strip():
-                raise _RequestRefused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "invalid chunked encoding")
 
     def _line(self) -> bytes:
         line = self.rfile.readline(1024)

@@ -190,7 +190,7 @@ class SpoolReader:
         open_call = self._open_calls.pop(number)
         self._unmarked[number] = open_call.file
         if open_call.head is None or not open_call.is_asked:
-            reason = open_call.problem or end.broken or "its request is not whole"
+            reason = open_call.problem or end.broken or "its request is incomplete"
             yield SpoolStep(number, UnrecordableCall(reason), self._file)
             return
         answer = open_call.answer or AnswerHead(status=0)

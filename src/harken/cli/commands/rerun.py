@@ -90,7 +90,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     point = find_point(home, session, at)
     change = _change(options)
     if options["live"] and not point.is_run_by_harken:
-        raise click.UsageError("--live: the tools of another runtime cannot be run here")
+        raise click.UsageError("--live: the tools of another runtime cannot be run")
     with ExitStack() as stack:
         bench = RerunEnvironment.open(home, options["permission"], stack)
         results = bench.run(

@@ -146,7 +146,7 @@ def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
         raise BundleError(path, "says of the same bytes that they are several files")
     if content_bytes > max(_MIN_LIMIT_BYTES, MAX_EXPANSION * bundle_bytes):
         raise BundleError(
-            path, f"is {bundle_bytes} bytes large and says that it holds {content_bytes}"
+            path, f"is {bundle_bytes} bytes large, but its manifest has {content_bytes}"
         )
 
 

@@ -91,7 +91,7 @@ class LogStream:
             lines = piece.lines if self._rewriter is None else self._rewriter.lines(piece.lines)
             data = b"".join(lines)
         except PartOfStructure:
-            reason = "a credential is part of what holds it together: --no-redact ships it as it is"
+            reason = "a credential is part of the log's structure; --no-redact ships it unchanged"
             raise InvalidLog(self.path, reason) from None
         self.redacted_bytes += len(data)
         self.redacted_sum = data[DIGITS_AT].decode()

@@ -101,7 +101,7 @@ def open_outbox(folder: Path, address: str) -> Iterator[Outbox]:
         for path in (folder, service_folder):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{service_folder}: cannot be made ({error.strerror})") from None
+        raise ConfigError(f"{service_folder}: cannot be created ({error.strerror})") from None
     try:
         lock = LogFile(service_folder / "lock", create=True)
     except LogLocked as error:

@@ -49,7 +49,7 @@ def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
         part = path.with_name(f".{path.name}.packing{ZSTD}")
         stat = os.fstat(log.fd)
         if not stat.st_size:
-            raise InvalidLog(path, "is empty: there is nothing to pack")
+            raise InvalidLog(path, "is empty: it has no event to compress")
         try:
             part.unlink(missing_ok=True)
             expected = _compress(path, part, stat.st_size, log.disk)

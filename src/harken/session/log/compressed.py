@@ -273,7 +273,9 @@ class _Unpacked(io.RawIOBase):
             piece = self._read(max_bytes)
         except self._read_errors as error:
             reason = " ".join(str(error).split())
-            raise InvalidLog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
+            raise InvalidLog(
+                self._pack, f"is damaged: it cannot be decompressed ({reason})"
+            ) from None
         self._offset += len(piece)
         if not piece and self._offset < self._min_bytes:
             raise InvalidLog(

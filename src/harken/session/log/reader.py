@@ -249,7 +249,7 @@ def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterat
 
 def _check_not_empty(reading: LogReadReport, path: Path) -> None:
     if reading.end == 0:
-        raise InvalidLog(path, "holds no complete event; start a new session")
+        raise InvalidLog(path, "has no complete event; start a new session")
 
 
 def _check_schema(event: Event, path: Path) -> None:

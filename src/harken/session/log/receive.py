@@ -52,7 +52,7 @@ def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None
     it, InvalidLog, LogWriteError; nothing was appended then.
     """
     if not lines.endswith(b"\n"):
-        raise ValueError("send whole lines: the last one has no newline")
+        raise ValueError("the last line has no newline: send complete lines")
     if at:
         _check_reaches(path, at)
     else:
@@ -95,10 +95,10 @@ def _check_lines(end: LogEnd, lines: bytes) -> bytes:
     for line in map(_with_newline, lines.split(b"\n")[:-1]):
         if not is_valid_line(before, line) or not has_sum(line):
             raise ValueError(
-                f"the line at byte {offset} does not follow the one before it: its sum"
+                f"the line at byte {offset} does not continue the previous line: checksum mismatch"
             )
         if not isinstance(canonical.from_json(line), dict):
-            raise ValueError(f"the line at byte {offset} is no event")
+            raise ValueError(f"the line at byte {offset} is not an event")
         before = line[DIGITS_AT]
         offset += len(line)
     return before

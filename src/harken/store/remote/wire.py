@@ -312,7 +312,7 @@ def unpack(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no MessagePack of this form: {error}") from None
+        raise ValueError(f"invalid MessagePack for this type: {error}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -270,7 +270,7 @@ def _check_leftovers(tables: _Tables) -> Iterator[StoreFinding]:
     for kind, index in (("object", tables.objects), ("artifact", tables.artifacts)):
         for key, number in index.iter_remaining():
             place = f"{kind} {key.hex()}"
-            yield StoreFinding(place, f"the index leads to pack {number}, which has no such thing")
+            yield StoreFinding(place, f"the index refers to pack {number}, which lacks the object")
     for name, rows in tables.history.items():
         for row in rows:
             place = f"row {row.id} of history"

@@ -127,7 +127,7 @@ def read_content_size(data: bytes) -> int:
     except zstandard.ZstdError as error:
         raise DecompressionError(str(error)) from None
     if size < 0:
-        raise DecompressionError("it does not say how many bytes it has")
+        raise DecompressionError("its header has no content size")
     return size
 
 

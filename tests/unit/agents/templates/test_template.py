@@ -134,7 +134,7 @@ def test_files_that_have_no_plain_name_are_no_templates(folder: Path) -> None:
 
 BAD = {
     "---\nname: x": "its front matter has no end: write a line with --- below it",
-    "---\na: b: c\n---\nHi": "line 2: the front matter is no YAML: mapping values are not allowed here",
+    "---\na: b: c\n---\nHi": "line 2: the front matter is not valid YAML: mapping values are not allowed here",
     "---\n- a\n---\nHi": "its front matter is a list of members such as `description: ...`",
     "---\n1: a\n---\nHi": "its front matter is a list of members such as `description: ...`",
     "---\nname: other\n---\nHi": "is called 'reviewer' by its file: take `name` away, or rename",
@@ -152,9 +152,9 @@ BAD = {
     '---\ntools: ["\\ud800"]\n---\nHi': "tools has a lone surrogate in it",
     "---\na: &a 1\nb: *a\n---\nHi": "its front matter may not use `*` aliases",
     "---\na: " + "[" * 8000 + "]" * 8000 + "\n---\nHi": "is nested more than 8 deep",
-    "---\na: " + "9" * 9000 + "\n---\nHi": "its front matter is no YAML",
-    "---\na: 9999-99-99\n---\nHi": "its front matter is no YAML",
-    "---\na: \x07\n---\nHi": "its front matter is no YAML",
+    "---\na: " + "9" * 9000 + "\n---\nHi": "its front matter is not valid YAML",
+    "---\na: 9999-99-99\n---\nHi": "its front matter is not valid YAML",
+    "---\na: \x07\n---\nHi": "its front matter is not valid YAML",
     "---\na: " + "x" * 20000 + "\n---\nHi": "its front matter is longer than 16 KB",
     "x" * (MAX_BYTES + 1): "is longer than 256 KB",
 }

@@ -322,7 +322,7 @@ def test_removed_or_replaced_store_acknowledges_nothing(path: Path) -> None:
 
 
 def test_invalid_path_is_an_error() -> None:
-    with pytest.raises(StoreError, match="no path"):
+    with pytest.raises(StoreError, match="not a valid path"):
         SqliteStore("a\0b")
 
 
