@@ -178,9 +178,14 @@ def alias(value: Any) -> str:
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(value)).replace("'", '"')
 
 
+def is_protocol(kind: type) -> bool:
+    """Whether a class is a protocol, which is not constructed."""
+    return bool(getattr(kind, "_is_protocol", False))
+
+
 def signature(name: str, value: Callable[..., Any]) -> str:
     """Write a signature, on several lines where it is long."""
-    if inspect.isclass(value) and issubclass(value, Exception):
+    if inspect.isclass(value) and (issubclass(value, Exception) or is_protocol(value)):
         return name
     found = inspect.signature(value)
     arrow = "" if inspect.isclass(value) else f" -> {found.return_annotation}"

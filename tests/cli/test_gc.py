@@ -83,6 +83,8 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     assert rows[loose] == {"name": loose, "policy": "pin"}
     assert rows[ctx]["policy"] == "ephemeral"
     assert f"{loose[:16]}  pin" in talked.ok("store", "retain").out
+    for options in (["--pin", "--default"], ["--replicate", "--pin"], ["--pin", "--for", "1s"]):
+        assert "give exactly one of" in talked.refused("store", "retain", loose[:16], *options)
     assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 objects")
     talked.ok("store", "retain", loose, ctx, "--default")
     assert talked.ok("store", "retain", "--json").json == []
@@ -162,7 +164,7 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
     before = talked.ok("ctx", "cat", talked.ok("ctx", "log", "--json").json[0]["id"]).out
     moved = talked.ok("store", "gc", "--json").json["moved"]
     assert moved["commits"] > 1
-    assert moved["evicted_things"] > 1
+    assert moved["evicted_objects"] > 1
     tip = talked.ok("ctx", "log", "--json").json[0]["id"]
     assert talked.ok("ctx", "cat", tip).out == before
     talked.ok("store", "fsck")

@@ -38,7 +38,7 @@ def test_things_are_counted_and_sized(grown: Cli) -> None:
     found = grown.ok("store", "info", "--json").json
     assert found["store"] == str(grown.home / "store.db")
     assert found["format_version"] == 2
-    assert {kind: n for kind, n in found["things"].items() if n} == {
+    assert {kind: n for kind, n in found["objects"].items() if n} == {
         "part": 14, "message": 14, "delta": 13, "commit": 13
     }  # fmt: skip
     assert found["oldest"] == "2026-01-01T00:00:00.000000Z"

@@ -53,3 +53,14 @@ def test_each_page_is_linked_from_another_page() -> None:
         if link.partition("#")[0]
     }
     assert [str(page.relative_to(DOCS)) for page in PAGES if page not in targets] == ["index.md"]
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    named = {
+        name
+        for page in [*PAGES, *ROOT.glob("*.md")]
+        for name in re.findall(r"`(test_[a-z0-9_]+)`", page.read_text("utf-8"))
+    }
+    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert named
+    assert [name for name in sorted(named) if not re.search(rf"\b{name}\b", sources)] == []

@@ -126,7 +126,7 @@ class Checkpointer:
     def finish(self, session: Session, tell: Tell) -> None:
         """Commit the pending messages of all live agents: at the end, or after a crash.
 
-        Raises as `keep`.
+        Raises as `checkpoint_if_due`.
         """
         for state in list(session.agents.values()):
             if session.state.is_live(state.id):

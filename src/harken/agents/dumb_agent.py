@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.agents.agent import Agent, check_free
+from harken.agents.agent import Agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
-from harken.agents.structure import call_runner
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import AgentStateSaved, Cause, Event, TranscriptEntry
-from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
 from harken.session.invariants import encode_checked_event
-from harken.session.state import AgentState, OpenCall
+from harken.session.state import AgentState
 
 
 class DumbAgent(Agent):
@@ -55,15 +53,6 @@ class DumbAgent(Agent):
         if state.saved_state is not None:
             self.load_saved_state(state.saved_state)
 
-    def harken(self, input: str) -> None:
-        """Add a user message to the transcript and log it; see `Agent`.
-
-        Raises AgentBusy during a call of its code: a message would stand between the call and its
-        result.
-        """
-        check_free(self)
-        super().harken(input)
-
     async def response(self, input: str | None = None) -> LoggedString:
         """Answer the latest input. If `input` is given, append it first. Raises as `answer`.
 
@@ -81,12 +70,6 @@ class DumbAgent(Agent):
         checkpoint_if_due(self, "turn_boundary")
         self.session.sync()
         return answer
-
-    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
-        """Give a call without a result a result that says how far it had come."""
-        runner = call_runner()
-        runner.end_incomplete_agent(self, call)
-        return super()._close_call(call, note + runner.describe_interrupted_call(self, call))
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance and the state after it.

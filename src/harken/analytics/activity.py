@@ -54,7 +54,7 @@ class Concurrency(Record, frozen=True, kw_only=True):
 def concurrency(
     database: apsw.Connection, scope: Scope, quarter_hours: Iterable[QuarterHour]
 ) -> Concurrency:
-    """Compute the maxima. `spells` are the quarter hours of the scope."""
+    """Compute the maxima. `quarter_hours` are the quarter hours of the scope."""
     open_count, since, until = next(scope.rows(database, _QUERY, "sessions"), (0, None, None))
     busy = Counter(
         quarter_hour.quarter for quarter_hour in quarter_hours if quarter_hour.quarter is not None

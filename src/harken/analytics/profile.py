@@ -144,7 +144,7 @@ class Profile(Record, frozen=True, kw_only=True):
     """A session over time, in bins of equal length, from its first message to its last."""
 
     began: datetime | None
-    end_time: datetime | None
+    ended: datetime | None
     bin_s: int
     bins: list[Bin]
     events: ActivityCounts
@@ -157,7 +157,7 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
     if began is None:
         return Profile(
             began=None,
-            end_time=None,
+            ended=None,
             bin_s=1,
             bins=[],
             events=ActivityCounts(),
@@ -168,7 +168,7 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
     durations = _sum_durations(list(iter_intervals(database, scope)), grid)
     return Profile(
         began=to_datetime(began),
-        end_time=to_datetime(ended),
+        ended=to_datetime(ended),
         bin_s=grid.width_us // US,
         bins=[
             Bin(

@@ -164,7 +164,7 @@ def usage_by_project(
 ) -> list[ProjectUsage]:
     """Return the usage of each project folder, the largest cost first.
 
-    `spent` is the usage of the same scope.
+    `rows` is the usage of the same scope.
     """
     sums_by_project: dict[str, list[UsageSums]] = defaultdict(list)
     for id_, project in scope.rows(database, _PROJECTS_SQL, "sessions"):

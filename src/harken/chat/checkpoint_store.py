@@ -51,7 +51,7 @@ class CheckpointStore:
         return self.store
 
     def resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
-        """Return the messages of a commit that an agent started from. Raises as `need`."""
+        """Return the messages of a commit that an agent started from. Raises as `get`."""
         return make_resolver(self.get())(event)
 
     def checkpoints(self, home: Home) -> Checkpointer | None:

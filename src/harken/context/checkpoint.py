@@ -25,7 +25,7 @@ from harken.core.commits import (
     EncodedMessage,
     Hash,
 )
-from harken.core.messages import ChatMessage, text_of
+from harken.core.messages import ChatMessage, check_message, text_of
 from harken.errors import FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
@@ -80,6 +80,11 @@ class CommitDraft:
     """Estimated if it is None."""
     created_at: str | None = None
     """RFC 3339 with a time zone. If it is None, the time of the last message is used."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError or TypeError for a message with invalid members."""
+        for message in self.messages:
+            check_message(message)
 
 
 @check_arguments

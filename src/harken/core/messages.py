@@ -225,6 +225,22 @@ def parse_message(data: Mapping[str, Any]) -> Message:
     return msgspec.convert(members, Message, from_attributes=True)
 
 
+def check_message(message: ChatMessage) -> None:
+    """Raise ValueError or TypeError if a program built a message that no reader would accept.
+
+    A `Message` does not check its members, because almost all come from checked sources.
+    """
+    if message.role not in _ROLES:
+        raise ValueError(f"role must be one of {', '.join(get_args(Role))}, not {message.role!r}")
+    content, calls = message.content, message.tool_calls
+    is_list = isinstance(content, list) and all(isinstance(part, _Part) for part in content)
+    if not (content is None or isinstance(content, str) or is_list):
+        kind = type(content).__name__
+        raise TypeError(f"content must be a str, a list of parts, or None, not of type {kind}")
+    if not (calls is None or all(isinstance(call, ToolCall) for call in calls)):
+        raise TypeError("tool_calls must be a list of ToolCall, or None")
+
+
 def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
     """Split a message into its content and its occurrence.
 

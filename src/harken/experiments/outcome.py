@@ -1,7 +1,7 @@
 """`RunMetrics`: metrics and transcripts of a run, from its start or from one of its model calls.
 
-A transcript (`stories`) has the context of an agent's first call and all later entries. So a rerun,
-which starts with a context, can be compared with its original.
+A transcript (`transcripts`) has the context of an agent's first call and all later entries. So a
+rerun, which starts with a context, can be compared with its original.
 """
 
 from __future__ import annotations

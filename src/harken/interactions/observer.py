@@ -1,6 +1,8 @@
 """`InteractionLogging`: an observer that logs the model calls of Harken's agents with a logger.
 
-    runtime = Runtime(model=model, observers=[InteractionLogging(logger)])
+    runtime = AgentRuntime(
+        model=model, observers=Observers(on_model_call=[InteractionLogging(logger)])
+    )
 
 Harken's agents already write a session log. If that log is in the logger's folder, nothing is
 written. Otherwise the calls become threads in that folder, with the same names.

@@ -257,7 +257,7 @@ _KEY_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _parse_rule(raw: object) -> ScriptRule:
-    """Parse a rule of a script. Raises _Malformed with a remedy."""
+    """Parse a rule of a script. Raises _MalformedScript with a remedy."""
     if not isinstance(raw, Mapping):
         raise _MalformedScript(
             f"a rule is a mapping: write `- answer: ...`, not {_quote(str(raw))}"

@@ -5,8 +5,8 @@ of items. A request that extends this list is logged as its new entries, any oth
 edit made of ranges as well. So n requests cost O(n) bytes, and a request costs the time to compare
 its keys.
 
-Between `ask` and `answer` nothing else may be done with the agent. The item list equals the context
-in the log at any time, also after an error.
+Between `log_request` and `log_response` nothing else may be done with the agent. The item list
+equals the context in the log at any time, also after an error.
 """
 
 from __future__ import annotations
@@ -205,12 +205,12 @@ class AgentRecorder:
     ) -> None:
         """Make these items the agent's context, without a request.
 
-        Arguments and errors are those of `ask`.
+        Arguments and errors are those of `log_request`.
         """
         self._arrange(items, reason, summary)
 
     def append_item(self, item: Item) -> LoggedItem:
-        """Append an item to the context, without a request. Errors as for `ask`."""
+        """Append an item to the context, without a request. Errors as for `log_request`."""
         return self._append(item)
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:

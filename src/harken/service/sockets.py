@@ -88,7 +88,7 @@ def address_of(listener: socket.socket) -> str:
 
 def _check_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         mode = folder.stat().st_mode
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be used ({error.strerror})") from None

@@ -88,7 +88,7 @@ class BatchContents:
     commits: list[BatchCommit] = field(default_factory=list)
     """Commits in the order of the batch, without duplicates."""
     files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    """The files among `things`, with their chunks. Their names are not verified yet."""
+    """The files among `objects`, with their chunks. Their names are not verified yet."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 

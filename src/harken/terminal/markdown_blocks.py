@@ -2,7 +2,7 @@
 
 A finished block is rendered the same whatever text follows. So it can be printed at once, and only
 the last block is provisional. A list ends with each item, and a long fence is split into pieces
-between lines: these have `joined` set.
+between lines: these have `is_continuation` set.
 """
 
 from __future__ import annotations

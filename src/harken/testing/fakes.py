@@ -75,7 +75,7 @@ class RecordingDisk(RealDisk):
 
 @dataclass(kw_only=True)
 class FailingDisk(RecordingDisk):
-    """A disk that fails at one operation. `at`: its index in `done`, from 0."""
+    """A disk that fails at one operation. `fail_at`: its index in `operations`, from 0."""
 
     fail_at: int
     fault: Fault = "EIO"

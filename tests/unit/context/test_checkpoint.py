@@ -245,3 +245,17 @@ def test_stored_or_repeated_messages_cannot_be_prepared() -> None:
         prepare(CommitDraft(entries=entries, messages=[Message("user", "hi")]))
     with pytest.raises(ValueError, match="is stored"):
         prepare(CommitDraft(artifact=ArtifactRef("art-" + "0" * 64)))
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (Message("usr", "Tea?"), "role must be one of user, assistant, tool, system, not 'usr'"),  # type: ignore[arg-type]
+        (Message("user", 3), "content must be a str, a list of parts, or None, not of type int"),  # type: ignore[arg-type]
+        (Message("user", ["Tea?"]), "content must be a str, a list of parts"),  # type: ignore[list-item]
+        (Message("assistant", "", ["call"]), "tool_calls must be a list of ToolCall, or None"),  # type: ignore[list-item]
+    ],
+)
+def test_draft_with_an_invalid_message_is_rejected(message: Message, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{error}"):
+        CommitDraft(messages=[message])

@@ -1,8 +1,8 @@
 """`ChangeScanner`: find files that changed since the last scan.
 
-Nearly all files are old and do not change. So a quick scan (`glance`) checks only the files written
-last and their folders, and its cost does not depend on the number of files. A full scan (`sweep`)
-from time to time finds what a quick scan misses.
+Nearly all files are old and do not change. So a quick scan (`scan_recent`) checks only the files
+written last and their folders, and its cost does not depend on the number of files. A full scan
+(`scan_all`) from time to time finds what a quick scan misses.
 """
 
 from __future__ import annotations

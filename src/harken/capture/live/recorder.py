@@ -58,7 +58,7 @@ Opens = Callable[[], AbstractContextManager[CommitSources]]
 
 @dataclass(slots=True)
 class LiveRecorder:
-    """Record one run. Call `begin`, then `hear` for each line, then `end`."""
+    """Record one run. Call `begin`, then `add_line` for each line, then `end`."""
 
     opens: Opens
     listen: LineParser | None

@@ -57,7 +57,7 @@ class OtlpSpool:
         self._next = self._unfinished[-1][0] + 1 if self._unfinished else 1
 
     def iter_unfinished(self) -> Iterator[SpooledRequest]:
-        """Yield the requests of an earlier process, oldest first. Call `holds` after each.
+        """Yield the requests of an earlier process, oldest first. Call `set_last_ids` after each.
 
         A file that cannot be read stays in the folder.
         """

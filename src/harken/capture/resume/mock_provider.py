@@ -3,7 +3,8 @@
 It supports the protocols of all clients and stores no conversation state. It is also configured as
 the client's HTTP proxy and rejects such requests, so no data leaves this machine.
 
-The answer of each protocol is one message, as a complete body (`whole`) or as a stream (`events`).
+The answer of each protocol is one message, as a complete body (`build_body`) or as a stream
+(`build_events`).
 
 Source: docs/how-to/resume-in-another-client.md, "Verify".
 """

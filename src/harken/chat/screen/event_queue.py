@@ -30,7 +30,7 @@ class EventQueue:
         self.on_items: Callable[[Sequence[QueuedItem]], None] = _ignore
         """Called in the event loop with a batch."""
         self.streaming: Callable[[], None] = _ignore
-        """Called in the event loop when chunks are queued; `give_on` delivers them."""
+        """Called in the event loop when chunks are queued; `deliver` delivers them."""
         self._items: deque[QueuedItem] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_scheduled = False

@@ -132,7 +132,7 @@ class TierTransfer:
     """The data sent to the backing store, and evicted locally."""
 
     commits: int
-    evicted_things: int
+    evicted_objects: int
     evicted_bytes: int
 
 

@@ -19,21 +19,18 @@ from harken.terminal.text import print_json, print_text
 
 @click.command()
 @click.argument("names", type=COMMIT, nargs=-1, metavar="[CTX|SESSION|ART]...")
-@click.option("--pin", "how", flag_value="pin", help="Retain permanently in the local store.")
+@click.option("--pin", is_flag=True, help="Retain permanently in the local store.")
 @click.option(
-    "--replicate",
-    "how",
-    flag_value="replicate",
-    help="Retain permanently in the local and the backing store.",
+    "--replicate", is_flag=True, help="Retain permanently in the local and the backing store."
 )
-@click.option("--default", "how", flag_value="default", help="Use the default retention.")
+@click.option("--default", is_flag=True, help="Use the default retention.")
 @click.option(
     "--for", "seconds", type=Duration(), help="Retain for this time: 90s, 45m, 12h, 7d, 2w."
 )
 @json_option
 @home_option
 def command(
-    names: tuple[str, ...], how: str | None, seconds: float | None, as_json: bool, home: Home
+    names: tuple[str, ...], seconds: float | None, as_json: bool, home: Home, **flags: bool
 ) -> None:
     """Set the retention of commits and artifacts; without names, list the settings.
 
@@ -41,9 +38,10 @@ def command(
     After the time of `--for`, the next `harken store gc` removes a commit, unless another commit is
     based on it or it has a label.
     """
-    if not names and (how is not None or seconds is not None):
+    policies = [name for name, is_set in flags.items() if is_set]
+    if not names and (policies or seconds is not None):
         raise click.UsageError("no CTX or ART given")
-    if names and (how is None) == (seconds is None):
+    if names and len(policies) + (seconds is not None) != 1:
         raise click.UsageError("give exactly one of --pin, --for, --replicate, --default")
     with open_configured_store(home) as store:
         if names:
@@ -54,7 +52,11 @@ def command(
                 else resolver.commit(name)
                 for name in names
             ]
-            store.set_retention(dict.fromkeys(pinned, keeping(how, seconds, system_clock())))
+            store.set_retention(
+                dict.fromkeys(
+                    pinned, build_policy(*policies, seconds=seconds, now_us=system_clock())
+                )
+            )
         rows = [{"name": n, **row(k)} for n, k in sorted(store.retention().items())]
         if as_json:
             print_json(rows)
@@ -63,15 +65,19 @@ def command(
             print_text(line(store, policy_row["name"], policy_row))
 
 
-def keeping(how: str | None, seconds: float | None, now_us: int) -> RetentionPolicy | None:
+def build_policy(
+    policy: str = "default", *, seconds: float | None, now_us: int
+) -> RetentionPolicy | None:
     """Return the retention policy of the options.
 
-    >>> keeping(None, 1.5, 0)
+    >>> build_policy(seconds=1.5, now_us=0)
     RetentionPolicy(policy='ephemeral', until='1970-01-01T00:00:01.500000Z')
     """
     if seconds is not None:
         return RetentionPolicy("ephemeral", format_rfc3339(now_us + int(seconds * 1_000_000)))
-    return None if how == "default" else RetentionPolicy("pin" if how == "pin" else "replicate")
+    return (
+        None if policy == "default" else RetentionPolicy("pin" if policy == "pin" else "replicate")
+    )
 
 
 def row(policy: RetentionPolicy) -> dict[str, str]:

@@ -58,7 +58,7 @@ class StoreInfo:
         stats = self.stats
         return {
             "format_version": self.format_version,
-            "things": dict(stats.objects),
+            "objects": dict(stats.objects),
             "raw_bytes": stats.raw_bytes,
             "stored_bytes": stats.stored_bytes,
             "logical_bytes": stats.logical_bytes,
@@ -133,7 +133,7 @@ def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     stats = info.stats
     counts = [(stats.objects.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
     yield (
-        "things",
+        "objects",
         ", ".join(format_count(number, kind) for number, kind in counts if number) or "none",
     )
     ratio = _ratio(stats.raw_bytes, stats.stored_bytes)
@@ -160,7 +160,7 @@ def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     if info.kept:
         yield "kept", f"{format_count(info.kept, 'name')} with a retention policy"
     if info.purged:
-        yield "purged", format_count(info.purged, "thing")
+        yield "purged", format_count(info.purged, "object")
 
 
 def _times(ratio: float | None) -> str:

@@ -36,7 +36,7 @@ from harken.store.copy import copy_commits
 from harken.store.remote.wire import LogEndBody
 from harken.store.sqlite.store import SqliteStore
 
-BY = "harken ship"
+BY = "harken push"
 
 
 @contextmanager
@@ -100,7 +100,7 @@ class ShipResult:
 class Shipper:
     """Ships sessions to one service.
 
-    `found` collects redacted credentials; None disables redaction. All methods raise
+    `credentials` collects redacted credentials; None disables redaction. All methods raise
     StoreUnavailable if the service does not respond: then ship again.
     """
 

@@ -72,7 +72,7 @@ class Turn:
 
 @dataclass(slots=True)
 class AlternatingContext:
-    """Builds the turns of a context: `take` all messages, then `close`."""
+    """Builds the turns of a context: `add` all messages, then `close`."""
 
     write: PartWriter
     ids: Ids

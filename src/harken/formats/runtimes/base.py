@@ -88,7 +88,7 @@ class ReadReport:
     """The number of lines that are in the entries of a step."""
     uninterpreted: Counter[str] = field(default_factory=Counter)
     """The number of lines that are in no step, by kind: only the raw artifact has them. `lines` is
-    the sum of `used`, `kept` and `bad`."""
+    the sum of `used_lines`, `uninterpreted` and `bad`."""
     bad: list[BadLine] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Further notes for the user, a line each."""

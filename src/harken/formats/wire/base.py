@@ -152,7 +152,7 @@ class Protocol:
     """Whether a request to this path (without its query) is a model call."""
     parse_request: ParseRequest
     build_body: Callable[[ParsedRequest, Sequence[Any]], Body]
-    """The inverse of `take_apart`, equal as JSON: takes the parsed request and the values of the
+    """The inverse of `parse_request`, equal as JSON: takes the parsed request and the values of the
     pieces. Raises FormatError if they do not fit.
     """
     piece: Callable[[Any], Piece]

@@ -81,7 +81,7 @@ class ServiceConnection:
     def stream(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
         """Yield the response body in parts. The request is repeated only until the body begins.
 
-        Raises as `ask`.
+        Raises as `request`.
         """
         for wait_s in (*self._retry_delays_s, None):
             has_begun = False

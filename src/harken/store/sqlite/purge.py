@@ -1,7 +1,7 @@
 """Purging in the file: stand-ins are added and the originals removed, in one transaction.
 
 Afterwards the bytes are still in free pages and in the log of the file; so the file is rewritten
-(`write_anew`). A purge that was interrupted before that is completed by the next one, whatever
+(`rewrite_file`). A purge that was interrupted before that is completed by the next one, whatever
 that one purges.
 
 Source: docs/formats/store.md, "Purging".

@@ -152,7 +152,7 @@ def display_name(name: str) -> str:
 def decode_shown_name(folder: str | Path, path: str) -> str:
     r"""Return the real path for a path that a model was shown.
 
-    A path check must use this result. Only the exact output of `shown` is decoded; otherwise
+    A path check must use this result. Only the exact output of `format_name` is decoded; otherwise
     `secret\x2fkey` would be another spelling of `secret/key`.
     """
     base = os.fspath(folder)

@@ -139,7 +139,7 @@ def _rename(path: Path, target: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """The settings of a sandbox. A copy from `found` can run commands."""
+    """The settings of a sandbox. A copy from `resolve` can run commands."""
 
     folder: Path
     """The working folder of commands, which is writable."""

@@ -86,8 +86,8 @@ class Bearer(httpx2.Auth):
     async def _token(self, refused: str | None = None) -> str:
         """Return a token that may be accepted, other than `refused`; empty if there is none.
 
-        Raises nothing: without a token, the server refuses the request, and `_why` gives the
-        reason.
+        Raises nothing: without a token, the server refuses the request, and `_format_action` gives
+        the reason.
         """
         login = self._login
         if refused is not None or not self._is_read or (login and self._ends_soon(login)):
