@@ -113,7 +113,7 @@ def test_a_project_s_servers_count_only_after_it_was_trusted(cli: Cli) -> None:
     assert "No MCP servers" in ran.out
     assert ".mcp.json is ignored until you trust it: `harken trust" in ran.err
     trusted = cli.ok("trust").out
-    assert f"it says: MCP server toy runs {sys.executable} -I {TOY}" in trusted
+    assert f"setting: MCP server toy runs {sys.executable} -I {TOY}" in trusted
     ran = cli.ok("mcp")
     assert "toy  ready" in ran.out
     assert f"and .mcp.json: MCP server toy runs {sys.executable}" in ran.err
@@ -132,9 +132,9 @@ def test_trusting_names_also_the_programs_of_templates_and_of_the_configuration(
         '[mcp.servers.far]\nurl = "https://far.example/mcp"\n'
     )
     out = cli.ok("trust").out
-    assert "it says: MCP server git runs uvx mcp-server-git\n" in out
-    assert "it says: MCP server far talks with https://far.example/mcp\n" in out
-    assert "it says: MCP server own runs own-docs\n" in out
+    assert "setting: MCP server git runs uvx mcp-server-git\n" in out
+    assert "setting: MCP server far talks with https://far.example/mcp\n" in out
+    assert "setting: MCP server own runs own-docs\n" in out
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_a_person_is_told_what_to_set(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_said_on_one_line(cli: Cli, tmp_path: Path) -> None:
     with receiving(tmp_path / "other") as (_, told):
         port = told["address"].rpartition(":")[2]
-        assert "check --host and --port" in cli.refused("otlp", "--port", port)
+        assert "choose another --port" in cli.refused("otlp", "--port", port)
 
 
 def test_two_receivers_of_one_home_are_one_too_many(tmp_path: Path) -> None:

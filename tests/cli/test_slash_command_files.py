@@ -129,7 +129,7 @@ def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -
     [
         ("no-text.md", b"\xff\xfe\xff", "is not UTF-8"),
         ("open.md", b"---\ndescription: x\n", "its front matter has no end"),
-        ("empty.md", b"---\ndescription: x\n---\n", "says nothing"),
+        ("empty.md", b"---\ndescription: x\n---\n", "has no text"),
         ("long.md", b"x" * 300_000, "is longer than"),
     ],
 )

@@ -40,7 +40,7 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     summary = pending.summary
     if isinstance(context, str):
         if not context.strip():
-            raise ValueError("a summary says something")
+            raise ValueError("the summary is blank")
         summary = summary or context
         before = [*materialize(store, parent).messages, *pending.messages]
         system = takewhile(lambda message: message.role == "system", before)

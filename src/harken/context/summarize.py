@@ -261,7 +261,7 @@ async def _summarize_commit(
         answer = await _read_answer(model, _build_request(commit.id, transcript.text, manner))
         summary = _format_summary(answer.text)
         if not summary:
-            raise ModelError(f"{model.name} gave an empty answer")
+            raise ModelError(f"{model.name} returned an empty answer")
         update_metadata(
             store, commit.id, summary=summary, by=model.name, instead_of=commit.notes.summary
         )

@@ -218,7 +218,7 @@ def check_verdict(verdict: Verdict, point: HookPoint) -> Verdict:
         raise TypeError(f"{verdict!r} is not a verdict on {point}: return an instance of {forms}")
     text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
     if not isinstance(text, str):
-        raise TypeError(f"{verdict!r} says no text")
+        raise TypeError(f"{verdict!r} has no text")
     return verdict
 
 

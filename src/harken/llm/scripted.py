@@ -389,7 +389,7 @@ def _read_script(path: Path) -> list[ScriptRule]:
 def _parse_rules(document: object) -> list[ScriptRule]:
     if not isinstance(document, Mapping) or not isinstance(document.get("rules"), list):
         raise _MalformedScript(
-            "a script begins with `rules:`; write each rule below it, after `- `"
+            "a script starts with `rules:`; write each rule below it, after `- `"
         )
     for key in document.keys() - {"rules"}:
         raise _MalformedScript(f"a script has no key {key!r}; it has rules", key)
@@ -406,7 +406,7 @@ def _check_duplicate_keys(top: Any) -> None:
     rules, _ = _find_node(top, ["rules"])
     for index, rule in enumerate(rules.value if rules.id == "sequence" else ()):
         with _at_path("rules", index):
-            _check_keys(rule, "begin each rule with `- `")
+            _check_keys(rule, "start each rule with `- `")
 
 
 def _check_keys(node: Any, hint: str) -> None:

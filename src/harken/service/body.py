@@ -76,7 +76,7 @@ def _get_content_type(request: Request, *accepted: str) -> str:
 async def _read_body(request: Request) -> bytes:
     limits: ServiceLimits = request.app.state.limits
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RequestRefused("unsupported_media", "send it as it is, not compressed")
+        raise RequestRefused("unsupported_media", "send it uncompressed")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limits.body_bytes:
         raise _too_large(limits)
@@ -108,9 +108,7 @@ async def reject_unknown_parameters(request: Request) -> None:
 
 def _too_large(limits: ServiceLimits) -> RequestRefused:
     size_mb = limits.body_bytes / 1024 / 1024
-    return RequestRefused(
-        "too_large", f"the body has more than {size_mb:g} MB: send smaller requests"
-    )
+    return RequestRefused("too_large", f"the body is too large: send at most {size_mb:g} MB")
 
 
 RequestBody = Annotated[Body, Depends(read)]

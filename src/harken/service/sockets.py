@@ -113,4 +113,4 @@ def _remove_stale(path: Path) -> None:
             if error.errno == errno.ECONNREFUSED:
                 path.unlink(missing_ok=True)
                 return
-    raise ConfigError(f"{path}: another service listens there")
+    raise ConfigError(f"{path}: another service is listening on it")

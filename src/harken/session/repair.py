@@ -283,7 +283,7 @@ def _iter_foldable(state: SessionState, items: Iterable[_Item]) -> Iterator[_Ite
         except ValueError as error:
             assert item.line is not None
             item.line.is_whole = False
-            item.line.add_finding("missing", f"what it refers to is gone: {error}")
+            item.line.add_finding("missing", f"its reference is missing: {error}")
         else:
             yield item
 

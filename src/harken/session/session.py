@@ -135,7 +135,7 @@ class Session:
         except ValueError as error:
             raise self._fold_error(event, error, reading.end) from None
         if not reading.sealed:
-            raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
+            raise LogReadOnly(self.path, dialect=reading.dialect or "without checksums")
         self._checksum, self.opened_at = reading.last_sum, self.state.next_message
         if reading.torn:
             self.torn = self._file.set_aside(reading.end, reading.torn)

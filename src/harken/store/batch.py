@@ -297,7 +297,7 @@ def _commit_needs(commit: Commit) -> tuple[str, ...]:
 def _validate_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, BatchCommit]:
     body = commits.commit_bytes(commit)
     if commits.decode_commit(body) != commit:
-        raise ValueError(f"{commit} does not come back as it is")
+        raise ValueError(f"{commit} does not survive encoding and decoding")
     obj, new = _build_commit(commit, notes, body)
     if format_rfc3339(new.time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")

@@ -148,7 +148,7 @@ def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) 
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
     assert path.stat().st_size * MAX_EXPANSION < 40_000_000
-    refused(path, folder, "its manifest has")
+    refused(path, folder, "its files have")
 
 
 def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:
@@ -167,16 +167,18 @@ def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None
     size = int.from_bytes(tail[12:16], "little") + len(twins)
     tail[12:16] = size.to_bytes(4, "little")
     path.write_bytes(bytes(data[:end]) + twins + bytes(tail))
-    refused(path, folder, "several files|Overlapped|not a complete bundle")
+    refused(path, folder, "files overlap|Overlapped|not a complete bundle")
 
 
 def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
     forger.files["sessions/more.jsonl"] = b"{}"
     refused(
-        forger.write_bundle(), folder, "does not hold what its manifest says: sessions/more.jsonl"
+        forger.write_bundle(),
+        folder,
+        "its content does not match its manifest: sessions/more.jsonl",
     )
     del forger.files["sessions/more.jsonl"], forger.files[LOG]
-    refused(forger.write_bundle(), folder, f"does not hold what its manifest says: {LOG}")
+    refused(forger.write_bundle(), folder, f"its content does not match its manifest: {LOG}")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> 
 
 def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -> None:
     forger.manifest["commits"] = 3
-    refused(forger.write_bundle(), folder, "other commits than its manifest says")
+    refused(forger.write_bundle(), folder, "other commits than its manifest")
     forger.manifest["commits"] = 2
     forger.manifest["tips"] = ["ctx-" + "0" * 64]
     refused(forger.write_bundle(), folder, "has not all commits")
@@ -270,7 +272,7 @@ def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -
 def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
     full_log = forger.files[LOG]
     forger.files[LOG] = full_log.replace(b"hello", b"jello")
-    refused(forger.write_bundle(), folder, f"{LOG} has another sum")
+    refused(forger.write_bundle(), folder, f"checksum mismatch of {LOG}")
     forger.update_manifest()
     refused(forger.write_bundle(), folder, "damaged log: first.jsonl: corrupted at line 3")
     forger.files[LOG] = full_log[:-9]

@@ -74,7 +74,7 @@ def test_script_that_is_no_text_is_rejected(tmp_path: Path, data: bytes) -> None
         ScriptedModel.load(tmp_path / "script.yaml")
 
 
-BEGINS = "a script begins with `rules:`; write each rule below it, after `- `"
+BEGINS = "a script starts with `rules:`; write each rule below it, after `- `"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected
         ("answer:", ", line 3: answer is a string; put it in quotes, not 'None'"),
         (
             "answer: Hi\n  answer: Ho",
-            ", line 3: answer occurs twice: begin each rule with `- `",
+            ", line 3: answer occurs twice: start each rule with `- `",
         ),
         ("answer: Hi\n  turn: 0", ", line 4: turn is a whole number from 1, not '0'"),
         ("answer: Hi\n  turn: true", ", line 4: turn is a whole number from 1, not 'True'"),

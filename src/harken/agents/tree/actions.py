@@ -334,7 +334,7 @@ def check_name(agent: Agent, name: str) -> None:
     """Raise InvalidArguments for a name that is taken or could be confused with another party."""
     check_agent_name(name)
     if name in agent.subagents:
-        raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
+        raise InvalidArguments(f"subagent {name!r} exists; choose another name")
 
 
 def select_prompt(*prompts: str | None) -> str | None:

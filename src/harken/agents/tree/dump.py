@@ -81,7 +81,7 @@ def decode_dump(data: bytes) -> AgentSnapshot:
     agent = head.get("agent")
     try:
         if not isinstance(agent, dict) or head.get("sum") != dump_checksum(agent):
-            raise ValueError("this dump is damaged: its sum is not that of its agent")
+            raise ValueError("this dump is damaged: checksum mismatch")
         plan: AgentSnapshot = msgspec.convert(agent, AgentSnapshot)
     except (msgspec.ValidationError, RecursionError) as error:
         message = " ".join(str(error).split())[:200]

@@ -195,7 +195,7 @@ def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool
     hooks = watched.hooks
     rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
     if name in [hook.name for hook in rivals]:
-        raise InvalidArguments(f"there is a hook {name!r} already; choose another name")
+        raise InvalidArguments(f"hook {name!r} exists; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:
         raise InvalidArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
     return free_name(name, [hook.name for hook in hooks])

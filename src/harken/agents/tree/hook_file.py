@@ -257,7 +257,7 @@ def _parse_members(front: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the supported members into fields of a hook file."""
     keeps, subagents, options = front.get("keeps"), front.get("subagents"), front.get("options")
     if keeps not in (None, "notes", "all"):
-        raise Malformed("keeps is `notes` or `all`")
+        raise Malformed("keeps must be `notes` or `all`")
     if not isinstance(subagents, bool | None):
         raise Malformed("subagents is true or false: whether they get a copy")
     if not isinstance(options, dict | None):

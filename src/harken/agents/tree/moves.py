@@ -153,7 +153,7 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
             )
         candidate = candidates[name]
         if candidate.state.place == "hook" and not hooks:
-            raise InvalidArguments("a hook is not yours to move: only it, or the user, can do that")
+            raise InvalidArguments("you cannot move a hook: only the hook itself or the user can")
         check_free(candidate)
         _check_talks(candidate)
         _check_names(

@@ -184,7 +184,7 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
     if not is_inside(file.path, folder):
         link_report = Report(
             source=file.display_name,
-            reason="it is a link, which may lead out of its session's folder",
+            reason="it is a link, which may refer to a file outside its session's folder",
         )
         return OpenedFile(
             FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(link_report)

@@ -86,7 +86,7 @@ DIFFERENCE_RULES = (
     ),
     DifferenceRule(
         name="sections of instructions",
-        reason="Codex lists its current tools in its instructions, whatever the session holds",
+        reason="Codex lists its current tools in its instructions, independently of the session",
         clients=("codex",),
         expected=normalize.with_own_sections,
     ),

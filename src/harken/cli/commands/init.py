@@ -87,7 +87,9 @@ def command(force: bool, as_json: bool, home: Home) -> None:
         print_text("The new content would be:\n")
         click.echo(text, nl=False)
         return
-    print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
+    print_text(
+        f"Wrote {shown_path(str(file))}" + (f" (previous file: {backup.name})." if backup else ".")
+    )
     print_text(what_next(choice, [status.provider.name for status in statuses if status.is_ready]))
 
 

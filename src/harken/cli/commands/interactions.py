@@ -111,7 +111,7 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
     "--shard", is_flag=True, help="Put messages into subfolders by the prefix of their ids."
 )
 @click.option(
-    "--no-redact", is_flag=True, help="Do not redact credentials: write all content as it is."
+    "--no-redact", is_flag=True, help="Do not redact credentials: write all content unchanged."
 )
 @json_option
 @home_option

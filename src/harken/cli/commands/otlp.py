@@ -90,7 +90,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigError(
-                    f"127.0.0.1:{port}: listen failed: {reason}; choose another --port"
+                    f"cannot listen on 127.0.0.1:{port} ({reason}); choose another --port"
                 ) from None
             with server:
                 yield _Serving(server, receiver.stats)

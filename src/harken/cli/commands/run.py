@@ -37,7 +37,7 @@ _LOCK_TIMEOUT_S = 10.0
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--runtime", help="The runtime of the client, if its program name does not tell it.")
+@click.option("--runtime", help="The runtime of the client, if its program has another name.")
 @click.option(
     "--events",
     metavar="FILE",

@@ -116,7 +116,7 @@ def _show(files: list[str], says: list[str]) -> None:
     if len(files) > MAX_SHOWN:
         print_text(f"  and {len(files) - MAX_SHOWN} more")
     for line in says:
-        print_text(f"  it says: {line}")
+        print_text(f"  setting: {line}")
 
 
 def _ask(trust: Trust, root: Path) -> None:

@@ -144,7 +144,7 @@ def _extract(path: Path, bundle: zipfile.ZipFile, member: BundleMember, out: Pat
             target.write(chunk)
             yield len(chunk)
     if hasher.hexdigest() != member.blake3:
-        raise BundleError(path, f"was damaged or changed on its way: {member.name} has another sum")
+        raise BundleError(path, f"is damaged or was changed: checksum mismatch of {member.name}")
 
 
 def _check_tables(path: Path, database: Path) -> None:
@@ -199,7 +199,7 @@ def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
     for finding in fsck(store):
         raise BundleError(path, f"has a damaged store: {finding.place}: {finding.problem}")
     if len(store.newest_commits(2**62)) != manifest.commits:
-        raise BundleError(path, "has a store of other commits than its manifest says")
+        raise BundleError(path, "its store has other commits than its manifest")
     tips = manifest.tip_ids()
     if len(store.commits(tips)) != len(tips):
         raise BundleError(path, "has not all commits that its manifest names")

@@ -104,7 +104,7 @@ class LogStream:
         size = len(self._last_sum + CLOSE)
         file.seek(self.read_bytes - size)
         if file.read(size) != self._last_sum + CLOSE:
-            raise InvalidLog(self.path, "was written anew while it was followed")
+            raise InvalidLog(self.path, "was replaced while it was followed")
 
     def _damage_error(self, line: bytes) -> LogCorrupted | InvalidLog:
         if not self.count and not seems_sealed(line):

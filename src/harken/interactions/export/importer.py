@@ -129,7 +129,7 @@ class _SessionImport:
         except InvalidEvent as error:
             raise ConfigError(f"session {name}: cannot be logged ({error})") from None
         if not _has_same_rows(path, self.threads):
-            raise ConfigError(f"session {name}: its rows cannot be written as they are")
+            raise ConfigError(f"session {name}: its rows cannot be written unchanged")
         return path
 
     def _write_log(self, name: str, folder: Path, *, is_replayed: bool) -> Path:

@@ -54,7 +54,7 @@ def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
             part.unlink(missing_ok=True)
             expected = _compress(path, part, stat.st_size, log.disk)
             if _hash_content(part) != expected:
-                raise OSError("what was packed did not come back")
+                raise OSError("the compressed log does not decompress to the original")
             os.utime(part, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             part.replace(target)
             log.disk.sync_folder(path.parent)

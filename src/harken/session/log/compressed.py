@@ -183,7 +183,7 @@ def _write_all(pack: Path, fd: int, disk: Disk) -> None:
             if disk.write(fd, piece) != len(piece):
                 raise OSError("the disk is full")
     if not os.fstat(fd).st_size:
-        raise InvalidLog(pack, "is empty: nothing can be unpacked from it")
+        raise InvalidLog(pack, "is empty and cannot be decompressed")
     disk.sync(fd)
 
 

@@ -289,7 +289,7 @@ def iter_frames(parts: Iterable[bytes]) -> Iterator[bytes]:
             if length == 0:
                 return
             if length > _FRAME_BYTES:
-                raise ValueError(f"a thing of {length} bytes")
+                raise ValueError(f"an object of {length} bytes")
             if len(buffer) < 4 + length:
                 break
             yield bytes(buffer[4 : 4 + length])

@@ -140,7 +140,7 @@ def iter_findings(
             yield from _check_missing(connection, tables)
             yield from _check_leftovers(tables)
             for key in iter_damaged_keys(connection):
-                yield StoreFinding(f"derived {key}", "it has another sum")
+                yield StoreFinding(f"derived {key}", "checksum mismatch")
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
         yield StoreFinding("file", str(error))

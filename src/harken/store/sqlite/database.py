@@ -231,7 +231,7 @@ class SqliteDatabase:
             header = self._read_header(_READ_ONLY)
         application, version, tables = header
         if application != APPLICATION and (application or version or tables):
-            raise InvalidStore(self.path, "is a database of something else; it was not touched")
+            raise InvalidStore(self.path, "is a database of another program; nothing was changed")
         if version > VERSION:
             raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
         if 0 < version < NEW_FILE_VERSION:

@@ -183,7 +183,7 @@ class Pack:
             if stored_digits is None:
                 self._digits[position] = digits
             elif stored_digits != digits:
-                raise PackCorrupted(f"what it has as {stored_digits.decode()} is something else")
+                raise PackCorrupted(f"the object {stored_digits.decode()} has another hash")
             objects[_PREFIXES[kind] + digits.decode()] = kind, body
         return objects
 

@@ -133,7 +133,7 @@ class PackCache:
             return
         generation = connection.execute("SELECT max(generation) FROM state").fetchone()[0]
         if not isinstance(generation, int):
-            raise StoreError(self._path, "is damaged: nothing says what was taken away")
+            raise StoreError(self._path, "is damaged: its generation is missing")
         if generation > self._generation:
             new_stand_ins = read_stand_ins(connection)
             (evicts,) = connection.execute("SELECT EXISTS (SELECT 1 FROM evicted)").fetchone()

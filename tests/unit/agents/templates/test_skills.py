@@ -57,7 +57,7 @@ def test_a_skill_is_its_front_matter_and_its_instructions(folder: Path) -> None:
     ("text", "wrong"),
     [
         ("---\ndescription: x\n---\n", "has no instructions"),
-        ("---\ndescription: [x]\n---\nHi", "description is a text"),
+        ("---\ndescription: [x]\n---\nHi", "description must be a string"),
         ("x" * 300_000, "longer than 256 KB"),
     ],
 )

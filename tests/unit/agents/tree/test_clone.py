@@ -143,7 +143,7 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
     ("arguments", "said"),
     [
         ({"name": "Eve"}, "subagent 'Eve' not found; existing subagents: Ann, Ben"),
-        ({"name": "Ann"}, "there is a subagent 'Ann' already"),
+        ({"name": "Ann"}, "subagent 'Ann' exists"),
         ({"name": "Ann", "into": "Joe"}, "subagent 'Joe' not found"),
         ({"name": "Ann", "as_name": "user"}, "is reserved"),
     ],

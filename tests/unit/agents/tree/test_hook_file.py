@@ -88,7 +88,7 @@ def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("---\npoints: [thought]\n---\nx", "points are input, action, result and response"),
-        ("---\nkeeps: some\n---\nx", "keeps is `notes` or `all`"),
+        ("---\nkeeps: some\n---\nx", "keeps must be `notes` or `all`"),
         ("---\nsubagents: maybe\n---\nx", "subagents is true or false"),
         ("---\noptions: 5\nuse: a\n---\n", "options is a list of members"),
         ("---\noptions: {a: 1}\n---\nx", "options, which are for a hook that is code"),

@@ -116,7 +116,7 @@ def test_client_that_times_out_is_terminated(tried: Verify, tmp_path: Path) -> N
 
 
 def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
-    with pytest.raises(ConfigError, match="no session of Claude Code can be written"):
+    with pytest.raises(ConfigError, match="sessions of Claude Code cannot be written"):
         tried("claude", kind=replace(native("claude"), writes=None))
 
 

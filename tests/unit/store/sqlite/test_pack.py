@@ -195,7 +195,7 @@ FRAME = compression.compress_parts([FITS, b"12345"])
             compression.compress_parts([inside(b"\0\0\0\x06"), b"12345"]),
             "does not match its header",
         ),
-        (2**31, FRAME, "it says that it has"),
+        (2**31, FRAME, "its first part has"),
         (len(FITS), b"no frame", "cannot be opened"),
         (len(FITS), FRAME[:20], "cannot be opened"),
         (len(FITS), FRAME[:12] + b"\xff" * 20, "cannot be opened"),

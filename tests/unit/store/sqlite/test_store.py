@@ -73,7 +73,7 @@ def test_database_of_another_program_is_unchanged(path: Path) -> None:
     connection.execute("CREATE TABLE pack (id INTEGER PRIMARY KEY)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(InvalidStore, match="something else"):
+    with pytest.raises(InvalidStore, match="another program"):
         SqliteStore(path)
     assert path.read_bytes() == before
 

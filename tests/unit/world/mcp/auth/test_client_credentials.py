@@ -302,7 +302,10 @@ def test_slow_response_times_out() -> None:
     ("challenge", "why"),
     [
         ("", "the client in `oauth` has no permission"),
-        ('Bearer error="insufficient_scope"', "its token has an insufficient scope: set `scope`"),
+        (
+            'Bearer error="insufficient_scope"',
+            "its token has an insufficient scope: set `scope` in `oauth`",
+        ),
     ],
 )
 def test_insufficient_scope_is_reported(tmp_path: Path, challenge: str, why: str) -> None:
