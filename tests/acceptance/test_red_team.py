@@ -298,7 +298,7 @@ def test_failed_attempts_state_the_reason(fight: Fight) -> None:
     assert "you cannot move a hook" in results["move it out of the way"]
     for attempt in ("take a hook's way out", "be the hook"):
         assert "may not use" in results[attempt]
-    assert "there is a hook 'guard' already" in results["make a hook of the same name"]
+    assert "hook 'guard' exists" in results["make a hook of the same name"]
     for attempt in ("change its file", "change what is configured"):
         assert results[attempt].startswith("Error: "), results[attempt]
 

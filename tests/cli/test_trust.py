@@ -276,7 +276,7 @@ def test_a_dry_run_says_what_each_hook_and_agent_brings_and_trusts_nothing(cli: 
     assert cli.ok("trust", "--dry-run").out.startswith(f"Not trusted yet: {Path.cwd()}\n")
     assert cli.ok("trust", "--list").out == ""
     cli.ok("trust")
-    assert cli.ok("trust", "--dry-run").out.startswith("Trusted already: ")
+    assert cli.ok("trust", "--dry-run").out.startswith("Already trusted: ")
 
 
 def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) -> None:

@@ -76,7 +76,7 @@ def test_what_was_sent_can_be_kept_to_look_at(cli: Cli, tmp_path: Path) -> None:
     (file,) = kept.glob("home/.claude/projects/*/*.jsonl")
     assert b"Is the cafe open?" in file.read_bytes()
     assert b"sk-secret" not in (kept / "home" / "called.json").read_bytes()
-    assert f"{kept}: exists already" in cli.refused(
+    assert f"{kept} exists; choose another folder" in cli.refused(
         "verify", SESSION, "--client", "claude", "--keep", kept
     )
 

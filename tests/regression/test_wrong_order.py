@@ -62,7 +62,7 @@ TOOLS: dict[str, WrongUse] = {
         TypeError,
         "function must be callable or None, not 'weather'",
     ),
-    "a tool of a tool": (lambda _: H.tool(H.tool(weather)), TypeError, "is a tool already"),
+    "a tool of a tool": (lambda _: H.tool(H.tool(weather)), TypeError, "is already a tool"),
     "a misspelt option of a tool": (
         lambda _: H.tool(read_only=True),
         TypeError,
@@ -184,7 +184,7 @@ ORDER: dict[str, WrongUse] = {
         H.LogError,
         "locked by process",
     ),
-    "a start from a commit too late": (start_late, ValueError, "main has begun already"),
+    "a start from a commit too late": (start_late, ValueError, "main has already started"),
     "no model at all": (
         lambda s: ask(s.load(model=None)[0], "Hi"),
         H.ConfigError,

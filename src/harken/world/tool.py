@@ -333,7 +333,7 @@ def tool(
 def _check_function(function: object) -> None:
     """Raise TypeError if a value cannot be made into a tool; the text says why."""
     if isinstance(function, Tool):
-        raise TypeError(f"{function.name} is a tool already: pass it directly")
+        raise TypeError(f"{function.name} is already a tool: pass it directly")
     if isinstance(function, type) or not callable(function):
         raise TypeError(
             f"a tool needs a function, not {function!r}; to rename a tool write @tool(name=...)"

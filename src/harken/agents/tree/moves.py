@@ -188,9 +188,7 @@ def _check_row(above: Agent, place: str, name: str, but: Sequence[str]) -> None:
     state, agents = above.state, above.session.agents
     ids = state.hooks if place == "hook" else state.subagents
     if name in {agents[id_].name or id_ for id_ in ids if id_ not in but}:
-        raise InvalidArguments(
-            f"{above.name} has a {place} {name!r} already, so no move is possible"
-        )
+        raise InvalidArguments(f"{above.name} already has a {place} {name!r}")
 
 
 def _swap(

@@ -89,7 +89,9 @@ def check_new_agent(parent: Agent, agent: object, *, has_instructions: bool) -> 
         if agent.session is not parent.session:
             raise ValueError(f"{kind.__name__} belongs to another session")
         if is_born(agent):
-            raise ValueError(f"{agent.name} is born already: pass a new agent, or its class")
+            raise ValueError(
+                f"{agent.name} is already in a session: pass a new agent, or its class"
+            )
     name = kind_name(kind, parent.runtime.library)
     check_registered(kind, name, parent.runtime.library)
     return name

@@ -176,7 +176,7 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
         print_json(msgspec.to_builtins(sessions))
         return
     for session in sessions:
-        how = "" if session.is_new else ", which existed already"
+        how = "" if session.is_new else ", which existed before"
         print_text(f"session {session.name}, {format_count(session.threads, 'thread')}{how}")
     if sessions:
         way = command_prefix("interactions", "show", sessions[0].name)

@@ -96,7 +96,7 @@ class McpServers:
         existing = self.servers.setdefault(server.name, server)
         if existing != server:
             raise ConfigError(
-                f"MCP server {server.name} exists already, of {existing.origin or 'the settings'}"
+                f"MCP server {server.name} exists, from {existing.origin or 'the settings'}"
             )
 
     async def wait_ready(self, granted: Collection[str] = ()) -> None:

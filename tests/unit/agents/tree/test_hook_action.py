@@ -111,7 +111,7 @@ def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"name": "guard", "instructions": "x"}, "there is a hook 'guard' already"),
+        ({"name": "guard", "instructions": "x"}, "hook 'guard' exists"),
         ({"name": "user", "instructions": "x"}, "the agent name 'user' is reserved"),
         ({"name": "b"}, "a hook needs instructions"),
         ({"name": "b", "instructions": " "}, "a hook needs instructions"),
