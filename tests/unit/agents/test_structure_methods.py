@@ -300,7 +300,7 @@ def test_a_hook_in_code_takes_the_place_of_the_agent_it_watches(tmp_path: Path) 
 def test_quit_and_meta_are_for_hooks(tmp_path: Path) -> None:
     one = scene(tmp_path)
     for method in (one.root.quit, one.root.meta):
-        with pytest.raises(InvalidArguments, match="no hook"):
+        with pytest.raises(InvalidArguments, match="not a hook"):
             run(method())
     assert one.root.state.place == "primary"
 

@@ -170,7 +170,7 @@ def _discuss(name: str) -> Any:
     [
         ("[nope]", [], "MCP server 'nope' not found; no servers exist"),
         ("[nope]", [NAMED], "existing servers: docs"),
-        ("{docs: {command: other}}", [NAMED], "MCP server docs exists already"),
+        ("{docs: {command: other}}", [NAMED], "MCP server docs exists"),
         ("{docs: {}}", [], "mcp.docs: must have either `command`"),
         ("5", [], "mcp must be a list of names of servers"),
         ("{docs: {command: x, port: 5}}", [], "mcp.docs: Object contains unknown field `port`"),
