@@ -94,7 +94,7 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["art-ffffffffffff", "--pin"], "commit or artifact"),
+        (["art-ffffffffffff", "--pin"], "artifact 'art-ffffffffffff' not found"),
         (["ctx-ffffffffffff", "--pin"], "not found"),
         (["ctx-ffffffffffff"], "pass exactly one of --pin"),
         (["ctx-ffffffffffff", "--pin", "--for", "1d"], "pass exactly one of --pin"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.kit import Cli
+from tests.cli.kit import Cli, one_line
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
@@ -77,6 +77,15 @@ def test_a_path_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     ran = cli("import", tmp_path / "not there")
     assert ran.code == 2
     assert "no such file or folder" in ran.err
+
+
+def test_named_file_of_unknown_kind_is_an_error(cli: Cli, session: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Buy tea.")
+    ran = cli("import", notes, session)
+    assert ran.code == 2
+    assert one_line(ran.err) == f"{notes}: not a session file of a known runtime"
+    assert "1 session" in ran.out
 
 
 def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path) -> None:

@@ -158,7 +158,7 @@ def test_init_with_force_keeps_the_old_file(cut_off: Cli) -> None:
 
 def test_init_may_find_that_the_home_cannot_be_written(cli: Cli) -> None:
     cli.home.write_text("a file")
-    assert "the home folder cannot be created" in cli.refused("init")
+    assert "not a folder; choose another home" in cli.refused("init")
 
 
 def found(

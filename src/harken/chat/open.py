@@ -41,7 +41,13 @@ from harken.chat.models import (
 )
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
-from harken.chat.world import build_permissions, build_user_shell, build_world_settings, open_world
+from harken.chat.world import (
+    build_permissions,
+    build_user_shell,
+    build_world_settings,
+    list_rule_notes,
+    open_world,
+)
 from harken.config.allowed_commands import AllowedCommands
 from harken.config.home import Home, current_folder
 from harken.config.name_resolver import NameResolver
@@ -129,7 +135,12 @@ def open_chat(
             watch_with_hooks(root, settings)
             configure_from_template(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        messages = (*list_start_notes(wish, settings, checkpoints, root), *around.box.notes)
+        rule_notes = list_rule_notes(settings, world) if tools is None else ()
+        messages = (
+            *list_start_notes(wish, settings, checkpoints, root),
+            *rule_notes,
+            *around.box.notes,
+        )
         has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
         notes = (*messages, *([prompt.note] if has_own else ()), *list_trigger_notes(session, wish))
         shell = build_user_shell(settings, around)

@@ -82,10 +82,6 @@ class Secret:
                     return text[:-size] + PURGED
         return text
 
-    def is_in_bytes(self, data: bytes) -> bool:
-        """Whether bytes contain the secret in any of its forms."""
-        return self._bytes_pattern.search(data) is not None
-
     def is_in_json(self, data: bytes) -> bool:
         """Whether canonical JSON may contain the secret. Only `in_json` is exact."""
         return self._json_pattern.search(data) is not None

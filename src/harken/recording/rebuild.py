@@ -23,11 +23,6 @@ from harken.recording.agent_recorder import JOINED_FORM
 from harken.session.segments import Loaded, resolve_context, segment_length
 
 
-def rebuild_body(events: Iterable[ev.Event], request_id: str, loaded: Loaded | None = None) -> Body:
-    """Return the body of a recorded request, from the events of its log."""
-    return RequestRebuilder(events, loaded).body(request_id)
-
-
 class RequestRebuilder:
     """Rebuild the requests of a log.
 

@@ -123,6 +123,9 @@ DIFFERENCE_RULES = (
     ),
 )
 """All allowed differences between requests. They are applied in this order."""
+
+# A written session may lack these. In addition, ids and names are limited to letters that all
+# providers accept, and what a provider requires is added: results of unanswered calls, turns.
 THINKING = AllowedDifference("thinking", "not part of the dialog, and signed by its provider")
 UNREAD = AllowedDifference(
     "errors", "reports of a client about its own errors, which no model reads"
@@ -136,9 +139,3 @@ BLOCKS = AllowedDifference(
 IMAGES = AllowedDifference(
     "images", "images that other providers reject: another type, or a URL; named as text"
 )
-ALLOWED_OMISSIONS = (THINKING, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
-"""What a written session may lack.
-
-In addition, ids and names are limited to letters that all providers accept, and what a provider
-requires is added: results of unanswered calls, turns.
-"""

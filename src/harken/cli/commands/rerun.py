@@ -87,6 +87,8 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     A new session starts with the changed context of the call. Tool calls that equal recorded ones
     get the recorded results. SESSION and REQUEST are as in `harken replay`.
     """
+    if options["permission"] is not None and not options["live"]:
+        raise click.UsageError("--permission is for live tools: add --live")
     point = find_point(home, session, at)
     change = _change(options)
     if options["live"] and not point.is_run_by_harken:

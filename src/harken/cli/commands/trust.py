@@ -76,6 +76,8 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
     """Show the configuration of a project, and trust it if the user agrees."""
+    if not start.is_dir():
+        raise ConfigError(f"{start}: no such folder")
     project = trust.find_project(start)
     if project is None:
         raise ConfigError(
