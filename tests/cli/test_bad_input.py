@@ -46,10 +46,10 @@ def bad_file(kind: str) -> Path:
 
 KINDS = {
     "missing": "bad.jsonl: session log not found; `harken sessions` lists sessions",
-    "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
+    "empty": "bad.jsonl: is empty: it has no event; start a new session",
     "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
-    "binary": "bad.jsonl: is no session log",
-    "text": "bad.jsonl: is no session log: its first line is no JSON object",
+    "binary": "bad.jsonl: not a session log",
+    "text": "bad.jsonl: not a session log: the first line is not a JSON object",
     "newer": (
         "bad.jsonl: schema version 99 is not supported (this Harken supports up "
         "to 1); upgrade Harken"
@@ -119,9 +119,9 @@ def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        ("gpt-9", "there is no model 'gpt-9'; a model is `scripted:FILE` (rules in YAML)"),
-        ("scripted:", "there is no model 'scripted:'; a model is"),
-        ("replay:", "there is no model 'replay:'; a model is"),
+        ("gpt-9", "model 'gpt-9' not found; a model is `scripted:FILE` (rules in YAML)"),
+        ("scripted:", "model 'scripted:' not found; a model is"),
+        ("replay:", "model 'replay:' not found; a model is"),
         ("scripted:none.yaml", "none.yaml: cannot be read (No such file or directory); name a"),
         ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
         ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),

@@ -155,7 +155,7 @@ def test_headers_come_from_options_or_the_environment_and_are_never_shown(demo: 
 
 
 def test_what_goes_wrong_is_one_line(demo: Cli) -> None:
-    assert "say http" in demo.refused("export", "demo", "--otlp", "localhost:4318")
+    assert "write http" in demo.refused("export", "demo", "--otlp", "localhost:4318")
     assert "no session given" in demo.refused("export", "--otlp", "http://127.0.0.1:9")
     assert "these options require --otlp" in demo.refused("export", "demo", "--no-redact")
     assert "nobody" in demo.refused("export", "nobody", "--otlp", "http://127.0.0.1:9")

@@ -96,7 +96,7 @@ def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path)
     assert "notes.txt" not in ran.out
     assert "1 file of unknown kind (--verbose lists them)" in ran.out
     told = cli.ok("import", session.parent, "--verbose").out
-    assert "notes.txt: nobody here reads it" in told
+    assert "notes.txt: unknown format" in told
     assert "1 line could not be parsed, the first is line 3" in ran.out
 
 

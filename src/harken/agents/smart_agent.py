@@ -309,7 +309,7 @@ class SmartAgent(ToolAgent):
             return await self._ask_once()
         except ModelError as error:
             if error.kind == "context_too_long":
-                outcome = "it was compacted, and what is left is too long still"
+                outcome = "it was compacted and is still too long"
                 raise _context_too_long_error(error, outcome) from error
             raise
 
@@ -369,7 +369,9 @@ class SmartAgent(ToolAgent):
             await self._finish_interrupted(self._finish_calls())
             await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
             if has_open_calls(self) and pending_answer(self) is not None:
-                raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
+                raise ModelError(
+                    f"the last answer of {self.name} waits for its hooks: resume first"
+                )
             result = await compact(
                 self, self.model, pending=has_open_calls(self), instructions=instructions
             )

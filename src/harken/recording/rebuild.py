@@ -68,7 +68,7 @@ class RequestRebuilder:
             for link in reversed(chain):
                 context = self._next(context, link)
         except (KeyError, ValueError) as error:
-            raise FormatError("wire", f"{request_id}: its context is not here: {error}") from None
+            raise FormatError("wire", f"{request_id}: its context is missing: {error}") from None
         return context
 
     def _chain(self, request: ev.LlmRequest) -> list[ev.LlmRequest] | None:

@@ -299,7 +299,7 @@ def test_structural_members_are_never_purged(session: Session, text: str) -> Non
     session.close()
     before = session.path.read_bytes()
     log = LogFile(session.path)
-    with pytest.raises(PartOfStructure, match="holds the log together"):
+    with pytest.raises(PartOfStructure, match="log's structure"):
         purge_log(log, PurgeOptions(replace=Secret(text).replace))
     log.close()
     assert session.path.read_bytes() == before

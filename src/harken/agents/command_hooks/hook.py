@@ -62,7 +62,7 @@ _UNSUPPORTED_NOTES = {
 NOT_RUN = (
     "its commands are not run: they come with the log of this session, and were never let run here"
 )
-UNSUPPORTED = "{} of a command's answer counts for nothing here"
+UNSUPPORTED = "{} of a command's answer is not supported and is ignored"
 
 
 class Commands(HookOptions, frozen=True):
@@ -424,12 +424,12 @@ class CommandHook(Hook):
         )
         try:
             if world.user is None:
-                raise UserUnavailable("nobody is there to ask")
+                raise UserUnavailable("no user is available")
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             decision = await user.approve(request)
         except (UserUnavailable, ToolError) as error:
             reason = answer.reason or "a hook wants it"
-            return f"the user's leave is needed ({reason}), and there is none: {error}"
+            return f"the user's approval is needed ({reason}): {error}"
         return None if decision.allowed else decision.reason or "the user said no"
 
 

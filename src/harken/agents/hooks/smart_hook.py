@@ -52,7 +52,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
     """
     text = arguments["text"].strip()
     if not text:
-        raise InvalidArguments("a note says something")
+        raise InvalidArguments("the note is blank")
     if len(text) > MAX_NOTE:
         raise InvalidArguments(
             f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"

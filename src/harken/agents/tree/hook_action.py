@@ -131,7 +131,7 @@ async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[s
     template = find_template(agent, instructions)
     text = template.instructions if template else await read_instructions(agent, call, instructions)
     if text is None or not text.strip():
-        raise InvalidArguments("a hook needs instructions: say what it watches for")
+        raise InvalidArguments("a hook needs instructions: write them")
     tools = allowed_for(agent, tool_names if template else tool_names or [], template)
     servers = servers_for(agent, tool_names if template else tool_names or [], template)
     return new_hook(
@@ -145,9 +145,9 @@ def _create_named_hook(
     """Create the named hook that the instructions refer to. Raises InvalidArguments."""
     finder, name = agent.runtime.library.hooks, reference.removeprefix("hook:").strip()
     if arguments["points"] is not None or arguments["tools"] is not None:
-        raise InvalidArguments(f"{reference} says itself where it is asked and which tools it has")
+        raise InvalidArguments(f"points and tools are defined by {reference}: omit them")
     if finder is None:
-        raise InvalidArguments(f"{reference}: there are no hooks with names here")
+        raise InvalidArguments(f"{reference} not found: this runtime has no hook library")
     try:
         hook: Agent = finder.create(name, watched)
     except HarkenError as error:
@@ -181,7 +181,7 @@ def get_watched(hook: Agent) -> Agent:
     """Return the agent that a hook watches. Raises InvalidArguments if it is no hook."""
     state = hook.state
     if state.place != "hook" or state.parent is None:
-        raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
+        raise InvalidArguments(f"{hook.name} is not a hook")
     return get_agent(hook, state.parent)
 
 
@@ -195,7 +195,7 @@ def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool
     hooks = watched.hooks
     rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
     if name in [hook.name for hook in rivals]:
-        raise InvalidArguments(f"there is a hook {name!r} already; choose another name")
+        raise InvalidArguments(f"hook {name!r} exists; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:
         raise InvalidArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
     return free_name(name, [hook.name for hook in hooks])

@@ -254,7 +254,7 @@ def program_variables(agent: ToolAgent) -> Mapping[str, str | None]:
             {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
         )
     except OSError as error:
-        agent.runtime.notify(f"programs are not told which commit their agent is at: {error}")
+        agent.runtime.notify(f"programs cannot query the commit of their agent: {error}")
         socket_variables = {}
     return {**agent.runtime.world.environment, VARIABLE: None, **socket_variables}
 

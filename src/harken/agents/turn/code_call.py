@@ -85,11 +85,13 @@ def check_new_agent(parent: Agent, agent: object, *, has_instructions: bool) -> 
         raise TypeError(f"agent must be an Agent or a class of agents, not {agent!r}")
     if isinstance(agent, Agent):
         if has_instructions:
-            raise TypeError(f"{kind.__name__} was made with its own system prompt: pass one only")
+            raise TypeError(f"{kind.__name__} already has a system prompt: pass only one")
         if agent.session is not parent.session:
-            raise ValueError(f"{kind.__name__} was made for another session")
+            raise ValueError(f"{kind.__name__} belongs to another session")
         if is_born(agent):
-            raise ValueError(f"{agent.name} is born already: pass a new agent, or its class")
+            raise ValueError(
+                f"{agent.name} is already in a session: pass a new agent, or its class"
+            )
     name = kind_name(kind, parent.runtime.library)
     check_registered(kind, name, parent.runtime.library)
     return name

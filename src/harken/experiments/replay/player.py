@@ -304,7 +304,7 @@ class Replayer:
         """
         replayed_id = self.progress.map_id(recorded)
         if replayed_id is None:
-            raise LookupError(f"{recorded} has not happened here")
+            raise LookupError(f"{recorded} did not occur in the replay")
         return MessageId(replayed_id)
 
     def _map_agent_id(self, recorded: str) -> AgentId:

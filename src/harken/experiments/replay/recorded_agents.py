@@ -175,7 +175,7 @@ class RecordedAgent(Hook):
                 self.session.append_all(self._changed_state(self.script.map_id(saved_state.cause)))
             self.script.crash()  # The question was repeated after it: the process ended in between.
         if not isinstance(entry, ev.TranscriptEntry):
-            raise NotRecorded(f"{self.name} was not asked this in the record")
+            raise NotRecorded(f"the record has no such question to {self.name}")
         return text_of(entry.content)
 
 

@@ -90,7 +90,7 @@ class OtlpEndpoint:
         for name, value in self.headers.items():
             text = f"{name}{value}"
             if not name or not text.isprintable() or not text.isascii() or set(name) & set(" :"):
-                raise ConfigError("a header is NAME=VALUE, in plain ASCII; one of yours is not")
+                raise ConfigError("invalid header: write NAME=VALUE, in printable ASCII")
         self._adapter = _OtlpAdapter(
             _STANDARD_HEADERS.union(map(str.lower, self.headers)), self.on_retry
         )
@@ -220,7 +220,7 @@ def _without_library_logs() -> Iterator[None]:
 
 def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
     """Parse a URL, and add the path of spans if it is missing."""
-    invalid_url = ConfigError(f"{_format_line(url)}: say http://HOST:PORT or https://HOST")
+    invalid_url = ConfigError(f"{_format_line(url)}: write http://HOST:PORT or https://HOST")
     try:
         parts = urlsplit(url)
         _ = parts.port  # Raises ValueError if the port is not a number.
@@ -229,10 +229,10 @@ def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise invalid_url
     if parts.username is not None or parts.password is not None:
-        raise ConfigError("the address of an endpoint has no password in it: say --header")
+        raise ConfigError("do not put a password in the URL of an endpoint; pass --header")
     if parts.scheme == "http" and has_headers and not is_loopback(parts.hostname):
         raise ConfigError(
-            f"{parts.hostname}: headers would cross the network in the clear: say https://"
+            f"{parts.hostname}: headers would cross the network unencrypted; use https://"
         )
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(PATH) else path + PATH, fragment="")

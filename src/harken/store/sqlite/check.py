@@ -154,7 +154,7 @@ def iter_findings(
             yield from _check_missing(connection, tables)
             yield from _check_leftovers(tables)
             for key in iter_damaged_keys(connection):
-                yield StoreFinding(f"derived {key}", "it has another sum")
+                yield StoreFinding(f"derived {key}", "checksum mismatch")
         yield from _check_deltas(store, tables)
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
@@ -306,7 +306,7 @@ def _check_leftovers(tables: _Tables) -> Iterator[StoreFinding]:
     for kind, index in (("object", tables.objects), ("artifact", tables.artifacts)):
         for key, number in index.iter_remaining():
             place = f"{kind} {key.hex()}"
-            yield StoreFinding(place, f"the index leads to pack {number}, which has no such thing")
+            yield StoreFinding(place, f"the index refers to pack {number}, which lacks the object")
     for name, rows in tables.history.items():
         for row in rows:
             place = f"row {row.id} of history"

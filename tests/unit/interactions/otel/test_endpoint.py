@@ -268,12 +268,12 @@ def test_environment_proxy_is_not_used_for_loopback(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("localhost:4318", "say http"),
-        ("ftp://x/", "say http"),
-        ("http://", "say http"),
-        ("http://x:port", "say http"),
-        ("http://user:pa55@x", "no password"),
-        ("http://collector.example/v1", "in the clear"),
+        ("localhost:4318", "write http"),
+        ("ftp://x/", "write http"),
+        ("http://", "write http"),
+        ("http://x:port", "write http"),
+        ("http://user:pa55@x", "do not put a password"),
+        ("http://collector.example/v1", "unencrypted"),
     ],
 )
 def test_invalid_address_is_refused(url: str, why: str) -> None:

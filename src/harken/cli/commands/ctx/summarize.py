@@ -271,7 +271,7 @@ def command(
     continues where it stopped. Credentials of known formats are not sent to the model.
     """
     if missing == (ctx is not None) or (text is None) != (ctx is None):
-        raise click.UsageError("give CTX and TEXT, or --missing")
+        raise click.UsageError("pass CTX and TEXT, or --missing")
     if ctx is not None and text is not None:
         if not text.strip():
             raise click.UsageError("TEXT is empty: the summary of a commit cannot be empty")
