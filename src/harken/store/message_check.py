@@ -21,7 +21,7 @@ def decode_message(body: bytes) -> None:
     """Decode a message without its parts. Raises ValueError."""
     role = parse_message(body).role
     if role not in _ROLES:
-        raise ValueError(f"there is no role {role!r}")
+        raise ValueError(f"unknown role {role!r}")
 
 
 def list_objects(entry: DeltaEntry, bodies: Mapping[Hash, bytes]) -> list[Hash]:

@@ -84,7 +84,7 @@ def message_object(role: str, part: bytes) -> tuple[Hash, dict[Hash, bytes]]:
 @pytest.mark.parametrize(
     ("role", "part", "problem"),
     [
-        ("wizard", b'{"text":"Hi","type":"text"}', "there is no role 'wizard'"),
+        ("wizard", b'{"text":"Hi","type":"text"}', "unknown role 'wizard'"),
         ("user", b'{"text":5,"type":"text"}', "cannot be decoded"),
         ("user", b"[]", "cannot be decoded"),
         ("tool", b'{"text":"Hi","type":"text"}', "cannot be decoded"),
