@@ -21,8 +21,8 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
-from harken.agents.hooks.hook import TurnEnded, TurnStopped
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.hooks.turn_end import TurnEnded, TurnStopped
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
 from harken.agents.rights import create_subagent, inherited_model, inherited_skills

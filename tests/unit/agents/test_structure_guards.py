@@ -21,7 +21,7 @@ from harken import (
     register_agent_class,
 )
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.hooks.hook import TurnStopped
+from harken.agents.hooks.turn_end import TurnStopped
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy
 from harken.errors import BudgetExceeded

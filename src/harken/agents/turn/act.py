@@ -16,9 +16,10 @@ from typing import Any
 
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
-from harken.agents.hooks.hook import BLOCKED, TurnEnded
+from harken.agents.hooks.hook import BLOCKED
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
+from harken.agents.hooks.turn_end import TurnEnded
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty

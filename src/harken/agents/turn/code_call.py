@@ -16,7 +16,7 @@ from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
-from harken.agents.hooks.hook import TurnEnded, TurnStopped
+from harken.agents.hooks.turn_end import TurnEnded, TurnStopped
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
