@@ -133,15 +133,18 @@ class RecordedAgent(Hook):
         return copy
 
     async def _repeat_calls(self) -> None:
-        """Make the recorded calls of its code that come before its answer."""
+        """Make the recorded calls of its code that come before its answer.
+
+        Raises Crash if the process ended in one of them.
+        """
         calls: dict[MessageId, asyncio.Task[None]] = {}
         while not self.script.has_diverged and (event := next(iter(self._next_events(1)), None)):
-            if not isinstance(event, ev.TranscriptEntry) or not is_code_call(event):
-                if all(call.done() for call in calls.values()):
-                    break
-            elif event.tool_calls and event.message_id not in calls:
+            is_call = isinstance(event, ev.TranscriptEntry) and is_code_call(event)
+            if is_call and event.tool_calls and event.message_id not in calls:
                 await self.script.wait_until(event)
                 calls[event.message_id] = asyncio.create_task(repeat_call(self, event, self.script))
+            elif all(call.done() for call in calls.values()):
+                break  # A call without its result was interrupted.
             await asyncio.sleep(0)
         await asyncio.gather(*calls.values())
 
