@@ -8,24 +8,35 @@ import pytest
 
 from harken import (
     Agent,
+    Budget,
     Comment,
     Deny,
     DumbAgent,
     Hook,
     Ok,
     SessionViewer,
+    SmartAgent,
     load_session,
     register_agent_class,
 )
 from harken.agents.agent_classes import registered_name
+from harken.agents.hooks.options import HookOptions
 from harken.agents.open_calls import has_open_calls
 from harken.experiments.replay.check import check
 from harken.experiments.replay.player import ReplayExtras
-from harken.world.result import ToolError
-from tests.agent_kit import Stage, fast_options, open_stage, run, script_model
+from harken.world.result import InvalidArguments, ToolError
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    fast_options,
+    open_stage,
+    run,
+    script_model,
+)
 from tests.session_kit import read_lines
 from tests.unit.agents.crash_kit import cut_after
-from tests.unit.agents.hook_kit import Judging, watch
+from tests.unit.agents.hook_kit import Judging, send, watch
 
 PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve")}
 
@@ -52,6 +63,22 @@ class Asking(Hook):
         _, answer = await self.task("Eve", "Advise.", prompt="May it?")
         await self.quit()
         return Comment(str(answer))
+
+
+class GuardOptions(HookOptions, frozen=True):
+    word: str = "strict"
+
+
+@register_agent_class("test-replayed-guard")
+class Guarding(Hook):
+    """Comments on each input with a word from its options."""
+
+    Options = GuardOptions
+    options: GuardOptions
+    points = frozenset({"input"})
+
+    def judge(self, question: Any) -> Comment:
+        return Comment(self.options.word)
 
 
 def scene(folder: Path) -> Stage:
@@ -135,3 +162,66 @@ def test_a_program_that_was_cut_anywhere_and_went_on(tmp_path: Path) -> None:
         # The log does not show that the code began again between two of its calls: its class
         # goes on after the discussion, where the cut program held a second one.
         replayed(cut, *([Cast] if count < ends - 1 else []))
+
+
+def test_objects_of_the_program_have_their_tools_budgets_and_options(tmp_path: Path) -> None:
+    one = open_stage(tmp_path, script_model(main=["Done."] * 9, **PARTS), tools=[send])
+    own = SmartAgent(
+        one.session,
+        "You are Ada.",
+        runtime=one.runtime,
+        tools=["send", "task"],
+        budget=Budget(model_calls=3),
+    )
+    run(one.root.task("Ada", agent=own, prompt="Hi?"))
+    critic = SmartAgent(one.session, "You watch.", runtime=one.runtime, tools=["send"])
+    run(one.root.subagents["Ada"].hook("Eve", agent=critic))
+    guard = Guarding(one.session, runtime=one.runtime, options={"word": "mild"})
+    run(one.root.hook("guard", agent=guard))
+    assert one.ask("Go.") == "Done."
+    one.session.close()
+    replayed(one.log, Guarding)
+
+
+def test_calls_of_the_program_at_once(tmp_path: Path) -> None:
+    one = scene(tmp_path)
+
+    async def program(root: Agent) -> None:
+        troupe = await root.task("troupe", agent=Troupe)
+        await asyncio.gather(*(troupe.task(name, prompt="Hi?") for name in ("Ada", "Ben", "Eve")))
+        await asyncio.gather(troupe.discuss("A?", ["Ada"]), troupe.discuss("B?", ["Ben", "Eve"]))
+        await troupe.terminate("Eve")
+
+    run(program(one.root))
+    one.session.close()
+    replayed(one.log, Troupe)
+
+
+@register_agent_class("test-replayed-failing")
+class Failing(DumbAgent):
+    """Answers every second input."""
+
+    async def answer(self, input: str) -> str:
+        if input.startswith("Bad"):
+            raise {"Bad": KeyError("a key"), "Bad!": InvalidArguments("no such thing")}[input]
+        return "Good."
+
+
+def test_an_error_of_a_dumb_agent(tmp_path: Path) -> None:
+    discussion = call_message(call("discuss", prompt="Bad", speakers=["failing"]))
+    one = open_stage(tmp_path, script_model(main=["-"] * 5 + [discussion, "Done."]))
+
+    async def program(root: Agent) -> None:
+        with pytest.raises(KeyError):
+            await root.task("failing", agent=Failing, prompt="Bad")
+        await root.discuss("Well?", ["failing"])
+        with pytest.raises(InvalidArguments):
+            await root.discuss("Bad!", ["failing"])
+        await root.discuss("Well?", ["failing"])
+        with pytest.raises(KeyError):
+            await root.discuss("Bad", ["failing"])
+
+    run(program(one.root))
+    assert one.ask("Go.") == "Done."
+    one.session.close()
+    replayed(one.log, Failing)
