@@ -456,4 +456,8 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
 
 
 def _first_model(events: Links) -> str:
-    return next((event.model for event in events if isinstance(event, ev.LlmRequest)), "none")
+    """Return the model of the first request, else that of the first agent with a model."""
+    requested = (event.model for event in events if isinstance(event, ev.LlmRequest))
+    births = (event for event in events if isinstance(event, ev.AgentCreated))
+    created = (birth.language_model for birth in births if birth.language_model is not None)
+    return next(requested, None) or next(created, "none")

@@ -242,21 +242,24 @@ def _parse_error(result: ev.TranscriptEntry) -> Exception:
 
 
 async def repeat_call(agent: Agent, entry: ev.TranscriptEntry, script: ReplayProgress) -> None:
-    """Make a recorded call of code again. An error of it is in the log, as in the record."""
+    """Make a recorded call of code again. An error of it is in the log, as in the record.
+
+    Raises NotRecorded if it fails before it is logged.
+    """
     call = (entry.tool_calls or [])[0]
-    arguments = dict(parse(call.function.name, call.function.arguments))
-    kind, objects = arguments.pop("agent", None), None
-    if kind is not None:
-        new_agent = _repeat_construction(agent, kind, entry, script)
-        is_class = issubclass(type(new_agent), SmartAgent) and "instructions" in arguments
-        objects = {"agent": (kind, type(new_agent) if is_class else new_agent)}
     try:
+        arguments = dict(parse(call.function.name, call.function.arguments))
+        kind, objects = arguments.pop("agent", None), None
+        if kind is not None:
+            new_agent = _repeat_construction(agent, kind, entry, script)
+            is_class = isinstance(new_agent, SmartAgent) and "instructions" in arguments
+            objects = {"agent": (kind, type(new_agent) if is_class else new_agent)}
         await call_action(agent, call.function.name, arguments, objects, call.id)
     except (ModelError, LogError):
         raise
-    except Exception:
+    except Exception as error:
         if not script.is_replayed(entry):
-            raise
+            raise NotRecorded(f"{call.function.name} failed: {error}") from error
 
 
 async def repeat_program_calls(

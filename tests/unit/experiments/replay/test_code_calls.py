@@ -154,6 +154,7 @@ def test_a_program_that_was_cut_anywhere_and_went_on(tmp_path: Path) -> None:
     for count in range(begins, ends):
         cut = cut_after(one.log, count)
         root, session = load_session(cut, runtime=one.runtime, options=fast_options())
+        replayed(cut, Cast)
         again = root.subagents["cast"]
         text = None if any(m["role"] == "user" for m in again.transcript) else "Well?"
         if has_open_calls(again) or text is not None:
