@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +104,7 @@ def hold(in_memory: int | None) -> Held:
             return Held(each_kb, (time.process_time() - start) / (ROUND - 1))
 
 
-async def again(root: Agent, ids: list[str]) -> None:
+async def again(root: Agent, ids: Sequence[str]) -> None:
     """Let agents answer once more."""
     for id_ in ids:
         await get_agent(root, id_).response("And now?")

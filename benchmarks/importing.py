@@ -135,7 +135,7 @@ def _of_one_session(files: Sequence[File]) -> list[File]:
 
 
 def _beginning(file: File) -> str:
-    return file.beginning(LARGE_BYTES).decode("utf-8", "replace")
+    return file.read_beginning(LARGE_BYTES).decode("utf-8", "replace")
 
 
 def _moments_row(files: Sequence[File]) -> Row:

@@ -123,8 +123,8 @@ def _searches() -> list[Row]:
 
 def _asked(facts: SessionIndex, store: SqliteStore, what: str) -> list[Row]:
     """Ask all queries, several times; the first time opens what is needed."""
-    (messages,) = facts.database.execute("SELECT count(*) FROM messages").fetchone()
-    found = [search(facts, store, SearchQuery(words=words)) for words in QUERIES]
+    [(messages,)] = facts.database.execute("SELECT count(*) FROM messages").fetchall()
+    found = [search(facts, store, SearchQuery(text=words)) for words in QUERIES]
     runs = [
         sorted(wall_s(partial(_ask, facts, store, words)) for words in QUERIES) for _ in range(RUNS)
     ]
@@ -140,7 +140,7 @@ def _asked(facts: SessionIndex, store: SqliteStore, what: str) -> list[Row]:
 
 
 def _ask(facts: SessionIndex, store: SqliteStore, words: str) -> int:
-    return sum(1 for _ in search(facts, store, SearchQuery(words=words)).hits)
+    return sum(1 for _ in search(facts, store, SearchQuery(text=words)).hits)
 
 
 class _Copies:
@@ -148,7 +148,7 @@ class _Copies:
 
     def __init__(self, facts: SessionIndex, store: SqliteStore) -> None:
         self.database = facts.database
-        self.rows = self.database.execute(_ROWS).fetchall()
+        self.rows: list[tuple[Any, ...]] = self.database.execute(_ROWS).fetchall()
         self.said = read_stored_texts(store, [Hash(row[0].hex()) for row in self.rows])
 
     def plant(self, first: int, last: int) -> None:
@@ -172,7 +172,7 @@ class _Copies:
             kind=kind,
             time_us=time - weeks * _WEEK_US,
             hash=name,
-            said=self.said[Hash(name.hex())],
+            text=self.said[Hash(name.hex())],
             is_repeat=bool(is_repeat),
         )
 

@@ -58,7 +58,7 @@ def here(_: McpServerConfig | None = None) -> InMemoryTransport:
     return InMemoryTransport(server)
 
 
-async def nothing(*_: Any) -> Any:
+async def nothing(*_: Any, **__: Any) -> Any:
     """Do nothing."""
 
 
@@ -123,7 +123,7 @@ async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(able(bare_server))
         await client.list_tools()
-        await world.ready()
+        await world.wait_ready()
         stack.push_async_callback(world.close)
         stack.callback(session.close)
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def conversation(turns: int) -> Iterator[Exchange]:
         spoken = json.dumps({"role": "assistant", "content": said})
         written += f", {spoken}, ".encode()
         usage = {"input_tokens": 100 * number, "output_tokens": 50}
-        answer = {"type": "message", "role": "assistant", "model": "claude-sonnet-5"}
-        answer |= {"id": f"msg_{number}", "content": said, "usage": usage}
+        answer: dict[str, Any] = {"type": "message", "role": "assistant"}
+        answer |= {"model": "claude-sonnet-5", "id": f"msg_{number}"}
+        answer |= {"content": said, "usage": usage}
         answer["stop_reason"] = "tool_use" if number % 3 == 1 else "end_turn"
         yield Exchange(body, json.dumps(answer).encode())
 
@@ -94,8 +96,14 @@ def recorded(folder: Path, turns: int) -> Path:
                 hints=hints,
             )
             recorder.begin(call)
-            how = {"status": 200, "content_type": "application/json", "body": one.answer}
-            recorder.end(CapturedResponse(id=call.id, time=format_rfc3339(at_us), **how))
+            response = CapturedResponse(
+                id=call.id,
+                time=format_rfc3339(at_us),
+                status=200,
+                content_type="application/json",
+                body=one.answer,
+            )
+            recorder.end(response)
     return _log(folder, turns)
 
 
@@ -122,10 +130,9 @@ def rows() -> list[Row]:
         folder = Path(name)
         found: list[Row] = []
         for turns in TURNS:
-            decode = EACH * cpu_s(lambda n=turns: _decode_some(n))
-            made: list[Path] = []
-            cpu = cpu_s(lambda n=turns, m=made: m.append(recorded(folder, n)))
-            size = made[0].stat().st_size
+            decode = EACH * cpu_s(partial(_decode_some, turns))
+            cpu = cpu_s(partial(recorded, folder, turns))
+            size = _log(folder, turns).stat().st_size
             store = (folder / f"store-{turns}.db").stat().st_size
             note = f"the example's layout: {listed_bytes(turns) / turns:,.0f}"
             note += f"; the store: {store / turns:,.0f}"

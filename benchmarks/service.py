@@ -42,13 +42,14 @@ def serving(home: Path, *options: str) -> Iterator[str]:
 
 def steps(seed: int, count: int) -> list[WriteBatch]:
     """Return commits, each on the one before, of two messages of 500 bytes."""
-    dice, parent = Random(seed), None
-    found: list[WriteBatch] = []
+    dice = Random(seed)
+    parent: CommitId | None = None
+    batches: list[WriteBatch] = []
     for at in range(count):
         texts = [" ".join(dice.choices(WORDS.split(), k=120))[:500] for _ in range(2)]
-        found.append(batch_of(*texts, parent=parent, second=at, principal=f"{seed}"))
-        parent: CommitId | None = commit_in(found[-1])
-    return found
+        batches.append(batch_of(*texts, parent=parent, second=at, principal=f"{seed}"))
+        parent = commit_in(batches[-1])
+    return batches
 
 
 def commit_s(store: Store, seed: int) -> float:

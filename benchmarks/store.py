@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -80,7 +81,12 @@ def timed(work: Callable[[], object]) -> float:
 def probe(fd: int, turn: int) -> float:
     """Write a page over another and sync; return seconds."""
     data = os.urandom(4096)
-    return timed(lambda: (os.pwrite(fd, data, turn % 16 * 4096), os.fdatasync(fd)))
+
+    def write_and_sync() -> None:
+        os.pwrite(fd, data, turn % 16 * 4096)
+        os.fdatasync(fd)
+
+    return timed(write_and_sync)
 
 
 def durable(folder: Path, steps: int) -> tuple[list[float], list[float], list[float]]:
@@ -135,7 +141,7 @@ def log_size(folder: Path) -> Row:
         for _ in range(1000):
             session.log_transcript_entry(agent, {"role": "user", "content": next(text)})
             session.log_transcript_entry(agent, {"role": "assistant", "content": next(text)})
-            checkpointer.take(session, agent, "turn_boundary")
+            checkpointer.commit_pending(session, agent, "turn_boundary")
     store.close()
     return Row("session log, 1,000 steps", f"{path.stat().st_size / 1e6:.2f} MB", "< 2.2")
 
@@ -158,7 +164,7 @@ def together(folder: Path, run: int, sessions: int = 32, steps: int = 100) -> fl
     for one in threads:
         one.join()
     rate = sessions * steps / (time.perf_counter() - start)
-    assert len(store.newest(sessions * steps + 1)) == sessions * steps
+    assert len(store.newest_commits(sessions * steps + 1)) == sessions * steps
     store.close()
     return rate
 
@@ -170,7 +176,8 @@ def agents(folder: Path) -> Row:
         texts_ = [Message("system", prompt), Message("user", f"task {number}")]
         store.write(batch_of(*texts_, principal=f"agent {number}"))
     found = sum(
-        thing.kind is ObjectKind.PART and prompt.encode() in thing.body for thing in store.things()
+        stored.kind is ObjectKind.PART and prompt.encode() in stored.body
+        for stored in store.iter_objects()
     )
     store.close()
     return Row("50 agents with one system prompt: stored", f"{found} time", "1")
@@ -180,7 +187,7 @@ def reading(folder: Path) -> Iterator[Row]:
     """Measure what reads 20,000 messages of 10,000 commits."""
     path = folder / "durable10000.db"
     store = SqliteStore(path)
-    tip = store.newest(1)[0]
+    tip = store.newest_commits(1)[0]
     copies = [folder / f"copy{run}.db" for run in range(RUNS)]
     for copy in copies:
         copy.write_bytes(path.read_bytes())
@@ -193,8 +200,8 @@ def reading(folder: Path) -> Iterator[Row]:
             (walked, lambda s: commit_history(s, tip, 100)),
         ):
             opened = SqliteStore(copy)  # as a fresh process has it
-            opened.newest(1)
-            times.append(timed(lambda w=work, o=opened: w(o)))
+            opened.newest_commits(1)
+            times.append(timed(partial(work, opened)))
             opened.close()
     what = "20,000 messages of 10,000 commits"
     yield Row(f"materialize {what}, as ref, the first time: ms", spread(first, MS, 1), "< 200")
@@ -215,7 +222,7 @@ def reading(folder: Path) -> Iterator[Row]:
     before = store.stats()
     moments = [format_rfc3339(NOON_US + 10**11 + number) for number in range(50)]
     drafts = [CommitDraft(parent=tip, created_at=moment) for moment in moments]
-    forks = [timed(lambda d=one: checkpoint(store, d)) for one in drafts]
+    forks = [timed(partial(checkpoint, store, new)) for new in drafts]
     copied = store.stats().raw_bytes - before.raw_bytes
     yield Row("fork: ms", spread(forks, MS, 2), "< 1", f"{copied} bytes, none of a message")
     store.close()
@@ -247,7 +254,7 @@ def loading(folder: Path) -> Row:
     """Measure reading 2,000 messages in a process of its own."""
     path = folder / "durable1000.db"
     store = SqliteStore(path)
-    [tip] = store.newest(1)
+    [tip] = store.newest_commits(1)
     store.close()
     command = [sys.executable, "-c", CODE, str(path), tip]
     times = [
@@ -282,9 +289,9 @@ def million(folder: Path, count: int = 1_000_000) -> Row:
     times: list[float] = []
     for number in range(100):
         store = SqliteStore(folder / "million.db")
-        store.newest(1)
+        store.newest_commits(1)
         at = format_rfc3339(NOON_US + number * 9_999)
-        times.append(timed(lambda s=store, n=number, t=at: resolve(s, f"p{n % 1000}", t)))
+        times.append(timed(partial(resolve, store, f"p{number % 1000}", at)))
         store.close()
     return Row("resolve among 1,000,000 commits: ms", spread(times, MS, 3), "< 1")
 

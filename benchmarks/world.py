@@ -52,9 +52,9 @@ def child(kind: str, *arguments: str) -> None:
     """Do one of these things once, in this process."""
     if kind == "bash":
         text = asyncio.run(bash_of(Path(arguments[0])).run({"command": LOUD}))
-        assert "left out" in str(text)
+        assert "bytes omitted" in str(text)
     elif kind == "read":
-        assert "go on with" in asyncio.run(read_lines(Path(arguments[0]), int(arguments[1])))
+        assert "continue with" in asyncio.run(read_lines(Path(arguments[0]), int(arguments[1])))
 
 
 def peak_above_mb(*arguments: str) -> list[float]:
@@ -118,7 +118,7 @@ def sandbox_rows(folder: Path) -> list[Row]:
     """Measure a command that does nothing in the sandbox, beside one outside; none without one."""
     outputs = folder / "boxed"
     try:
-        sandbox = Sandbox(folder=folder, outputs=outputs).found(os.environ)
+        sandbox = Sandbox(folder=folder, outputs=outputs).resolve(os.environ)
     except ConfigError:
         return []
     boxed, free = (Shell(folder, outputs, sandbox=one) for one in (sandbox, None))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from harken.agents.agent_classes import check_registered, get_agent_class
+from harken.agents.agent_classes import check_registered, get_agent_class, kind_name
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, guarded_agents, is_made, order_hooks
 from harken.agents.initial_transcript import (
     INTERRUPTED,
@@ -25,7 +25,7 @@ from harken.agents.initial_transcript import (
 )
 from harken.agents.names import free_name
 from harken.agents.runtime import AgentRuntime
-from harken.agents.structure import AgentStructure
+from harken.agents.structure import AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
 from harken.core.events import AgentConfigured, Cause, Relation, TranscriptEntry
@@ -119,9 +119,7 @@ class Agent(AgentStructure["Agent"]):
 
     @property
     def _kind_name(self) -> str:
-        """The registered name of exactly this class, else its name in the runtime, if any."""
-        names = (name for name, kind in self.runtime.library.kinds.items() if kind is type(self))
-        return str(vars(type(self)).get("_kind") or next(names, self._kind))
+        return kind_name(type(self), self.runtime.library)
 
     @property
     def _language_model(self) -> str | None:
@@ -349,8 +347,11 @@ class Agent(AgentStructure["Agent"]):
         for call in list(self.state.open_calls.values()):
             self._close_call(call)
 
-    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
-        """Give a call without a result a result that says it was interrupted, with a note."""
+    def _close_call(self, call: OpenCall) -> MessageId:
+        """Give a call without a result a result that says how far it had come."""
+        runner = call_runner()
+        runner.end_incomplete_agent(self, call)
+        note = runner.describe_interrupted_call(self, call)
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,

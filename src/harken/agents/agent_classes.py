@@ -54,6 +54,12 @@ def registered_name(kind: type) -> str:
     return str(kind._kind)  # type: ignore[attr-defined]
 
 
+def kind_name(kind: type, library: HasKinds) -> str:
+    """Return the registered name of exactly this class, else its name in the library, if any."""
+    names = (name for name, registered in library.kinds.items() if registered is kind)
+    return str(vars(kind).get("_kind") or next(names, registered_name(kind)))
+
+
 def register_lazy(modules: Mapping[str, str]) -> None:
     """Set the modules, by registered name, that are imported when their class is first needed."""
     _lazy_modules.update(modules)

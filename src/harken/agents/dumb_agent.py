@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.agents.agent import Agent, check_free
+from harken.agents.agent import Agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.hooks.turn_end import TurnEnded
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
-from harken.agents.structure import call_runner
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import (
     AgentConfigured,
@@ -35,7 +34,7 @@ from harken.core.verdict import (
     parse_allowed_verdict,
 )
 from harken.session.invariants import encode_checked_event
-from harken.session.state import AgentState, OpenCall
+from harken.session.state import AgentState
 
 LEAVES = "leaves"
 """The member of a spec that names the question to which a hook gives its last verdict."""
@@ -77,15 +76,6 @@ class DumbAgent(Agent):
         if state.saved_state is not None:
             self.load_saved_state(state.saved_state)
 
-    def harken(self, input: str) -> None:
-        """Add a user message to the transcript and log it; see `Agent`.
-
-        Raises AgentBusy during a call of its code: a message would stand between the call and its
-        result.
-        """
-        check_free(self)
-        super().harken(input)
-
     async def response(self, input: str | None = None) -> LoggedString:
         """Answer the latest input. If `input` is given, append it first. Raises as `answer`.
 
@@ -103,12 +93,6 @@ class DumbAgent(Agent):
         checkpoint_if_due(self, "turn_boundary")
         self.session.sync()
         return answer
-
-    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
-        """Give a call without a result a result that says how far it had come."""
-        runner = call_runner()
-        runner.end_incomplete_agent(self, call)
-        return super()._close_call(call, note + runner.describe_interrupted_call(self, call))
 
     async def _judge(self, question: HookQuestion) -> Any:
         """Return the value of which `_check_verdict` makes the verdict on a question."""

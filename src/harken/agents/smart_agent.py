@@ -43,7 +43,6 @@ from harken.agents.turn.hook_review import (
     new_results,
     send_back,
 )
-from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
 from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
 from harken.agents.turn.request import request_model
 from harken.core.arguments import check_arguments
@@ -418,11 +417,6 @@ class SmartAgent(ToolAgent):
                 self._close_call(call)
         deliver_comments(self)
         await comment_on(self, "result", new_results(self))
-
-    def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
-        """Give a call without a result a result that says how far it had come."""
-        end_incomplete_agent(self, call)
-        return super()._close_call(call, note + describe_interrupted_call(self, call))
 
     def _close_undone_calls(self, why: str) -> None:
         """Give the open calls of an ended turn a result with the reason."""

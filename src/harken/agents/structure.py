@@ -164,7 +164,7 @@ class AgentStructure(Generic[AgentT]):
             "points": points,
             "tools": tools,
         }
-        if agent is not None and {instructions, points, tools} != {None}:
+        if agent is not None and (instructions, points, tools) != (None,) * 3:
             raise TypeError("hook(agent=...): the agent has its own instructions, points and tools")
         objects = _new_agent(self, agent, has_instructions=False)
         hook: AgentT = await _call(self, "hook", arguments, objects)

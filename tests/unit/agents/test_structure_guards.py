@@ -13,18 +13,22 @@ from harken import (
     Comment,
     Deny,
     DumbAgent,
+    Hook,
     HookQuestion,
     LocalWorld,
     Ok,
     Rewrite,
+    SmartAgent,
+    ToolContext,
     load_session,
     register_agent_class,
+    tool,
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.turn_end import TurnStopped
 from harken.agents.open_calls import has_open_calls
-from harken.agents.runtime import ActionPolicy
-from harken.errors import BudgetExceeded
+from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.errors import AgentBusy, BudgetExceeded
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.result import ActionBlocked, InvalidArguments, ToolError
@@ -264,3 +268,83 @@ def test_a_session_that_ends_with_a_method_is_not_interrupted(tmp_path: Path) ->
     later = one.resume()
     assert not has_open_calls(later.root)
     assert not has_open_calls(later.root.subagents["troupe"])
+
+
+@register_agent_class("test-busybody")
+class Busybody(Hook):
+    """Lets the agent that it watches act while it judges."""
+
+    async def judge(self, question: HookQuestion) -> Ok:
+        assert self.watched is not None
+        await self.watched.task("Ada", "You are Ada.")
+        return Ok()
+
+
+def test_hook_of_a_limited_agent_gets_no_more_tools(tmp_path: Path) -> None:
+    verdicts = dict.fromkeys("abc", ["OK"] * 9)
+    model = script_model(main=["Done."], **verdicts)
+    runtime = AgentRuntime(
+        model=model, world=LocalWorld([send]), policy=ActionPolicy(actions=ACTIONS)
+    )
+    stage = open_stage(tmp_path, model, runtime=runtime)
+    limited = run(stage.root.task("p", "You are p.", tools=["hook", "task"]))
+    by_class = run(limited.hook("a", agent=SmartAgent))
+    own = SmartAgent(stage.session, "Watch.", runtime=runtime, tools=["send", "task"])
+    by_object = run(limited.hook("b", agent=own))
+    plain = run(limited.hook("c", agent=SmartAgent(stage.session, "Watch.", runtime=runtime)))
+    assert by_class.state.spec["tools"] == []
+    assert by_object.state.spec["tools"] == ["task"]
+    assert set(plain.state.spec["tools"]) <= {"hook", "task"}
+
+
+def test_hook_that_makes_its_dumb_agent_act_gets_an_error(tmp_path: Path) -> None:
+    stage, agent = troupe(tmp_path)
+    Busybody(stage.session, runtime=stage.runtime).install(agent)
+    with pytest.raises(ActionBlocked, match="AgentBusy"):
+        run(agent.task("Eve", "You are Eve."))
+    assert not agent.subagents
+
+
+def test_tool_that_makes_a_judging_hook_act_gets_an_error(tmp_path: Path) -> None:
+    @tool
+    async def recruit(context: ToolContext) -> str:
+        """Let the agent create a subagent."""
+        with pytest.raises(AgentBusy):
+            await context.agent.task("Eve", "You are Eve.")
+        return "busy"
+
+    model = script_model(main=["Hm.", "Done."], guard=[call_message(call("recruit")), "OK"])
+    runtime = AgentRuntime(
+        model=model, world=LocalWorld([recruit]), policy=ActionPolicy(actions=ACTIONS)
+    )
+    stage = open_stage(tmp_path, model, runtime=runtime)
+    run(stage.root.hook("guard", "Watch.", points=["response"], tools=["recruit", "task"]))
+    assert stage.ask("Go!") == "Done."
+    assert stage.result("c1", "guard")["content"] == "busy"
+
+
+def test_agents_below_a_terminated_agent_act_no_more(tmp_path: Path) -> None:
+    stage, agent = troupe(tmp_path)
+    below = run(agent.task("Ada", "You are Ada."))
+    run(stage.root.terminate("troupe"))
+    with pytest.raises(ToolError, match="task was not run: Ada has left"):
+        run(below.task("Eve", "You are Eve."))
+
+
+def test_class_that_only_the_library_knows_is_a_subagent(tmp_path: Path) -> None:
+    class Clerk(DumbAgent):
+        async def answer(self, input: str) -> str:
+            return "filed"
+
+    library = AgentLibrary(kinds={"test-clerk-of-the-library": Clerk})
+    runtime = AgentRuntime(model=script_model(main=["Done."]), library=library)
+    stage = open_stage(tmp_path, script_model(main=[]), runtime=runtime)
+    reply = run(stage.root.task("clerk", prompt="File it.", agent=Clerk))
+    assert reply.answer == "filed"
+    assert reply.agent.state.spec["kind"] == "test-clerk-of-the-library"
+
+
+def test_points_beside_a_hook_of_the_program_are_an_error(tmp_path: Path) -> None:
+    _, agent = troupe(tmp_path)
+    with pytest.raises(TypeError, match="has its own instructions, points and tools"):
+        run(agent.hook("h", agent=Judging, points=["action"]))

@@ -13,6 +13,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,7 +44,7 @@ from harken.core.verdict import (
     check_verdict,
     parse_verdict_entry,
 )
-from harken.errors import LogError, ModelError
+from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import current_task_cancelled
@@ -190,6 +191,20 @@ def finish_leaving(session: Session, state: AgentState) -> None:
             session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
 
 
+_judged_agents: ContextVar[frozenset[tuple[Session, AgentId | None]]] = ContextVar(
+    "agents about which a hook is asked", default=frozenset()
+)
+
+
+def check_not_judged(agent: Agent) -> None:
+    """Raise AgentBusy if the caller is the judgment of a hook about this agent.
+
+    Such a call would ask the same hook, which waits for it.
+    """
+    if (agent.session, agent.agent_id) in _judged_agents.get():
+        raise AgentBusy(agent.name)
+
+
 async def ask_hook(
     hook: Agent, watched: AgentId | None, question: HookQuestion
 ) -> HookVerdict | None:
@@ -204,12 +219,15 @@ async def ask_hook(
             if hook.state.place == "gone":
                 return None
             if _find_replacement(watched, hook) is hook:
+                token = _judged_agents.set(_judged_agents.get() | {(hook.session, watched)})
                 try:
                     opinion = await _ask(hook, question)
                     hook._after_verdict()
                     return opinion
                 except TurnEnded:
                     pass  # it moved: ask the agent in its place, if any
+                finally:
+                    _judged_agents.reset(token)
         taker = _find_replacement(watched, hook)
         if taker is None or taker is hook:
             raise TurnEnded

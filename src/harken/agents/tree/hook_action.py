@@ -11,9 +11,10 @@ from harken.agents.dumb_agent import DumbAgent
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.rights import create_subagent, usable_tools
+from harken.agents.rights import allowed_tools, create_subagent, usable_tools
 from harken.agents.template_setup import servers_for
 from harken.agents.templates.template import Template
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     allowed_for,
@@ -69,7 +70,9 @@ async def run_hook(
         check_birth(agent.session.state, watched.agent_id, lower=-1)
     own = arguments.get("agent")
     if own is not None:
-        hook = create_child(watched, own, None, None)
+        is_smart_class = isinstance(own, type) and issubclass(own, ToolAgent)
+        # As with instructions, a hook has no more tools than its creator passes on.
+        hook = create_child(agent, own, None, [] if is_smart_class else allowed_tools(agent))
     elif instructions is not None and instructions.startswith("hook:"):
         hook = _create_named_hook(agent, watched, instructions, arguments)
     else:

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
-from harken.agents.agent_classes import check_registered
+from harken.agents.agent_classes import check_registered, kind_name
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
+from harken.agents.hooks.hook import check_not_judged
 from harken.agents.hooks.turn_end import TurnEnded, TurnStopped
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
@@ -56,9 +57,10 @@ async def call_action(
     arguments: as a model would write them. call_id: the id of the call (None: a new one). Raises
     what the action raises.
     """
-    if agent.state.place == "gone":
-        raise ToolError(f"{action} was not run: {agent.name} has left")
+    check_not_judged(agent)
     async with _in_turn(agent):
+        if not agent.session.state.is_live(agent.agent_id):
+            raise ToolError(f"{action} was not run: {agent.name} has left")
         members = {**arguments, **{name: logged for name, (logged, _) in (objects or {}).items()}}
         text = canonical.to_json_line(members).decode()
         call = _log_call(agent, FunctionCall(action, text), call_id or _new_call_id(agent))
@@ -89,8 +91,9 @@ def check_new_agent(parent: Agent, agent: object, *, has_instructions: bool) -> 
             raise ValueError(f"{kind.__name__} was made for another session")
         if is_born(agent):
             raise ValueError(f"{agent.name} is born already: pass a new agent, or its class")
-    check_registered(kind, kind._kind, parent.runtime.library)
-    return kind._kind
+    name = kind_name(kind, parent.runtime.library)
+    check_registered(kind, name, parent.runtime.library)
+    return name
 
 
 @asynccontextmanager
@@ -102,6 +105,8 @@ async def _in_turn(agent: Agent) -> AsyncIterator[None]:
     """
     is_smart = isinstance(agent, ToolAgent)
     is_hook = is_smart and agent.state.place == "hook"
+    if is_smart:  # A hook that judges holds its lock, and would wait for this call.
+        check_free(agent)
     async with agent._question_lock.current() if is_hook else nullcontext():
         if is_smart:
             check_free(agent)
