@@ -167,6 +167,8 @@ class DumbAgent(Agent):
         return [saved]
 
 
-def can_talk(agent: Agent) -> bool:
-    """Whether an agent can answer. A hook of code that only judges defines no `answer`."""
-    return not isinstance(agent, DumbAgent) or type(agent).answer is not DumbAgent.answer
+def can_answer(kind: type[Agent]) -> bool:
+    """Whether agents of a class can answer. A hook of code that only judges defines no `answer`."""
+    if not issubclass(kind, DumbAgent):
+        return True
+    return kind.answer is not DumbAgent.answer or kind.response is not DumbAgent.response
