@@ -11,9 +11,9 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.checkpoints import checkpoint_if_due
-from harken.agents.hooks.turn_end import TurnEnded
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
+from harken.agents.turn_end import TurnEnded
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import (
     AgentConfigured,

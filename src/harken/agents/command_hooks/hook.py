@@ -36,10 +36,10 @@ from harken.agents.hooks.notifications import (
     NotificationReply,
 )
 from harken.agents.hooks.options import HookOptions, options_dict
-from harken.agents.hooks.turn_end import TurnStopped
 from harken.agents.hooks.verdict_log import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
+from harken.agents.turn_end import TurnStopped
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId

@@ -21,8 +21,8 @@ from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import LEAVES, DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
-from harken.agents.hooks.turn_end import TurnEnded, TurnStopped
 from harken.agents.runtime import AgentRuntime
+from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments, format_suggestion
 from harken.core.events import AgentMoved, Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId

@@ -18,7 +18,6 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import can_answer
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.hook import check_not_judged
-from harken.agents.hooks.turn_end import TurnEnded, TurnStopped
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
@@ -26,6 +25,7 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
 from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
 from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
+from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall

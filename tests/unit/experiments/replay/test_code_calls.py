@@ -38,7 +38,7 @@ from tests.session_kit import read_lines
 from tests.unit.agents.crash_kit import cut_after
 from tests.unit.agents.hook_kit import Judging, send, watch
 
-PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve")}
+PARTS = {name: [f"{name} {n}." for n in range(1, 9)] for name in ("Ada", "Ben", "Eve", "Zoe")}
 
 
 @register_agent_class("test-replayed-troupe")
@@ -191,6 +191,7 @@ def test_calls_of_the_program_at_once(tmp_path: Path) -> None:
         troupe = await root.task("troupe", agent=Troupe)
         await asyncio.gather(*(troupe.task(name, prompt="Hi?") for name in ("Ada", "Ben", "Eve")))
         await asyncio.gather(troupe.discuss("A?", ["Ada"]), troupe.discuss("B?", ["Ben", "Eve"]))
+        await asyncio.gather(troupe.discuss("C?", ["Ada"]), root.task("Zoe", prompt="Hi?"))
         await troupe.terminate("Eve")
 
     run(program(one.root))
