@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from harken import SessionViewer
+from harken.agents.dumb_agent import LEAVES
 from harken.agents.guards import may_act
-from harken.agents.hooks.hook import LEAVES
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of

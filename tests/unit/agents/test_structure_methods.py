@@ -349,12 +349,15 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
     born = run(one.root.task("Ada"))
     own = Parrot(one.session, runtime=one.runtime)
     foreign = Parrot(other.session, runtime=other.runtime)
+    judging = Judging(one.session, runtime=one.runtime)
     before = one.select_lines()
     wrong: list[tuple[type[Exception], Any]] = [
         (TypeError, lambda: one.root.task(7)),  # type: ignore[call-overload]
         (TypeError, lambda: one.root.task("B", agent="Parrot")),  # type: ignore[call-overload]
         (TypeError, lambda: one.root.task("B", agent=Unregistered)),
         (TypeError, lambda: one.root.task("B", "You.", agent=own)),
+        (TypeError, lambda: one.root.task("B", agent=Judging, prompt="Hi?")),
+        (TypeError, lambda: one.root.task("B", prompt="Hi?", agent=judging)),
         (ValueError, lambda: one.root.task("B", agent=born)),
         (ValueError, lambda: one.root.task("B", agent=foreign)),
         (TypeError, lambda: one.root.hook("B", "Watch.", agent=own)),

@@ -26,7 +26,7 @@ from harken.agents.command_hooks.output import HookOutput, parse_output
 from harken.agents.command_hooks.payload import HookEvent, Situation, hook_events, session_end_event
 from harken.agents.command_hooks.run import run_command
 from harken.agents.command_hooks.transcript_file import Transcripts
-from harken.agents.hooks.hook import Hook, TurnStopped
+from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import (
     ApprovalPending,
@@ -39,6 +39,7 @@ from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.hooks.verdict_log import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
+from harken.agents.turn_end import TurnStopped
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId

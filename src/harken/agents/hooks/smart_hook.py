@@ -15,7 +15,8 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import Hook, finish_leaving
+from harken.agents.dumb_agent import DumbAgent
+from harken.agents.hooks.hook import finish_leaving
 from harken.agents.open_calls import has_open_calls
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, reference_number
@@ -112,7 +113,7 @@ def is_judging(hook: Agent) -> bool:
 
     False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
-    if isinstance(hook, Hook):
+    if isinstance(hook, DumbAgent):
         return hook._is_judging
     questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
     return any(

@@ -7,8 +7,8 @@ from typing import Any
 
 from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import check_birth
+from harken.agents.dumb_agent import DumbAgent
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
-from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, create_subagent, usable_tools
@@ -97,7 +97,7 @@ async def run_quit(
     """
     get_watched(agent)
     if is_judging(agent):
-        if isinstance(agent, Hook):
+        if isinstance(agent, DumbAgent):
             agent._leave_after_verdict()
         return ActionResult("You watch no longer, after the verdict that you give now.")
     agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))

@@ -15,7 +15,7 @@ import msgspec
 
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.dumb_agent import can_talk
+from harken.agents.dumb_agent import can_answer
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.hooks.hook import hook_points
 from harken.agents.open_calls import finish_open_calls
@@ -164,7 +164,7 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
 
 
 def _check_talks(taker: Agent) -> None:
-    if not can_talk(taker):
+    if not can_answer(type(taker)):
         raise InvalidArguments(
             f"{taker.name} only gives verdicts: it cannot take part in a conversation"
         )
