@@ -58,6 +58,13 @@ transcript can do nothing to the terminal that shows it.
 | 70 | a bug in Harken: please report it |
 | 130 | interrupted with Ctrl-C |
 
+A chat that is left with Ctrl-D, `/quit` or, on its screen, Ctrl-C pressed twice ends with 0. In
+plain lines and with `-p`, Ctrl-C ends it with 130, and standard error has the command that resumes
+the session. If the input is not a terminal, the exit code is 1 if a turn failed.
+
+A group without a command, such as `harken store`, prints its help on standard error and ends with
+2; `--help` prints it on standard output and ends with 0.
+
 An error is one line on standard error. It says what is wrong, where, and what to do. A misspelled
 command or option gets a suggestion, also one that belongs to another command.
 

@@ -294,11 +294,11 @@ def test_only_hook_comments_start_with_the_hook_marker(
 def test_failed_attempts_state_the_reason(fight: Fight) -> None:
     results = fight.results()
     for attempt in ("end it as a subagent", "talk it out of it"):
-        assert "there is no subagent 'guard'" in results[attempt]
-    assert "not yours to move" in results["move it out of the way"]
+        assert "subagent 'guard' not found" in results[attempt]
+    assert "you cannot move a hook" in results["move it out of the way"]
     for attempt in ("take a hook's way out", "be the hook"):
         assert "may not use" in results[attempt]
-    assert "there is a hook 'guard' already" in results["make a hook of the same name"]
+    assert "hook 'guard' exists" in results["make a hook of the same name"]
     for attempt in ("change its file", "change what is configured"):
         assert results[attempt].startswith("Error: "), results[attempt]
 

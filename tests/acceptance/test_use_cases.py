@@ -217,4 +217,4 @@ def test_unplayable_use_case_states_the_reason_in_one_line(tmp_path: Path) -> No
         check=False,
     )
     assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
-    assert "there is no provider 'nobody'" in ran.stderr
+    assert "provider 'nobody' not found" in ran.stderr

@@ -128,9 +128,9 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
         ("hooks: [nobody]", "template:odd cannot be used: hook 'nobody' not found"),
         (
             "mcp: [docs]",
-            ("template:odd names an MCP server 'docs' that is not here; there is: none"),
+            ("template:odd: MCP server 'docs' not found; no servers exist"),
         ),
-        ("tools: [mcp__docs__*]", "names an MCP server 'docs' that is not here; there is: none"),
+        ("tools: [mcp__docs__*]", "MCP server 'docs' not found; no servers exist"),
     ],
 )
 def test_nobody_begins_without_what_the_template_names(

@@ -46,10 +46,10 @@ def bad_file(kind: str) -> Path:
 
 KINDS = {
     "missing": "bad.jsonl: session log not found; `harken sessions` lists sessions",
-    "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
+    "empty": "bad.jsonl: is empty: it has no event; start a new session",
     "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
-    "binary": "bad.jsonl: is no session log",
-    "text": "bad.jsonl: is no session log: its first line is no JSON object",
+    "binary": "bad.jsonl: not a session log",
+    "text": "bad.jsonl: not a session log: the first line is not a JSON object",
     "newer": (
         "bad.jsonl: schema version 99 is not supported (this Harken supports up "
         "to 1); upgrade Harken"
@@ -119,9 +119,9 @@ def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        ("gpt-9", "there is no model 'gpt-9'; a model is `scripted:FILE` (rules in YAML)"),
-        ("scripted:", "there is no model 'scripted:'; a model is"),
-        ("replay:", "there is no model 'replay:'; a model is"),
+        ("gpt-9", "model 'gpt-9' not found; a model is `scripted:FILE` (rules in YAML)"),
+        ("scripted:", "model 'scripted:' not found; a model is"),
+        ("replay:", "model 'replay:' not found; a model is"),
         ("scripted:none.yaml", "none.yaml: cannot be read (No such file or directory); name a"),
         ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
         ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),
@@ -202,6 +202,47 @@ def test_a_command_line_that_is_wrong_says_what_there_is(
         assert "Usage: harken store" in cli(*arguments).err
     else:
         assert text in cli.refused(*arguments)
+
+
+@pytest.mark.parametrize("command", ["sessions", "demo", "stats"])
+def test_device_as_home_is_refused(cli: Cli, command: str) -> None:
+    text = "/dev/null: not a folder; choose another home with --home or HARKEN_HOME"
+    assert cli.refused("--home", "/dev/null", command) == text
+    assert cli.refused(command, "--home", "/dev/null") == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["chat", "--memory", "/dev/null", "-p", "hello"], "'/dev/null' is not a folder"),
+        (
+            ["rerun", "demo", "--at", "3", "--permission", "all"],
+            "--permission is for live tools: add --live",
+        ),
+    ],
+)
+def test_value_that_would_have_no_effect_is_refused(
+    demo: Cli, arguments: list[str], text: str
+) -> None:
+    assert text in demo.refused(*arguments)
+
+
+def test_permission_rule_for_an_unknown_tool_is_reported(cli: Cli, script: str) -> None:
+    cli.home.mkdir()
+    rules = ["bsh(git status*)", "main:Read", "fetch", "wake_me", "task", "mcp__docs__*", "*", "r*"]
+    (cli.home / "config.toml").write_text(f"[permissions]\nallow = {rules}\n")
+    ran = cli.ok("chat", "--model", script, "-p", "hello")
+    assert [line for line in ran.err.splitlines() if "permission rule" in line] == [
+        "permission rule 'bsh(git status*)': there is no tool 'bsh'; did you mean 'bash'?",
+        "permission rule 'main:Read': there is no tool 'Read'; did you mean 'read'?",
+    ]
+
+
+def test_missing_folder_below_a_project_is_not_trusted(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Be kind.")
+    missing = tmp_path / "nope"
+    assert cli.refused("trust", missing, "--yes") == f"{missing}: no such folder"
+    assert cli.refused("trust", missing, "--dry-run") == f"{missing}: no such folder"
 
 
 @pytest.mark.parametrize("home", ["below-a-file/home", "/proc/no/home"])

@@ -141,8 +141,8 @@ def test_what_cannot_be_done_is_said_in_a_line(talked: Cli, out: Path, tmp_path:
     assert "not found" in talked.refused("store", "bundle", "create", "ctx-0000", "-o", out)
     assert "session or commit" in talked.refused("store", "bundle", "create", "none", "-o", out)
     out.write_text("x")
-    assert "is there already" in talked.refused("store", "bundle", "create", "-o", out)
-    assert "is no whole bundle" in talked.refused("store", "bundle", "open", out)
+    assert "exists; choose another name" in talked.refused("store", "bundle", "create", "-o", out)
+    assert "not a complete bundle" in talked.refused("store", "bundle", "open", out)
     assert "No such file" in talked.refused("store", "bundle", "open", tmp_path / "none.zip")
     assert out.read_text() == "x"
     assert sorted(path.name for path in talked.home.iterdir()) == ["sessions", "store.db"]

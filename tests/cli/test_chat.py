@@ -291,7 +291,36 @@ def test_ctrl_c_at_the_prompt_ends_the_chat(tmp_path: Path, script: str) -> None
     chat.process.send_signal(signal.SIGINT)
     code, _, err = chat.end()
     assert code == 130
-    assert err.endswith("harken: interrupted\n")
+    [log] = chat.sessions.glob("*.jsonl")
+    resume, interrupted = [line for line in err.splitlines() if line][-2:]
+    assert resume.startswith("session recorded; resume with: ")
+    assert f" chat --resume {log.stem} --home " in resume
+    assert interrupted == "harken: interrupted"
+
+
+def test_interrupted_prompt_prints_the_command_that_resumes_it(tmp_path: Path) -> None:
+    script = tmp_path / "slow.yaml"
+    script.write_text("rules:\n- {answer: a, delay_s: 60}\n")
+    home = tmp_path / "home"
+    model = f"scripted:{script}"
+    process = subprocess.Popen(
+        [HARKEN, "chat", "--home", home, "--model", model, "--name", "tea", "-p", "slow"],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = home / "sessions" / "tea.jsonl"
+    until = time.monotonic() + 20
+    while not (log.exists() and '"llm_request"' in log.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    resume, interrupted = [line for line in err.splitlines() if line][-2:]
+    assert resume.startswith("session recorded; resume with: ")
+    assert resume.endswith(f" chat --resume tea --home {home}")
+    assert interrupted == "harken: interrupted"
 
 
 def test_a_recorded_session_is_replayed_with_its_own_system_prompt(

@@ -221,7 +221,7 @@ def test_settings_that_are_broken_are_said_before_anything_is_made(
 ) -> None:
     (claude / "settings.json").write_text('{"hooks": {"Stop": 5}}')
     said = cli.refused("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert f"{claude}/settings.json: hooks: 'Stop' is no list" in said
+    assert f"{claude}/settings.json: hooks: 'Stop' is not a list" in said
     assert cli.sessions() == []
 
 
@@ -229,7 +229,7 @@ def test_what_has_no_place_here_is_said(cli: Cli, script: str, claude: Path) -> 
     hooks = {"hooks": {"CwdChanged": [{"hooks": [NO]}]}}
     (claude / "settings.json").write_text(json.dumps(hooks))
     ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert "hooks of 'CwdChanged' have no place here" in ran.err
+    assert "hooks of 'CwdChanged' are not supported" in ran.err
 
 
 def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:

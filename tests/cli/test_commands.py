@@ -135,7 +135,7 @@ def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "Ann: Tea." in talk("/view dialog main Ann")
     assert "/view timeline     Show all events" in talk("/view")
     assert talk("/view dialog") == "Missing argument 'AGENTS...'; it takes: AGENTS..."
-    assert "No such command 'nonsense'; there is: conversation, context, dialog," in talk(
+    assert "No such command 'nonsense'; existing commands: conversation, context, dialog," in talk(
         "/view nonsense"
     )
     assert "agent 'Bob' not found" in talk("/view dialog Bob")

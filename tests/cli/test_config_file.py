@@ -52,18 +52,18 @@ KNOWN = "model, permission, actions, compact_at, permissions, parameters, models
 
 BAD = {
     "model = 'a'\nmodle = 'b'": f", line 2: modle: unknown; valid names: {KNOWN}",
-    "model = 5": ", line 1: model: is a string: put it in quotes",
+    "model = 5": ", line 1: model: must be a string; put it in quotes",
     "model = ' '": ", line 1: model: must name a model",
-    "\npermission = 'alll'": ", line 2: permission: is one of ask, edits, all, plan",
-    "compact_at = 1.5": ", line 1: compact_at: is a number from 0 to 1",
-    "compact_at = '80%'": ", line 1: compact_at: is a number from 0 to 1",
-    "[models.x]\ncontext_window = 0": ", line 2: models.x.context_window: is a whole number from 1",
-    "permission = true": ", line 1: permission: is one of ask, edits, all, plan",
+    "\npermission = 'alll'": ", line 2: permission: must be one of ask, edits, all, plan",
+    "compact_at = 1.5": ", line 1: compact_at: must be a number from 0 to 1",
+    "compact_at = '80%'": ", line 1: compact_at: must be a number from 0 to 1",
+    "[models.x]\ncontext_window = 0": ", line 2: models.x.context_window: must be a whole number from 1",
+    "permission = true": ", line 1: permission: must be one of ask, edits, all, plan",
     "permissions = 5": ", line 1: permissions: must be a table: write [permissions]",
     "[permissions]\nallow = 'bash'": (
-        ', line 2: permissions.allow: is a list of strings: write ["...", "..."]'
+        ', line 2: permissions.allow: must be a list of strings; write ["...", "..."]'
     ),
-    "[permissions]\nallow = [1]": ", line 2: permissions.allow: is a string: put it in quotes",
+    "[permissions]\nallow = [1]": ", line 2: permissions.allow: must be a string; put it in quotes",
     "[permissions]\nask = ['a']\ndeny = ['bash(git *']": (
         ", line 3: permissions.deny: 'bash(git *' is not a rule: write TOOL, TOOL(PATTERN)"
     ),
@@ -77,13 +77,13 @@ BAD = {
     "[models.x]\nmax_tokens = 5": ", line 2: models.x.max_tokens: unknown; valid names: parameters",
     "[providers.work]\nprotocol = 'openai'": ", line 1: providers.work: needs base_url: a string",
     "[providers.work]\nprotocol = 'grpc'\nbase_url = 'http://x'": (
-        ", line 2: providers.work.protocol: is one of anthropic, openai"
+        ", line 2: providers.work.protocol: must be one of anthropic, openai"
     ),
     "[providers.work]\nbase_url = 'http://x'\nshort_ids = 1": (
-        ", line 3: providers.work.short_ids: is true or false"
+        ", line 3: providers.work.short_ids: must be true or false"
     ),
     "[providers.work]\nbase_url = 'http://x'\nomit = 'seed'": (
-        ', line 3: providers.work.omit: is a list of strings: write ["...", "..."]'
+        ', line 3: providers.work.omit: must be a list of strings; write ["...", "..."]'
     ),
     "[providers.'a/b']\nbase_url = 'http://x'": (
         ', line 1: providers."a/b": a provider name has the characters a-z, 0-9, - and _'
@@ -92,20 +92,20 @@ BAD = {
     "providers.work.base_url = 'ftp://x'": (
         ", line 1: providers.work.base_url: must be a URL such as https://llm.example.org/v1"
     ),
-    "[prices.'a/b']\ninput = -1\noutput = 1": ', line 2: prices."a/b".input: is a number from 0',
+    "[prices.'a/b']\ninput = -1\noutput = 1": ', line 2: prices."a/b".input: must be a number from 0',
     "[prices.'a/b']\ninput = 1": ', line 1: prices."a/b": needs output: a number from 0',
     "[prices.'a/b']\ninput = 1\noutput = 1\nlong_prompt = {from_tokens = 0, input = 1, output = 1}": (
-        ', line 4: prices."a/b".long_prompt.from_tokens: is a whole number from 1'
+        ', line 4: prices."a/b".long_prompt.from_tokens: must be a whole number from 1'
     ),
     "[prices.'a/b']\ninput = 1\noutput = 1\neffective_from = 'May'": (
-        ', line 4: prices."a/b".effective_from: is a date such as 2026-01-31'
+        ', line 4: prices."a/b".effective_from: must be a date such as 2026-01-31'
     ),
-    "x = [\n": ": no TOML: Invalid value (at end of document)",
-    "a = 1\n\nx": "no TOML: ",
-    "a = 1\nb = ?\nc = 3": ", line 2: no TOML: Invalid value",
+    "x = [\n": ": invalid TOML: Invalid value (at end of document)",
+    "a = 1\n\nx": "invalid TOML: ",
+    "a = 1\nb = ?\nc = 3": ", line 2: invalid TOML: Invalid value",
     "'a\\nb' = 1": "unknown",
     '"a\\nb" = 1': ': "a b": unknown',
-    "[tools]\nallow_folders = { a = 1 }": ", line 2: tools.allow_folders: is a list of strings",
+    "[tools]\nallow_folders = { a = 1 }": ", line 2: tools.allow_folders: must be a list of strings",
 }
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -76,11 +77,11 @@ def test_credentials_stay_here_and_that_is_said(demo: Cli) -> None:
         session.log_transcript_entry("agent_001", message)
     with serve_backend() as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
-        assert ran.err == "Redacted: 1 github-token\n"
+        assert ran.err.splitlines()[1:] == ["Redacted: 1 github-token"]
         assert key not in str(there.requests)
         as_it_is = demo.ok("export", "demo", "--otlp", there.url, "--no-redact", "--json")
         assert key in str(there.requests)
-        assert (as_it_is.err, as_it_is.json["credentials"]) == ("", {})
+        assert (len(as_it_is.err.splitlines()), as_it_is.json["credentials"]) == (1, {})
 
 
 def test_a_session_that_is_being_written_is_told_as_far_as_it_has_ended(demo: Cli) -> None:
@@ -154,17 +155,32 @@ def test_headers_come_from_options_or_the_environment_and_are_never_shown(demo: 
 
 
 def test_what_goes_wrong_is_one_line(demo: Cli) -> None:
-    assert "say http" in demo.refused("export", "demo", "--otlp", "localhost:4318")
+    assert "write http" in demo.refused("export", "demo", "--otlp", "localhost:4318")
     assert "no session given" in demo.refused("export", "--otlp", "http://127.0.0.1:9")
     assert "these options require --otlp" in demo.refused("export", "demo", "--no-redact")
     assert "nobody" in demo.refused("export", "nobody", "--otlp", "http://127.0.0.1:9")
     with serve_backend(BackendResponse(401, b"who?")) as there:
-        assert "answers 401 Unauthorized: who?" in demo.refused(
-            "export", "demo", "--otlp", there.url
-        )
+        ran = demo("export", "demo", "--otlp", there.url)
+        sending, failure = ran.err.splitlines()
+        assert (ran.code, sending) == (2, f"Sending demo to {there.url}/v1/traces")
+        assert "answers 401 Unauthorized: who?" in failure
     with serve_backend(BackendResponse(200, partial_success(2, "too old"))) as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
-        assert ran.err == "2 spans not taken: too old\n"
+        assert ran.err.splitlines()[1:] == ["2 spans not taken: too old"]
+
+
+def test_refused_connection_is_reported_soon(demo: Cli) -> None:
+    with serve_backend() as there:
+        pass
+    start_s = time.monotonic()
+    ran = demo("export", "demo", "--otlp", there.url)
+    assert time.monotonic() - start_s < 6
+    sending, retrying, failure = ran.err.splitlines()
+    assert (ran.code, ran.out) == (2, "")
+    assert sending == f"Sending demo to {there.url}/v1/traces"
+    assert "refused" in retrying
+    assert retrying.endswith("; retrying")
+    assert "refused" in failure
 
 
 def test_without_the_extra_it_names_it(demo: Cli, tmp_path: Path) -> None:
@@ -199,7 +215,7 @@ def test_the_variables_of_opentelemetry_apply(demo: Cli) -> None:
         environ = {**os.environ, **variables}
         process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert process.returncode == 2
-        assert "answers 503" in one_line(process.stderr)
+        assert "answers 503" in process.stderr.splitlines()[-1]
         [(_, headers, _)] = there.requests
     assert headers["authorization"] == "Bearer s3cret"
     assert "s3cret" not in process.stdout + process.stderr

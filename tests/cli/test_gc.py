@@ -84,7 +84,7 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     assert rows[ctx]["policy"] == "ephemeral"
     assert f"{loose[:16]}  pin" in talked.ok("store", "retain").out
     for options in (["--pin", "--default"], ["--replicate", "--pin"], ["--pin", "--for", "1s"]):
-        assert "give exactly one of" in talked.refused("store", "retain", loose[:16], *options)
+        assert "pass exactly one of" in talked.refused("store", "retain", loose[:16], *options)
     assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 objects")
     talked.ok("store", "retain", loose, ctx, "--default")
     assert talked.ok("store", "retain", "--json").json == []
@@ -94,10 +94,10 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["art-ffffffffffff", "--pin"], "commit or artifact"),
+        (["art-ffffffffffff", "--pin"], "artifact 'art-ffffffffffff' not found"),
         (["ctx-ffffffffffff", "--pin"], "not found"),
-        (["ctx-ffffffffffff"], "give exactly one of --pin"),
-        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "give exactly one of --pin"),
+        (["ctx-ffffffffffff"], "pass exactly one of --pin"),
+        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "pass exactly one of --pin"),
         (["--pin"], "no CTX or ART given"),
         (["ctx-ffffffffffff", "--for", "soon"], "is not a duration"),
         (["x", "--pin"], "session or commit"),

@@ -55,7 +55,7 @@ def test_one_hook_is_shown_with_what_it_is_told(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("use: todo-reminder\noptions: {wings: 2}", "there is no 'wings'"),
+        ("use: todo-reminder\noptions: {wings: 2}", "option 'wings' not found"),
         ("use: command-hook\noptions: {commands: []}", "command-hook runs programs"),
     ],
 )
@@ -103,7 +103,7 @@ def test_hooks_of_a_project_count_when_it_is_trusted(cli: Cli, script: str) -> N
     (folder / "config.toml").write_text('[hooks]\nuse = ["careful"]\n')
     names = [row["name"] for row in cli.ok("hooks", "--json").json]
     assert "careful" not in names
-    assert "it says: hooks = careful" in cli.ok("trust").out
+    assert "setting: hooks = careful" in cli.ok("trust").out
     by_name = {row["name"]: row for row in cli.ok("hooks", "--json").json}
     assert by_name["careful"]["used"] is True
     written(cli.home, "careful", "Mine.")

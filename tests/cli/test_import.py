@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.kit import Cli
+from tests.cli.kit import Cli, one_line
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
@@ -79,6 +79,15 @@ def test_a_path_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     assert "no such file or folder" in ran.err
 
 
+def test_named_file_of_unknown_kind_is_an_error(cli: Cli, session: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Buy tea.")
+    ran = cli("import", notes, session)
+    assert ran.code == 2
+    assert one_line(ran.err) == f"{notes}: not a session file of a known runtime"
+    assert "1 session" in ran.out
+
+
 def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path) -> None:
     (session.parent / "notes.txt").write_text("Buy tea.")
     with session.open("ab") as file:
@@ -87,7 +96,7 @@ def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path)
     assert "notes.txt" not in ran.out
     assert "1 file of unknown kind (--verbose lists them)" in ran.out
     told = cli.ok("import", session.parent, "--verbose").out
-    assert "notes.txt: nobody here reads it" in told
+    assert "notes.txt: unknown format" in told
     assert "1 line could not be parsed, the first is line 3" in ran.out
 
 

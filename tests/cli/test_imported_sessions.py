@@ -107,7 +107,7 @@ def test_every_view_shows_it_and_no_log_is_written(tea: Cli, view: str) -> None:
     plain = tea.ok("view", "claude:5e55", *view.split())
     data = tea.ok("view", NAME, *view.split(), "--json")
     assert plain.err.startswith("Imported from claude: Tea \\x1b[31m (/")
-    assert "; commits ctx-" in plain.err
+    assert ", up to ctx-" in plain.err
     json.loads(data.out)
     assert plain.out or view == "hooks"
     assert tea.sessions() == []
@@ -152,7 +152,7 @@ def test_a_commit_is_looked_at_as_the_conversation_up_to_it(tea: Cli) -> None:
         ran = tea.ok("view", tip["ctx"][:16], "tree", "--json")
         (agent,) = ran.json
         assert (agent["name"], agent["entries"]) == (tip["agent"], entries)
-        assert ran.err.startswith(f"Up to a commit of {NAME}")
+        assert ran.err.startswith(f"History of principal {NAME}")
     assert "not found" in tea.refused("view", "ctx-0000", "tree")
 
 
@@ -223,7 +223,7 @@ def test_another_model_goes_on_with_an_imported_session(tea: Cli, tmp_path: Path
 def test_what_an_imported_sessions_program_alone_has_is_not_rerun(tea: Cli) -> None:
     ran = tea("rerun", NAME, "--at", "1", "--live")
     assert ran.code == 2
-    assert "--live: the tools of another runtime cannot be run here" in ran.err
+    assert "--live: the tools of another runtime cannot be run" in ran.err
     ran = tea("rerun", NAME, "--at", "1", "--without-hook", "x")
     assert ran.code == 2
     assert "hooks of another program" in ran.err

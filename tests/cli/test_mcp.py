@@ -58,7 +58,7 @@ def test_servers_are_listed_with_their_state_and_tools(cli: Cli) -> None:
     assert "toy 1, protocol 2025-11-25, " in out
     assert "    mcp__toy__echo" in out
     assert "gone  failed" in out
-    assert "program 'no-such-program' not found in PATH: install it" in out
+    assert "program 'no-such-program' not found in PATH" in out
     assert (f"  install it, or change its settings in {cli.home / 'config.toml'}\n") in out
     rows = cli.ok("mcp", "--json").json
     assert [(row["name"], row["state"]) for row in rows] == [("toy", "open"), ("gone", "failed")]
@@ -113,7 +113,7 @@ def test_a_project_s_servers_count_only_after_it_was_trusted(cli: Cli) -> None:
     assert "No MCP servers" in ran.out
     assert ".mcp.json is ignored until you trust it: `harken trust" in ran.err
     trusted = cli.ok("trust").out
-    assert f"it says: MCP server toy runs {sys.executable} -I {TOY}" in trusted
+    assert f"setting: MCP server toy runs {sys.executable} -I {TOY}" in trusted
     ran = cli.ok("mcp")
     assert "toy  ready" in ran.out
     assert f"and .mcp.json: MCP server toy runs {sys.executable}" in ran.err
@@ -132,9 +132,9 @@ def test_trusting_names_also_the_programs_of_templates_and_of_the_configuration(
         '[mcp.servers.far]\nurl = "https://far.example/mcp"\n'
     )
     out = cli.ok("trust").out
-    assert "it says: MCP server git runs uvx mcp-server-git\n" in out
-    assert "it says: MCP server far talks with https://far.example/mcp\n" in out
-    assert "it says: MCP server own runs own-docs\n" in out
+    assert "setting: MCP server git runs uvx mcp-server-git\n" in out
+    assert "setting: MCP server far talks with https://far.example/mcp\n" in out
+    assert "setting: MCP server own runs own-docs\n" in out
 
 
 @pytest.fixture
@@ -226,10 +226,10 @@ def test_the_nearest_harken_folder_is_the_project_whatever_servers_lie_nearer(
     [
         ('[mcp.servers.x]\ncommand = "a"\nurl = "http://b"\n', "either `command`"),
         ('[mcp.servers."a b"]\ncommand = "a"\n', "the name of a server has"),
-        ("[mcp.servers.x]\ncommand = 5\n", "is a string"),
+        ("[mcp.servers.x]\ncommand = 5\n", "must be a string"),
         ('[mcp.servers.x]\ncomand = "a"\n', "unknown; valid names: command"),
-        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "is a list of strings"),
-        ('[mcp.servers.x]\ncommand = "a"\nagents = "some"\n', "is one of all, named"),
+        ('[mcp.servers.x]\ncommand = "a"\nargs = "b"\n', "must be a list of strings"),
+        ('[mcp.servers.x]\ncommand = "a"\nagents = "some"\n', "must be one of all, named"),
         ('[mcp.servers.x]\ncommand = "a"\ntimeout_s = -1\n', "a number of seconds"),
         ('[mcp.servers.x]\ncommand = "a"\nenv = {TOKEN = "abc"}\n', 'write "${NAME}" for it'),
         ('[mcp.servers.x]\nurl = "http://a"\nheaders = {Authorization = "x"}\n', "write"),

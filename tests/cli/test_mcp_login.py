@@ -190,7 +190,7 @@ def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
         listed += [refused := cli("mcp"), cli("mcp", "test", "g")]
     assert "it needs the variable CI, which is not set" in unset.out
     assert refused.code == 1
-    assert ("it needs a token that it does not get: it issued no token (HTTP 401") in refused.out
+    assert ("it needs a token: it issued no token (HTTP 401") in refused.out
     assert ("check the `oauth` settings with the authorization server, or change it") in refused.out
     assert len(office.token_requests) == 6
     for secret in [SECRET, *office.secrets]:

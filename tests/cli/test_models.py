@@ -147,7 +147,7 @@ def test_init_with_force_keeps_the_old_file(cut_off: Cli) -> None:
     cut_off.environ = {"XAI_API_KEY": "k"}
     ran = cut_off.ok("init", "--force")
     second = file.read_text()
-    assert "(before: config.toml.1)" in ran.out
+    assert "(previous file: config.toml.1)" in ran.out
     assert 'model = "xai/grok-4.7"' in second
     cut_off.ok("init", "--force")
     kept = [(cut_off.home / f"config.toml.{n}").read_text() for n in (1, 2)]
@@ -158,7 +158,7 @@ def test_init_with_force_keeps_the_old_file(cut_off: Cli) -> None:
 
 def test_init_may_find_that_the_home_cannot_be_written(cli: Cli) -> None:
     cli.home.write_text("a file")
-    assert "the home folder cannot be created" in cli.refused("init")
+    assert "not a folder; choose another home" in cli.refused("init")
 
 
 def found(

@@ -318,10 +318,10 @@ def test_the_proxy_of_the_network_is_asked_where_the_environment_says_so() -> No
     ("upstream", "said"),
     [
         ("anthropic", "--upstream needs NAME=URL"),
-        ("anthropic=ftp://x", "is no address of a server"),
-        ("anthropic=https://user:pw@x", "is no address of a server"),
-        ("anthropic=http://x:99999999", "is no address of a server"),
-        ("a/b=https://x", "is no name for a provider"),
+        ("anthropic=ftp://x", "not the address of a server"),
+        ("anthropic=https://user:pw@x", "not the address of a server"),
+        ("anthropic=http://x:99999999", "not the address of a server"),
+        ("a/b=https://x", "is not a valid provider name"),
     ],
 )
 def test_what_is_no_server_is_refused_in_one_line(cli: Cli, upstream: str, said: str) -> None:
@@ -333,4 +333,4 @@ def test_what_is_no_server_is_refused_in_one_line(cli: Cli, upstream: str, said:
 def test_a_port_that_is_taken_is_refused_in_one_line(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert "choose another --port" in cli.refused("proxy", "--port", port)
+        assert "check --host and --port" in cli.refused("proxy", "--port", port)

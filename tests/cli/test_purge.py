@@ -103,9 +103,9 @@ def test_without_somebody_to_ask_nothing_is_done(leaked: Cli) -> None:
     ("text", "because"),
     [
         ("", "stdin is empty"),
-        ("abc", "stands everywhere"),
-        ("[purged]", "stands in the place"),
-        ("transcript_entry", "holds the log together"),
+        ("abc", "must have at least"),
+        ("[purged]", "which replaces purged text"),
+        ("transcript_entry", "log's structure"),
     ],
 )
 def test_what_cannot_be_purged_is_refused_in_a_line(leaked: Cli, text: str, because: str) -> None:

@@ -80,10 +80,10 @@ def test_what_cannot_be_done_is_one_line(cli: Cli, tmp_path: Path) -> None:
     cli.environ["HARKEN_STORE_TOKEN"] = "x" * 43
     with serving(tmp_path / "there", "--port", "0") as (_, url):
         for arguments, said in [
-            (("latest", url), "does not take this token"),
-            (("latest", url, "--watch"), "does not take this token"),
+            (("latest", url), "rejects this token"),
+            (("latest", url, "--watch"), "rejects this token"),
             (("latest", "http://127.0.0.1:9"), "cannot be reached"),
-            (("latest", "nowhere"), "is no address"),
+            (("latest", "nowhere"), "not the address"),
             (("nobody", url), "session or commit"),
             ((url,), "no sessions given"),
             (("--all", "latest", url), "no sessions given"),

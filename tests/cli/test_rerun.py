@@ -77,7 +77,7 @@ def test_another_system_prompt_comes_from_a_file(demo: Cli, tmp_path: Path) -> N
         (["--at", "3", "--edit", "#77=x"], "message '#77' not found"),
         (["--at", "3", "--edit", "x"], "write MESSAGE=TEXT"),
         (["--at", "3", "--without-hook", "guard"], "hook 'guard' not found"),
-        (["--at", "3", "--model", "nothing"], "there is no model 'nothing'"),
+        (["--at", "3", "--model", "nothing"], "model 'nothing' not found"),
     ],
 )
 def test_what_cannot_be_is_refused_on_one_line_and_leaves_nothing(

@@ -165,7 +165,7 @@ def test_a_client_that_is_not_installed_says_how_to_get_it(cli: Cli) -> None:
     cli.environ = {"PATH": "/nowhere"}
     for runtime in RUNTIMES:
         text = cli.refused("resume", SESSION, "--client", runtime)
-        assert f"there is no `{runtime}` in PATH; `npm install -g " in text
+        assert f"`{runtime}` not found in PATH; install it with `npm install -g " in text
 
 
 def test_what_there_is_not_is_told_in_one_line(cli: Cli, talk: Path) -> None:

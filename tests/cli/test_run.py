@@ -333,7 +333,9 @@ def test_events_are_added_to_a_file_as_they_happen(client: Client) -> None:
 def test_what_cannot_be_run_says_so_and_ends_as_in_a_shell(client: Client) -> None:
     code, _, err = client.run("claude", "-p", "x", environ={"PATH": str(client.folder)})
     assert code == 127
-    assert one_line(err.decode()) == "claude: No such file or directory"
+    assert one_line(err.decode()).startswith(
+        "Claude Code is not installed: `claude` not found in PATH; install it with `npm install -g "
+    )
     (client.folder / "bin").mkdir()
     (client.folder / "bin" / "claude").write_text("no program")
     (client.folder / "bin" / "claude").chmod(0o644)
@@ -341,7 +343,7 @@ def test_what_cannot_be_run_says_so_and_ends_as_in_a_shell(client: Client) -> No
     assert (code, b"Permission denied" in err) == (126, True)
     code, _, err = client.run("cat", "-p")
     assert code == 2
-    assert "nobody here knows this client" in one_line(err.decode())
+    assert "client 'cat' not found" in one_line(err.decode())
 
 
 def test_in_a_terminal_the_client_has_it_and_a_typed_interrupt_reaches_it_once(

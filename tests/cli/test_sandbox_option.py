@@ -113,9 +113,9 @@ def test_a_project_may_require_a_sandbox(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("sandbox = 'maybe'", "tools.sandbox: is one of auto, on, off"),
-        ("network = 'yes'", "tools.network: is true or false"),
-        ("pass_env = ['A B']", "tools.pass_env: holds names of variables"),
+        ("sandbox = 'maybe'", "tools.sandbox: must be one of auto, on, off"),
+        ("network = 'yes'", "tools.network: must be true or false"),
+        ("pass_env = ['A B']", "tools.pass_env: must contain names of variables"),
     ],
 )
 def test_what_is_no_setting_is_refused_with_its_line(home: Home, said: str, reason: str) -> None:

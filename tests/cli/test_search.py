@@ -74,7 +74,7 @@ def test_all_that_was_asked_for_counts(imported: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["!!"], "no word to look for"),
+        (["!!"], "contains no word"),
         (["x", "--runtime", "y"], "runtime 'y' not found; existing runtimes: claude"),
         (["x", "--tool", "y"], "tool 'y' not found; existing tools: Look"),
         (["x", "--agent", "y"], "agent 'y' not found; existing agents: main"),

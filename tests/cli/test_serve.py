@@ -114,7 +114,7 @@ def test_it_stops_by_itself_when_nobody_asks(tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert time.monotonic() - before < 20
     said = ran.stdout.decode()
-    assert f"token is in {tmp_path}/home/service.token; Ctrl-C stops" in said
+    assert f"token is in {tmp_path}/home/service.token; Ctrl-C ends it." in said
     token = (tmp_path / "home" / "service.token").read_text().strip()
     assert token not in said + ran.stderr.decode()
 

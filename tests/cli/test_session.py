@@ -101,8 +101,10 @@ def test_repair_refuses_to_write_over_anything(demo: Cli) -> None:
     log = demo.sessions()[0]
     before = log.read_bytes()
     Path("there").write_text("mine")
-    assert "is there already" in demo.refused("sessions", "repair", "demo", "--out", "there")
-    assert "is there already" in demo.refused("sessions", "repair", "demo", "--out", log)
+    assert "exists; choose another name" in demo.refused(
+        "sessions", "repair", "demo", "--out", "there"
+    )
+    assert "exists; choose another name" in demo.refused("sessions", "repair", "demo", "--out", log)
     assert (Path("there").read_text(), log.read_bytes()) == ("mine", before)
 
 
@@ -127,7 +129,7 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
     assert said.startswith(f"{name}: {before / 1024:.1f} KB, now ")
     assert (demo.sessions(), len(packed(demo))) == ([], 1)
     [row] = demo.ok("sessions", "--json").json
-    assert (row["session"], row["state"]) == (name, "packed")
+    assert (row["session"], row["state"]) == (name, "compressed")
     assert row["size_bytes"] == packed(demo)[0].stat().st_size
     assert demo.ok("search", "Jill").out == facts
     (demo.home / "facts.db").unlink()

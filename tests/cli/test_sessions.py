@@ -118,7 +118,7 @@ def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cl
     assert "Let Jack and Jill" in out
     assert len(out.splitlines()) == 2
     broken = demo.ok("sessions", "--json").json[0]
-    assert "no session log" in broken["error"]
+    assert "not a session log" in broken["error"]
     assert broken["state"] is None
 
 

@@ -70,7 +70,7 @@ def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, fol
     assert one.ask("Is it tea?") == "Yes."
     [request] = one.runtime.model.requests  # type: ignore[union-attr]
     assert ("system", "Answer in three words.") in [(m.role, m.content) for m in request.messages]
-    assert "role is user or system" in talk("/odd")
+    assert "role must be user or system" in talk("/odd")
     check_log(one.log)
 
 
@@ -129,7 +129,7 @@ def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -
     [
         ("no-text.md", b"\xff\xfe\xff", "is not UTF-8"),
         ("open.md", b"---\ndescription: x\n", "its front matter has no end"),
-        ("empty.md", b"---\ndescription: x\n---\n", "says nothing"),
+        ("empty.md", b"---\ndescription: x\n---\n", "has no text"),
         ("long.md", b"x" * 300_000, "is longer than"),
     ],
 )

@@ -264,4 +264,4 @@ def test_tokens_and_latency_of_logged_calls_are_counted(cli: Cli) -> None:
     assert [step["usage"]["output_tokens"] for step in steps] == [3, 3]
     out = cli.ok("compare", "one", "two").out
     assert re.search(r"input tokens +10 +20\n", out)
-    assert re.search(r"in models, s +3 +6\n", out)
+    assert re.search(r"model time, s +3 +6\n", out)

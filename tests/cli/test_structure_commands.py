@@ -93,7 +93,7 @@ def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking)
 
 @pytest.mark.req("S4-46")
 def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) -> None:
-    assert talk("/hooks") == "nobody watches main"
+    assert talk("/hooks") == "main has no hooks"
     watch(one)
     assert talk("/hooks add critic Watch the tea.") == "Installed hook critic on main"
     guard, critic = talk("/hooks").splitlines()
@@ -102,7 +102,7 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     one.ask("Hello?")
     assert "  last: OK" in talk("/hooks")
     assert talk("/hooks remove critic") == "Removed hook: critic"
-    assert talk("/hooks remove critic") == "Error: no hook 'critic' watches main; there is: guard"
+    assert talk("/hooks remove critic") == "Error: main has no hook 'critic'; existing hooks: guard"
     assert talk("/hooks remove") == "/hooks: name a hook: guard"
     assert talk("/hooks add").startswith("/hooks: no hook given")
     check_log(one.log)

@@ -85,6 +85,18 @@ def test_a_dry_run_says_what_it_would_use_and_asks_nobody(told: Cli) -> None:
     assert summaries(told) == before
 
 
+def test_dry_run_refuses_a_model_that_cannot_be_called(told: Cli) -> None:
+    for model, reason in (("scripted:nope.yaml", "nope.yaml"), ("antropic/x", "'anthropic'")):
+        arguments = ["ctx", "summarize", "--missing", "--dry-run", "--model", model]
+        assert reason in told.refused(*arguments)
+
+
+def test_principal_without_commits_is_refused(told: Cli, small: str) -> None:
+    refusal = told.refused("ctx", "summarize", "--missing", "--model", small, "--principal", "bbo")
+    assert refusal.startswith("principal 'bbo' not found; existing principals: ")
+    assert "bob" in refusal
+
+
 def test_some_are_chosen_by_principal_and_age(told: Cli, small: str) -> None:
     given = ["ctx", "summarize", "--missing", "--model", small, "--json"]
     assert len(told.ok(*given, "--principal", "bob").json["summarized"]) == 1

@@ -185,7 +185,7 @@ def test_trust_and_distrust_on_the_command_line(cli: Cli) -> None:
     (here / ".harken" / "agents" / "a.md").write_text("You are a.")
     (here / "src").mkdir()
     assert cli.ok("trust", "--list").out == ""
-    listed = "  .harken/agents/a.md\n  it says: agent a: all tools of its parent\n"
+    listed = "  .harken/agents/a.md\n  setting: agent a: all tools of its parent\n"
     assert cli.ok("trust", "src").out == f"Trusted: {here}\n{listed}"
     assert cli.ok("trust", "--list").out == f"{here}\n"
     assert cli.ok("trust", "--list", "--json").json == [str(here)]
@@ -223,15 +223,15 @@ def test_trusting_shows_what_a_project_lets_agents_do(cli: Cli) -> None:
         'model = "lab/x"\npermission = "all"\n[permissions]\nallow = ["bash(rm *)"]\n'
         '[providers.lab]\nbase_url = "https://lab.example/v1"\n'
     )
-    said = [line for line in cli.ok("trust").out.splitlines() if "it says" in line]
+    said = [line for line in cli.ok("trust").out.splitlines() if "setting: " in line]
     assert said == [
-        "  it says: permission = all",
-        "  it says: allow bash(rm *)",
-        "  it says: model = lab/x",
-        "  it says: provider lab at https://lab.example/v1",
+        "  setting: permission = all",
+        "  setting: allow bash(rm *)",
+        "  setting: model = lab/x",
+        "  setting: provider lab at https://lab.example/v1",
     ]
     file.write_text("permission = 5")
-    assert "permission: is one of ask" in cli.ok("trust").out
+    assert "permission: must be one of ask" in cli.ok("trust").out
 
 
 def test_a_chat_opens_with_what_a_trusted_project_says_now(cli: Cli, script: str) -> None:
@@ -276,7 +276,7 @@ def test_a_dry_run_says_what_each_hook_and_agent_brings_and_trusts_nothing(cli: 
     assert cli.ok("trust", "--dry-run").out.startswith(f"Not trusted yet: {Path.cwd()}\n")
     assert cli.ok("trust", "--list").out == ""
     cli.ok("trust")
-    assert cli.ok("trust", "--dry-run").out.startswith("Trusted already: ")
+    assert cli.ok("trust", "--dry-run").out.startswith("Already trusted: ")
 
 
 def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) -> None:
@@ -305,10 +305,10 @@ def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) 
 
 
 def test_nothing_that_a_project_says_can_look_like_another_line(cli: Cli) -> None:
-    rule = "bash(x\\n  it says: nothing\\u001b[2J)"
+    rule = "bash(x\\n  setting: nothing\\u001b[2J)"
     put(".harken/config.toml", f'[permissions]\nallow = ["{rule}"]\n')
     out = cli.ok("trust", "--dry-run").out
-    assert out.splitlines()[-1] == "  it says: allow bash(x\\n  it says: nothing\\x1b[2J)"
+    assert out.splitlines()[-1] == "  setting: allow bash(x\\n  setting: nothing\\x1b[2J)"
 
 
 def test_what_makes_another_program_of_a_server_is_said(cli: Cli) -> None:

@@ -49,7 +49,7 @@ def test_the_same_is_told_message_by_message(cli: Cli, tmp_path: Path) -> None:
     ]
     assert "Is the cafe open?" in lines[0]
     assert lines[-1] == "same: Codex sends the materialized context (4 messages)"
-    assert "skipped: thoughts: nobody said them" in ran.out
+    assert "skipped: thinking: not part of the dialog" in ran.out
 
 
 @pytest.mark.usefixtures("talk")
@@ -76,7 +76,7 @@ def test_what_was_sent_can_be_kept_to_look_at(cli: Cli, tmp_path: Path) -> None:
     (file,) = kept.glob("home/.claude/projects/*/*.jsonl")
     assert b"Is the cafe open?" in file.read_bytes()
     assert b"sk-secret" not in (kept / "home" / "called.json").read_bytes()
-    assert f"{kept}: exists already" in cli.refused(
+    assert f"{kept} exists; choose another folder" in cli.refused(
         "verify", SESSION, "--client", "claude", "--keep", kept
     )
 

@@ -42,9 +42,9 @@ def test_a_search_without_its_key_is_said_at_once() -> None:
     [
         ("search = 'searxng'", "needs url"),
         ("search = 'brave'", "needs key_env"),
-        ("search = 'other'", "is one of searxng, brave"),
+        ("search = 'other'", "must be one of searxng, brave"),
         ("url = 'no address'", "must be a URL"),
-        ("key_env = 'not a name'", "is the name of a variable"),
+        ("key_env = 'not a name'", "must be the name of a variable"),
     ],
 )
 def test_what_is_no_setting_is_refused(said: str, reason: str) -> None:

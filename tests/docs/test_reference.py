@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -23,3 +25,10 @@ def test_a_public_name_has_an_entry(package: str, name: str) -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
     start = 0 if package == "harken" else page.index(f"\n## {package}\n")
     assert f"\n### `{name}`\n" in page[start:]
+
+
+def test_readme_lists_all_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    _, _, sentence = (ROOT / "README.md").read_text("utf-8").partition("The extras are ")
+    listed = re.findall(r"`(\w+)`", sentence.partition(".\n")[0])
+    assert listed == list(project["optional-dependencies"])

@@ -79,7 +79,7 @@ def test_purged_log_verifies_and_differs_only_in_the_text(
         log = LogFile(session.path)
         places = purge_log(log, PurgeOptions(replace=SECRET.replace, clock=ticking()))
         log.close()
-        assert not SECRET.is_in_bytes(session.path.read_bytes())
+        assert not any(SECRET.find_spans([session.path.read_bytes()]))
         assert verify(session.path) == []
         resumed = Session.load(session.path, options=session_options())
         after = canonical.to_json_line([parse_message(_plain(m)) for m in resumed.context(ROOT)])

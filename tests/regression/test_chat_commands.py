@@ -153,6 +153,6 @@ def test_a_retry_of_a_model_call_is_told_with_its_waiting_time(tmp_path: Path, w
         runtime = AgentRuntime(model=model, observers=Observers(on_notice=told.append))
         assert open_stage(tmp_path, model, runtime=runtime).ask("Who?") == "It is Jill."
     assert [line.partition("; ")[2] for line in told] == [
-        "it is asked again in 0.1 s (retry 1 of 2)",
-        "it is asked again in 0.1 s (retry 2 of 2)",
+        "retrying in 0.1 s (retry 1 of 2)",
+        "retrying in 0.1 s (retry 2 of 2)",
     ]

@@ -76,7 +76,10 @@ def command_paths(group: click.Group, *above: str) -> set[str]:
         ("view demo treee", "No such command 'view treee'; did you mean 'view tree'?"),
         ("chat --resum demo", "No such option '--resum'; did you mean '--resume'?"),
         ("export --graph", "No such option '--graph'; did you mean 'ctx log --graph'?"),
-        ("--json sessions", "No such option '--json' here: put it after the subcommand"),
+        (
+            "--json sessions",
+            "No such option '--json' in this position: put it after the subcommand",
+        ),
         ("sessions --json check demo", "--json does not apply to 'check': options of a subcommand"),
         ("hooks --json show x", "--json does not apply to 'show'"),
         ("frobnicate", "No such command 'frobnicate'; see `harken --help`"),

@@ -1,7 +1,7 @@
 """Files beside a transcript are kept, and outputs that were moved out of it belong to their calls.
 
 What happened: Claude Code writes large outputs to `tool-results/`, and what a subagent is to
-`agent-*.meta.json`; both were "nobody here reads it" and lost when the client removed them. Why: a
+`agent-*.meta.json`; both had no reader and were lost when the client removed them. Why: a
 file was a transcript or nothing. Now: each is kept byte for byte, a result names the artifact with
 its whole output, a subagent has its type and task; no name and no link leads out of the folder.
 """

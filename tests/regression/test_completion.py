@@ -212,7 +212,7 @@ def test_a_shell_completes_names_and_runs_none_of_them(name: str, tmp_path: Path
             child.send(f"{keys}\t")
             child.expect_exact(expected)
             child.send("tree\r")
-            child.expect_exact("is empty: nothing was recorded in it")
+            child.expect_exact("is empty: it has no event")
     finally:
         child.close(force=True)
     assert not (tmp_path / "harm").exists()

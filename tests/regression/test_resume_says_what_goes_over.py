@@ -87,5 +87,5 @@ def test_the_fields_add_up() -> None:
     found = count_transfer(said, check_completeness(entries, written)).as_json()
     (left_out,) = found.pop("left_out")
     assert found == {"messages": 13, "go_over": 2, "summarized": 10}
-    assert (left_out["messages"], left_out["what"]) == (1, "thoughts")
+    assert (left_out["messages"], left_out["what"]) == (1, "thinking")
     assert count_full_transfer(said).go_over == 3

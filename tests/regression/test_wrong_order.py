@@ -62,7 +62,7 @@ TOOLS: dict[str, WrongUse] = {
         TypeError,
         "function must be callable or None, not 'weather'",
     ),
-    "a tool of a tool": (lambda _: H.tool(H.tool(weather)), TypeError, "is a tool already"),
+    "a tool of a tool": (lambda _: H.tool(H.tool(weather)), TypeError, "is already a tool"),
     "a misspelt option of a tool": (
         lambda _: H.tool(read_only=True),
         TypeError,
@@ -79,7 +79,7 @@ ORDER: dict[str, WrongUse] = {
     "a misspelt keyword of a runtime": (
         lambda _: H.AgentRuntime(mdoel=None),
         TypeError,
-        "Runtime has no argument 'mdoel'; did you mean 'model'.*it takes: model, models",
+        "Runtime has no argument 'mdoel'; did you mean 'model'.*Valid arguments: model, models",
     ),
     "a misspelt keyword of load_session": (
         lambda s: H.load_session(s.folder / "x.jsonl", promt="You are Ann."),
@@ -89,7 +89,7 @@ ORDER: dict[str, WrongUse] = {
     "a keyword that nothing is like": (
         lambda _: H.SessionOptions(zzz=1),
         TypeError,
-        "SessionOptions has no argument 'zzz'; it takes: durability, clock",
+        "SessionOptions has no argument 'zzz'; valid arguments: durability, clock",
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (
@@ -184,7 +184,7 @@ ORDER: dict[str, WrongUse] = {
         H.LogError,
         "locked by process",
     ),
-    "a start from a commit too late": (start_late, ValueError, "main has begun already"),
+    "a start from a commit too late": (start_late, ValueError, "main has already started"),
     "no model at all": (
         lambda s: ask(s.load(model=None)[0], "Hi"),
         H.ConfigError,
@@ -223,8 +223,11 @@ def fail(self: Any, question: Any) -> Any:
     ("judge", "error"),
     [
         (fail, "LookupError: no price in Hi"),
-        (lambda self, question: None, "None is no verdict on response: return an instance of Ok"),
-        (lambda self, question: "OK", "'OK' is no verdict on response"),
+        (
+            lambda self, question: None,
+            "None is not a verdict on response: return an instance of Ok",
+        ),
+        (lambda self, question: "OK", "'OK' is not a verdict on response"),
         (lambda self, question: H.Comment(question), "text must be str"),
     ],
     ids=["raises", "returns None", "returns a str", "makes a wrong verdict"],

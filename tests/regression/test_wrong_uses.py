@@ -65,12 +65,12 @@ NAMES: dict[str, WrongUse] = {
     "a misspelt provider": (
         lambda _: H.resolve_model("antropic/claude"),
         H.ConfigError,
-        "no provider 'antropic'; did you mean 'anthropic'",
+        "provider 'antropic' not found; did you mean 'anthropic'",
     ),
     "a model without its provider": (
         lambda _: H.AgentRuntime(model="claude-opus"),
         H.ConfigError,
-        "no model 'claude-opus'; a model is .*PROVIDER/MODEL",
+        "model 'claude-opus' not found; a model is .*PROVIDER/MODEL",
     ),
     "a misspelt type of a draft": (
         lambda _: H.CommitDraft(type="detla"),
@@ -115,7 +115,7 @@ NAMES: dict[str, WrongUse] = {
     "a hook without that option": (
         lambda s: hook_class("optional", judge=ok)(s.load()[1], options={"every": 3}),
         H.ConfigError,
-        "there is no 'every'",
+        "option 'every' not found",
     ),
     "a rule that is none": (
         lambda _: H.PermissionRules.parse(deny=["bash("]),

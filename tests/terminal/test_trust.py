@@ -24,5 +24,5 @@ def test_a_person_sees_what_a_project_brings_before_it_counts(tmp_path: Path) ->
             assert terminal.end() == 0
     assert (home / "trusted.json").exists()
     with Terminal(*command, columns=120) as terminal:
-        terminal.wait("Trusted already: ")
+        terminal.wait("Already trusted: ")
         assert terminal.end() == 0

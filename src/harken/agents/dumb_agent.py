@@ -13,10 +13,25 @@ from harken.agents.agent import Agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
+from harken.agents.turn_end import TurnEnded
 from harken.agents.unanswered_input import needs_no_answer
-from harken.core.events import AgentStateSaved, Cause, Event, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    AgentStateSaved,
+    Cause,
+    Event,
+    TranscriptEntry,
+)
+from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
+from harken.core.verdict import (
+    HookPoint,
+    HookQuestion,
+    Verdict,
+    format_verdict,
+    parse_allowed_verdict,
+)
 from harken.session.invariants import encode_checked_event
 from harken.session.state import AgentState
 
@@ -24,8 +39,12 @@ from harken.session.state import AgentState
 class DumbAgent(Agent):
     """An agent whose `answer` is code. Subclass it and `register` it."""
 
+    _is_judging = False
+    """Whether, as a hook, it has been asked a question and has yet to give its verdict."""
+    _leaves = False
+
     async def answer(self, input: str) -> str:
-        """Return the answer to the last input.
+        """Return the answer to the last input, or as a hook the verdict on a question, as text.
 
         An exception here reaches the caller.
         """
@@ -71,6 +90,39 @@ class DumbAgent(Agent):
         self.session.sync()
         return answer
 
+    async def _judge(self, question: HookQuestion) -> Any:
+        """Return the value of which `_check_verdict` makes the verdict on a question."""
+        return await self.answer(question.prompt)
+
+    def _check_verdict(self, value: Any, point: HookPoint) -> Verdict:
+        """Return the verdict in an answer. Raises UnparsableVerdict if it contains none."""
+        return parse_allowed_verdict(str(value), point)
+
+    async def _judge_question(
+        self, question: HookQuestion, question_id: MessageId
+    ) -> tuple[Verdict, MessageId]:
+        """Return the verdict of the code, with the id of the message that contains it."""
+        self._leaves, self._is_judging = False, True
+        watched = self.state.parent
+        try:
+            value = await self._judge(question)
+        finally:
+            self._is_judging = False
+        if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
+            raise TurnEnded  # it took another place by a method
+        verdict = self._check_verdict(value, question.point)
+        with self.session.group():
+            message = self.say(format_verdict(verdict), question_id)
+            if self._leaves:
+                self.session.append(
+                    AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
+                )
+        return verdict, message.message_id or question_id
+
+    def _leave_after_verdict(self) -> None:
+        """Leave after the current verdict: the effect of `quit` while it judges."""
+        self._leaves = True
+
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance and the state after it.
 
@@ -101,6 +153,8 @@ class DumbAgent(Agent):
         return [saved]
 
 
-def can_talk(agent: Agent) -> bool:
-    """Whether an agent can answer. A hook of code that only judges defines no `answer`."""
-    return not isinstance(agent, DumbAgent) or type(agent).answer is not DumbAgent.answer
+def can_answer(kind: type[Agent]) -> bool:
+    """Whether agents of a class can answer. A hook of code that only judges defines no `answer`."""
+    if not issubclass(kind, DumbAgent):
+        return True
+    return kind.answer is not DumbAgent.answer or kind.response is not DumbAgent.response

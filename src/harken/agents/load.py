@@ -79,7 +79,7 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
     """
     session, entries = agent.session, agent.state.transcript or []
     if agent.state.commit_id is not None or any(entry.role != "system" for entry in entries):
-        raise ValueError(f"{agent.name} has begun already: start from a commit with a new agent")
+        raise ValueError(f"{agent.name} has already started: start from a commit with a new agent")
     event = ContextLoaded(agent_id=agent.agent_id, ctx=ctx, count=0, context_hash="", stop=stop)
     resolver = session.options.resolver
     messages = [] if resolver is None else resolver(event)

@@ -18,7 +18,7 @@ def check_agent_name(name: str) -> None:
     if "[" in normalized or "]" in normalized:  # [NAME]: marks an agent's messages
         raise InvalidArguments(f"the name {name!r} has brackets; choose a plain one")
     if normalized == "user" or f"{normalized} ".startswith("hook "):
-        raise InvalidArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
+        raise InvalidArguments(f"the agent name {name!r} is reserved; choose another one")
 
 
 def _normalize(name: str) -> str:

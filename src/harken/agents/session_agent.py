@@ -83,7 +83,9 @@ class SessionAgent:
             del tools[TOOL_NAME]
         if answer.values:
             return answer.values[-1]
-        raise ModelError(f"{self.root.name} gave no answer of type {answer.name}: {answer.problem}")
+        raise ModelError(
+            f"{self.root.name} returned no answer of type {answer.name}: {answer.problem}"
+        )
 
     @overload
     def run_sync(self, prompt: str, *, output: None = None) -> LoggedString: ...

@@ -21,7 +21,6 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
-from harken.agents.hooks.hook import TurnEnded, TurnStopped
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
@@ -45,6 +44,7 @@ from harken.agents.turn.hook_review import (
 )
 from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
 from harken.agents.turn.request import request_model
+from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
@@ -309,7 +309,7 @@ class SmartAgent(ToolAgent):
             return await self._ask_once()
         except ModelError as error:
             if error.kind == "context_too_long":
-                outcome = "it was compacted, and what is left is too long still"
+                outcome = "it was compacted and is still too long"
                 raise _context_too_long_error(error, outcome) from error
             raise
 
@@ -369,7 +369,9 @@ class SmartAgent(ToolAgent):
             await self._finish_interrupted(self._finish_calls())
             await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
             if has_open_calls(self) and pending_answer(self) is not None:
-                raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
+                raise ModelError(
+                    f"the last answer of {self.name} waits for its hooks: resume first"
+                )
             result = await compact(
                 self, self.model, pending=has_open_calls(self), instructions=instructions
             )

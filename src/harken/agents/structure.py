@@ -50,7 +50,9 @@ class CallRunner(Protocol):
         """Log a call, run it, log its result and return its value."""
         ...
 
-    def check_new_agent(self, parent: Any, agent: Any, *, has_instructions: bool) -> str:
+    def check_new_agent(
+        self, parent: Any, agent: Any, *, has_instructions: bool, has_prompt: bool
+    ) -> str:
         """Return the kind of a new agent. Raises TypeError and ValueError if it cannot be used."""
         ...
 
@@ -113,7 +115,12 @@ class AgentStructure(Generic[AgentT]):
         place of a plain smart agent.
         """
         arguments = {"name": name, "instructions": instructions, "prompt": prompt, "tools": tools}
-        objects = _new_agent(self, agent, has_instructions=instructions is not None)
+        objects = _new_agent(
+            self,
+            agent,
+            has_instructions=instructions is not None,
+            has_prompt=prompt is not None,
+        )
         reply: AgentReply[AgentT] = await _call(self, "task", arguments, objects)
         return reply.agent if prompt is None else reply
 
@@ -162,7 +169,7 @@ class AgentStructure(Generic[AgentT]):
         }
         if agent is not None and (instructions, points, tools) != (None,) * 3:
             raise TypeError("hook(agent=...): the agent has its own instructions, points and tools")
-        objects = _new_agent(self, agent, has_instructions=False)
+        objects = _new_agent(self, agent)
         hook: AgentT = await _call(self, "hook", arguments, objects)
         return hook
 
@@ -237,10 +244,12 @@ async def _call(
 
 
 def _new_agent(
-    parent: object, agent: object, *, has_instructions: bool
+    parent: object, agent: object, *, has_instructions: bool = False, has_prompt: bool = False
 ) -> Mapping[str, tuple[str, object]] | None:
     """Return the member of a call for a new agent: the kind to log, and the agent or its class."""
     if agent is None:
         return None
-    kind = call_runner().check_new_agent(parent, agent, has_instructions=has_instructions)
+    kind = call_runner().check_new_agent(
+        parent, agent, has_instructions=has_instructions, has_prompt=has_prompt
+    )
     return {"agent": (kind, agent)}

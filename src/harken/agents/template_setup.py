@@ -17,6 +17,7 @@ from harken.agents.hooks.registry import get_hook_class
 from harken.agents.rights import allowed_servers
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
+from harken.core.arguments import format_existing
 from harken.errors import ConfigError, HarkenError
 from harken.world.result import InvalidArguments
 
@@ -43,7 +44,7 @@ def _add_servers(agent: Agent, template: Template) -> None:
     connections = agent.runtime.world.mcp
     if connections is None:
         raise InvalidArguments(
-            f"template:{template.name} names MCP servers, and there are none here"
+            f"template:{template.name} needs MCP servers, but this world supports none"
         )
     for server in template.servers:
         try:
@@ -52,10 +53,9 @@ def _add_servers(agent: Agent, template: Template) -> None:
             raise InvalidArguments(f"template:{template.name} cannot be used: {error}") from None
     for name in template.mcp:
         if name not in connections.servers:
-            available = ", ".join(connections.servers) or "none"
             raise InvalidArguments(
-                f"template:{template.name} names an MCP server {name!r} that is not here; "
-                f"there is: {available}"
+                f"template:{template.name}: MCP server {name!r} not found"
+                + format_existing(connections.servers, "servers")
             )
 
 

@@ -55,7 +55,7 @@ class TypedAnswer(Generic[T]):
         try:
             self.values.append(self._convert(answer))
         except ValueError as error:  # the base class of msgspec's and of pydantic's errors
-            self.problem = f"the answer is no valid {self.name}: {error}"
+            self.problem = f"the answer is not a valid {self.name}: {error}"
             raise ToolError(self.problem) from None
         return "Accepted."
 

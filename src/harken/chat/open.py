@@ -41,7 +41,13 @@ from harken.chat.models import (
 )
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
-from harken.chat.world import build_permissions, build_user_shell, build_world_settings, open_world
+from harken.chat.world import (
+    build_permissions,
+    build_user_shell,
+    build_world_settings,
+    list_rule_notes,
+    open_world,
+)
 from harken.config.allowed_commands import AllowedCommands
 from harken.config.home import Home, current_folder
 from harken.config.name_resolver import NameResolver
@@ -160,6 +166,7 @@ def list_start_notes(
         *foreign,
         wish.note,
         *settings.notes,
+        *list_rule_notes(settings, root.runtime.world),
         *prompt_file_notes(settings.prompt_files),
         *checkpoints.notes,
         watched,

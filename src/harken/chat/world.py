@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.checkpointer import Tell
 from harken.agents.templates.skills import skill_tool
@@ -18,6 +19,7 @@ from harken.config.file import WebTable
 from harken.config.home import Home, current_folder, environment
 from harken.config.local_zone import zone_name
 from harken.config.settings import Settings
+from harken.core.arguments import format_suggestion
 from harken.errors import ConfigError
 from harken.world.local import local_tools, local_triggers
 from harken.world.local_world import LocalWorld
@@ -27,6 +29,7 @@ from harken.world.mcp.servers import McpServers
 from harken.world.mcp.timeout import ProgressReporter
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
+from harken.world.permissions.pattern import compile_pattern
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.sensitive_paths import user_paths
@@ -38,6 +41,7 @@ from harken.world.web.address import NetworkPolicy
 from harken.world.web.download import Downloads, is_installed
 from harken.world.web.fetch import fetch_tool
 from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
+from harken.world.world import World
 
 
 def build_web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
@@ -66,6 +70,13 @@ def find_search_provider(table: WebTable) -> SearchProvider | None:
     return None
 
 
+_OPTIONAL_TOOLS = frozenset(
+    {
+        *("fetch", "websearch", "memory"),
+        *("wake_me", "run_in_background", "webhook", "triggers"),
+    }
+)
+"""Tools that only some chats have."""
 USER_COMMAND_S = 86_400.0
 """The time limit of a command of the user. Ctrl-C ends it."""
 
@@ -142,6 +153,25 @@ def open_world(
     world = LocalWorld(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
+
+
+def list_rule_notes(settings: Settings, world: World) -> list[str]:
+    """Return a line for each permission rule for a tool that does not exist.
+
+    Tools of MCP servers are not known before these run. A world without the local tools has none:
+    the rules are for other chats.
+    """
+    if not isinstance(world, LocalWorld) or "bash" not in world.tools:
+        return []
+    names = {*world.tools, *ACTIONS, *_OPTIONAL_TOOLS}
+    rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    return [
+        f"permission rule {str(rule)!r}: there is no tool {rule.tool!r}"
+        f"{format_suggestion(rule.tool, names)}"
+        for rule in [*rules.allow, *rules.ask, *rules.deny]
+        if not rule.tool.startswith("mcp")
+        and not any(map(compile_pattern(rule.tool).matches, names))
+    ]
 
 
 def build_user_shell(settings: Settings, around: WorldSettings) -> Shell:

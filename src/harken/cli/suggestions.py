@@ -69,7 +69,8 @@ def explain_no_such_option(error: click.NoSuchOption) -> str:
     ]
     group = tuple(command_words(context))
     if isinstance(context.command, click.Group) and any(p[: len(group)] == group for p in owners):
-        return f"{text} here: put it after the subcommand; see `{context.command_path} --help`"
+        help_line = f"`{context.command_path} --help`"
+        return f"{text} in this position: put it after the subcommand; see {help_line}"
     if 0 < len(owners) <= _MAX_SUGGESTIONS:
         return text + format_alternatives([" ".join([*path, name]) for path in owners])
     return text + (format_alternatives(best) or f"; see `{context.command_path} --help`")

@@ -188,7 +188,7 @@ def parse_config(text: str) -> ConfigFile:
         match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         location = f", line {match[1]}" if match else ""
         reason = str(error)[: match.start()] if match else str(error)
-        raise ConfigError(f"{location}: no TOML: {_one_line(reason)}") from None
+        raise ConfigError(f"{location}: invalid TOML: {_one_line(reason)}") from None
     except RecursionError:
         raise ConfigError(": is nested too deeply") from None
     except _Malformed as error:
@@ -217,7 +217,7 @@ def _convert(value: Any, kind: Any, path: Path_) -> Any:
             return [_convert(item, get_args(kind)[0], path) for item in value]
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise _Malformed(f"is {_describe_type(kind)}", path) from None
+        raise _Malformed(f"must be {_describe_type(kind)}", path) from None
 
 
 def _convert_union(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
@@ -227,7 +227,7 @@ def _convert_union(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
             return _convert(value, kind, path)
         except _Malformed:
             continue
-    raise _Malformed(f"is {', or '.join(map(_describe_type, kinds))}", path)
+    raise _Malformed(f"must be {', or '.join(map(_describe_type, kinds))}", path)
 
 
 def _convert_table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
@@ -296,9 +296,9 @@ def _describe_type(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is list:
-        return 'a list of strings: write ["...", "..."]'
+        return 'a list of strings; write ["...", "..."]'
     return {
-        str: "a string: put it in quotes",
+        str: "a string; put it in quotes",
         bool: "true or false",
         date: "a date such as 2026-01-31",
     }.get(kind, "a table")
@@ -312,12 +312,12 @@ def _check(config: ConfigFile) -> None:
             raise _Malformed("a provider name has the characters a-z, 0-9, - and _", path)
         if provider.key_env and not _VARIABLE_PATTERN.fullmatch(provider.key_env):
             expected = "the name of a variable such as WORK_API_KEY"
-            raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
+            raise _Malformed(f"must be {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
     for name in config.tools.pass_env:
         if not _VARIABLE_PATTERN.fullmatch(name.upper()):
             expected = "names of variables such as GITHUB_TOKEN"
-            raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
+            raise _Malformed(f"must contain {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_rules(config)
     _check_web(config.web)
     _check_store(config.store)
@@ -344,7 +344,7 @@ def _check_web(web: WebTable) -> None:
         _check_url(web.url, ("web", "url"))
     if web.key_env and not _VARIABLE_PATTERN.fullmatch(web.key_env):
         expected = "the name of a variable such as BRAVE_API_KEY"
-        raise _Malformed(f"is {expected}; {_NO_KEYS}", ("web", "key_env"))
+        raise _Malformed(f"must be {expected}; {_NO_KEYS}", ("web", "key_env"))
     if web.search == "searxng" and web.url is None:
         raise _Malformed('needs url, the URL of your SearXNG: "https://..."', ("web", "search"))
     if web.search == "brave" and not web.key_env:

@@ -80,6 +80,13 @@ class Home:
         """The folder that notes which objects remote services have."""
         return self.folder / "outbox"
 
+    def check_folder(self) -> None:
+        """Raise ConfigError if the home is a file or a device."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ConfigError(
+                f"{self.folder}: not a folder; choose another home with --home or HARKEN_HOME"
+            )
+
     def create_folders(self) -> None:
         """Create the folders that are missing. Raises ConfigError if that fails."""
         try:

@@ -109,7 +109,7 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
         _, _, agent = commit.principal.partition("/")
         ends = [BranchTip(agent or commit.template or "main", ctx)]
         _print_source(
-            f"Up to a commit of {one_line(commit.principal or 'unknown', 60)}", store, ends
+            f"History of principal {one_line(commit.principal or 'unknown', 60)}", store, ends
         )
         return _build_viewer(store, abbreviate_name(store, ctx), ends)
 
@@ -121,7 +121,7 @@ def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
         for end in ends[:_MAX_SHOWN_ENDS]
     ]
     suffix = f" and {len(ends) - _MAX_SHOWN_ENDS} more" if len(ends) > _MAX_SHOWN_ENDS else ""
-    click.echo(f"{label}; commits {', '.join(names)}{suffix}", err=True)
+    click.echo(f"{label}, up to {', '.join(names)}{suffix}", err=True)
 
 
 def _build_viewer(store: Store, name: str, ends: Sequence[BranchTip]) -> SessionViewer:

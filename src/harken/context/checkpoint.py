@@ -258,13 +258,13 @@ def normalize_time(time: str) -> str:
     try:
         return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
+        raise ValueError(f"{time!r} is not a time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
 def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftContent) -> Commit:
     for value, allowed in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
         if value not in allowed:
-            raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
+            raise ValueError(f"unknown value {value!r}; allowed: {', '.join(allowed)}")
     count = len(content.entries) if draft.message_count is None else draft.message_count
     tokens = (
         estimate_message_tokens(content.messages)
@@ -275,7 +275,7 @@ def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftCon
         raise ValueError(f"a commit has neither {count} messages nor {tokens} tokens")
     time = draft.created_at or next((e.time for e in reversed(content.entries) if e.time), None)
     if time is None:
-        raise ValueError("none of the messages has a time: say created_at")
+        raise ValueError("none of the messages has a time: pass created_at")
     origin = draft.origin
     return Commit(
         parent=parent,

@@ -34,13 +34,13 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     parent = pending.parent
     time = pending.created_at
     if parent is None and not pending.messages:
-        raise ValueError("there is nothing to compact: neither a commit nor pending messages")
+        raise ValueError("nothing to compact: no commit and no pending messages")
     if parent is not None and not pending.messages and time is None:
         time = get_commit(store, parent).commit.created_at
     summary = pending.summary
     if isinstance(context, str):
         if not context.strip():
-            raise ValueError("a summary says something")
+            raise ValueError("the summary is blank")
         summary = summary or context
         before = [*materialize(store, parent).messages, *pending.messages]
         system = takewhile(lambda message: message.role == "system", before)

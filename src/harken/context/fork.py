@@ -13,11 +13,8 @@ from harken.context.checkpoint import MAX_SUMMARY_CHARS, CommitDraft, CommitOrig
 from harken.context.history import get_commit
 from harken.context.refs import abbreviate_name
 from harken.core.arguments import check_arguments
-from harken.core.commits import CommitId, encode_delta
+from harken.core.commits import CommitId
 from harken.store.base import Store
-
-EMPTY_DELTA = encode_delta([])[0]
-"""The artifact of every fork: a delta without entries."""
 
 
 @check_arguments

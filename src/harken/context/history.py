@@ -91,7 +91,7 @@ def update_metadata(
     repeatedly.
     """
     if summary is not None and not summary.strip():
-        raise ValueError("a commit always has a summary: say something")
+        raise ValueError("the summary is blank, but a commit needs one")
     new_labels = None if labels is None else tuple(labels)
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         old_notes = get_commit(store, ctx).notes

@@ -141,7 +141,7 @@ def _decode_message(name: Hash, body: bytes) -> tuple[Any, list[Hash]]:
         record = canonical.from_json(body)
         return record["role"], list(record["parts"])
     except (LookupError, TypeError, ValueError) as error:
-        reason = f"it is no message ({error!r})"
+        reason = f"it is not a message ({error!r})"
         raise ObjectCorrupted("the store", name, reason=reason) from None
 
 
@@ -149,7 +149,7 @@ def _decode_part(name: Hash, body: bytes) -> Any:
     try:
         return canonical.from_json(body)
     except ValueError as error:
-        raise ObjectCorrupted("the store", name, reason=f"it is no part ({error!r})") from None
+        raise ObjectCorrupted("the store", name, reason=f"it is not a part ({error!r})") from None
 
 
 def _assemble(

@@ -101,7 +101,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
     """
     secret = purge.secret
     if secret.replace(purge.by + "\n" + purge.why) != purge.by + "\n" + purge.why:
-        raise ValueError("the reason holds the text that shall go: say it in other words")
+        raise ValueError("the reason contains the text to purge: write another reason")
     options = PurgeOptions(
         replace=secret.replace,
         tail=secret.replace_truncated,

@@ -9,6 +9,7 @@ from harken.errors import AmbiguousName, NameNotFound
 from harken.store.base import Store
 
 PREFIX = "ctx-"
+_ARTIFACT_PREFIX = "art-"
 _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{1,64}")
 _ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{1,64}")
 
@@ -25,11 +26,7 @@ def find_commit(store: Store, prefix: str) -> CommitId:
             "commit", prefix, (abbreviate_name(store, CommitId(name)) for name in matches)
         )
     if not matches:
-        raise NameNotFound(
-            "commit",
-            prefix,
-            (name[: len(PREFIX) + SHORT_NAME_DIGITS] for name in _sample_names(store)),
-        )
+        raise NameNotFound("commit", prefix, _sample_names(store, PREFIX))
     return CommitId(matches[0])
 
 
@@ -44,8 +41,9 @@ def abbreviate_name(store: Store, commit: CommitId) -> str:
     return commit[:length]
 
 
-def _sample_names(store: Store) -> list[str]:
-    return [*store.names_with_prefix(PREFIX, 13)]
+def _sample_names(store: Store, prefix: str) -> list[str]:
+    """Return some existing names, abbreviated."""
+    return [name[: len(prefix) + SHORT_NAME_DIGITS] for name in store.names_with_prefix(prefix, 13)]
 
 
 def find_commit_or_artifact(store: Store, prefix: str) -> CommitId | ArtifactRef:
@@ -58,10 +56,9 @@ def find_commit_or_artifact(store: Store, prefix: str) -> CommitId | ArtifactRef
     matches = store.names_with_prefix(prefix) if _ARTIFACT_PATTERN.fullmatch(prefix) else []
     if len(matches) > 1:
         raise AmbiguousName("artifact", prefix, matches)
-    if not matches:
-        raise NameNotFound(
-            "commit or artifact",
-            prefix,
-            (name[: len(PREFIX) + SHORT_NAME_DIGITS] for name in _sample_names(store)),
-        )
-    return matches[0]
+    if matches:
+        return matches[0]
+    if prefix.startswith(_ARTIFACT_PREFIX):
+        raise NameNotFound("artifact", prefix, _sample_names(store, _ARTIFACT_PREFIX))
+    samples = _sample_names(store, PREFIX) or _sample_names(store, _ARTIFACT_PREFIX)
+    raise NameNotFound("commit or artifact", prefix, samples)

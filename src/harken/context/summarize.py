@@ -261,7 +261,7 @@ async def _summarize_commit(
         answer = await _read_answer(model, _build_request(commit.id, transcript.text, manner))
         summary = _format_summary(answer.text)
         if not summary:
-            raise ModelError(f"{model.name} gave an empty answer")
+            raise ModelError(f"{model.name} returned an empty answer")
         update_metadata(
             store, commit.id, summary=summary, by=model.name, instead_of=commit.notes.summary
         )
@@ -270,7 +270,7 @@ async def _summarize_commit(
             raise
         return SummaryResult(ctx=commit.id, failure=str(error))
     except NotesConflict:
-        return SummaryResult(ctx=commit.id, failure="somebody gave it another summary meanwhile")
+        return SummaryResult(ctx=commit.id, failure="another process changed its summary meanwhile")
     except (ObjectNotFound, ObjectCorrupted, NameNotFound) as error:
         return SummaryResult(ctx=commit.id, failure=str(error))
     finish = answer.finish

@@ -81,6 +81,24 @@ def format_alternatives(names: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
+def format_existing(
+    names: Iterable[str], kind: str, *, typed: object = None, adjective: str = "existing"
+) -> str:
+    """Return the end of an error about an unknown name: a suggestion, and the existing names.
+
+    >>> format_existing(["turn", "always"], "points"), format_existing([], "points")
+    ('; existing points: turn, always', '; no points exist')
+    >>> format_existing(["turn", "always"], "points", typed="turm")
+    "; did you mean 'turn'? Existing points: turn, always"
+    """
+    choices = [*names]
+    if not choices:
+        return f"; no {kind} exist"
+    hint = format_suggestion(typed, choices)
+    label = f"{hint} {adjective.capitalize()}" if hint else f"; {adjective}"
+    return f"{label} {kind}: {', '.join(choices)}"
+
+
 def check_fields(value: object) -> None:
     """Raise TypeError or ValueError for the first field of a struct that does not match its type.
 
@@ -105,8 +123,8 @@ def check_choices(values: Iterable[object], choices: Iterable[str], label: str) 
     for value in values:
         if value not in valid_names:
             raise ValueError(
-                f"{value!r} is not {label}{format_suggestion(value, valid_names)}; "
-                f"there is: {', '.join(valid_names)}"
+                f"{value!r} is not {label}"
+                + format_existing(valid_names, "names", typed=value, adjective="valid")
             )
 
 
@@ -212,8 +230,7 @@ class _Checks:
             if name not in names:
                 raise TypeError(
                     f"{self._callee_name(args)} has no argument "
-                    f"{name!r}{format_suggestion(name, names)}; "
-                    f"it takes: {', '.join(names) or 'none'}"
+                    f"{name!r}" + format_existing(names, "arguments", typed=name, adjective="valid")
                 ) from None
 
     def _callee_name(self, args: Sequence[Any]) -> str:

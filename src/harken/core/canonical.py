@@ -33,7 +33,7 @@ def _encode_str_subclass(value: object) -> object:
     """Convert an instance of a str subclass to str, because msgspec encodes only str itself."""
     if isinstance(value, str):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_str_subclass)

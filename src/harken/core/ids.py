@@ -13,8 +13,6 @@ MessageId = NewType("MessageId", str)
 """The id of one event of one session, such as `msg_001`."""
 AgentId = NewType("AgentId", str)
 """The id of one agent of one session, such as `agent_001`."""
-SessionId = NewType("SessionId", str)
-"""The id of one session: the name of its log without the suffix."""
 
 _MAX_DIGITS = 18
 """An id with more digits was never allocated."""

@@ -306,7 +306,7 @@ def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
     """
     parts, is_error = pure.parts, False
     if pure.role not in _ROLES:
-        raise ValueError(f"there is no role {pure.role!r}")
+        raise ValueError(f"unknown role {pure.role!r}")
     if (
         occurrence == _DEFAULT_OCCURRENCE
         and len(parts) == 1

@@ -54,9 +54,12 @@ class Secret:
 
     def __init__(self, text: str) -> None:
         if len(text.strip()) < MIN_SECRET_CHARS:
-            raise ValueError(f"a text of less than {MIN_SECRET_CHARS} characters stands everywhere")
+            raise ValueError(
+                f"the text must have at least {MIN_SECRET_CHARS} characters: "
+                "shorter ones occur everywhere"
+            )
         if text in PURGED:
-            raise ValueError(f"{PURGED} is what stands in the place of purged text")
+            raise ValueError(f"the text is part of {PURGED}, which replaces purged text")
         self._encoded_forms = _encoded_forms(text)
         longest_first = sorted(self._encoded_forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
@@ -78,10 +81,6 @@ class Secret:
                 if text.endswith(form[:size]):
                     return text[:-size] + PURGED
         return text
-
-    def is_in_bytes(self, data: bytes) -> bool:
-        """Whether bytes contain the secret in any of its forms."""
-        return self._bytes_pattern.search(data) is not None
 
     def is_in_json(self, data: bytes) -> bool:
         """Whether canonical JSON may contain the secret. Only `in_json` is exact."""

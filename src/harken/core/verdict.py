@@ -215,10 +215,10 @@ def check_verdict(verdict: Verdict, point: HookPoint) -> Verdict:
     """Return a verdict if it is valid at this point. Raises TypeError otherwise."""
     if not isinstance(verdict, ALLOWED_VERDICTS[point]):
         forms = ", ".join(kind.__name__ for kind in ALLOWED_VERDICTS[point])
-        raise TypeError(f"{verdict!r} is no verdict on {point}: return an instance of {forms}")
+        raise TypeError(f"{verdict!r} is not a verdict on {point}: return an instance of {forms}")
     text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
     if not isinstance(text, str):
-        raise TypeError(f"{verdict!r} says no text")
+        raise TypeError(f"{verdict!r} has no text")
     return verdict
 
 

@@ -316,7 +316,7 @@ def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None
     """Raise NameNotFound or ConfigError for a hook that does not exist or is not registered."""
     if not point.is_run_by_harken:
         if change.without_hooks:
-            raise ConfigError(f"{point.session}: the hooks of another program are not known here")
+            raise ConfigError(f"{point.session}: the hooks of another program are unknown")
         return
     hooks = [agent for agent in point.state.agents.values() if agent.place == "hook"]
     names = [hook.name or hook.id for hook in hooks]

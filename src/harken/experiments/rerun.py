@@ -79,7 +79,7 @@ async def rerun(
     change = change or Change()
     messages, model = check_rerun(point, change, runtime)
     if log.exists() and log.stat().st_size:
-        raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
+        raise ConfigError(f"{log}: the session exists; a rerun creates a new one")
     world = _build_world(point, live)
     actions = recorded_actions(point.tools) if point.is_run_by_harken else runtime.policy.actions
     runtime = replace(
@@ -142,7 +142,9 @@ def get_rerun_model(point: ForkPoint, change: Change, runtime: AgentRuntime) -> 
             None,
         )
         if provider is None:
-            raise ConfigError(f"who answers for the model {name!r}? Say so with --model")
+            raise ConfigError(
+                f"the provider of the model {name!r} is not known: name it with --model"
+            )
         name = f"{provider}/{name}"
     return runtime.get_model(name)
 

@@ -131,7 +131,7 @@ async def sweep(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{folder}: it cannot be made ({error.strerror})") from None
+        raise ConfigError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     recorded = ComparedRun(point.session, point.steps, point.request.message_id)
     semaphore, ran = asyncio.Semaphore(at_once), 0
 

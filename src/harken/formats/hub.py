@@ -104,9 +104,9 @@ def _message_events(events: Sequence[Event], start: int) -> Sequence[Event]:
         if len(group) < extension.events or any(
             e.extension or not _is_answer_part(e) for e in followers
         ):
-            raise FormatError(NAME, f"a message of {extension.events} events is not whole")
+            raise FormatError(NAME, f"a message of {extension.events} events is incomplete")
         if followers and not _is_answer_part(group[0]):
-            raise FormatError(NAME, f"a message of {extension.events} events is no answer")
+            raise FormatError(NAME, f"a message of {extension.events} events is not an answer")
     elif _is_answer_part(events[start]) and _is_message(events[start]):
         while end < len(events) and _continues_answer(events[end]):
             end += 1

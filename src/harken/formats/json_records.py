@@ -55,7 +55,7 @@ def get_count(record: Record, name: str) -> int | None:
 def check_text(value: object) -> str:
     """Return a value that must be a string. Raises TypeError."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is no text")
+        raise TypeError(f"{value!r:.60} is not a string")
     return value
 
 

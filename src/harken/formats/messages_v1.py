@@ -32,7 +32,7 @@ def _read(data: bytes) -> list[ConversationEntry]:
     try:
         value = canonical.from_json(data)
     except ValueError as error:
-        raise FormatError(NAME, f"it is no JSON ({error})") from None
+        raise FormatError(NAME, f"invalid JSON ({error})") from None
     for name, parse_messages in _READERS.items():
         body = value.get(name) if isinstance(value, dict) else None
         if isinstance(body, dict) and isinstance(body.get("messages"), list):

@@ -61,7 +61,7 @@ class FormatRegistry:
     def register(self, format: Format) -> Format:
         """Add a format and return it. Raises ValueError if another format has its name."""
         if format.name in _BUILT_IN or self._loaded.get(format.name, format) is not format:
-            raise ValueError(f"there is a format {format.name} already; a change has a new name")
+            raise ValueError(f"the format {format.name} exists; choose another name")
         self._loaded[format.name] = format
         return format
 
@@ -130,9 +130,9 @@ def _loaded(point: EntryPoint) -> Format:
     except Exception as error:  # A foreign package may raise anything.
         raise _unusable_error(point, f"{type(error).__name__}: {error}") from error
     if not isinstance(format_, Format):
-        raise _unusable_error(point, f"it is no Format but {type(format_).__name__}")
+        raise _unusable_error(point, f"it is {type(format_).__name__}, not a Format")
     if format_.name != point.name:
-        raise _unusable_error(point, f"it calls itself {format_.name}")
+        raise _unusable_error(point, f"its name is {format_.name}")
     return format_
 
 

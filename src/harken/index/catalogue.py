@@ -173,7 +173,7 @@ class Catalogue:
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
         insert = "INSERT OR REPLACE INTO"
         if self.path is not None and is_temporary(self._database):
-            raise StoreWriteError(self.path, reason="it cannot be written")
+            raise StoreWriteError(self.path, reason="it is read-only")
         try:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?)", sources)

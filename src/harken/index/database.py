@@ -182,7 +182,7 @@ def find_damage(path: Path) -> Iterator[str]:
         with closing(open_read_only(path)) as database:
             version = _pragma(database, "user_version")
             if version and _pragma(database, "reserve_bytes") != RESERVED_BYTES:
-                yield "its header does not say that its pages have checksums"
+                yield "its header lacks the mark for page checksums"
             for (text,) in database.execute(f"PRAGMA integrity_check({_MAX_PROBLEMS})"):
                 if text != "ok":
                     problems.append(" ".join(str(text).split()))
@@ -203,7 +203,7 @@ def _damaged_pages(path: Path) -> Iterator[str]:
         size = int.from_bytes(header[16:18], "big")
         size = 65536 if size == 1 else size
         if not header.startswith(b"SQLite format 3\0") or size < 512 or size & (size - 1):
-            yield "page 1: it has no header of SQLite"
+            yield "page 1: no SQLite header"
             return
         file.seek(0)
         for number, page in enumerate(iter(lambda: file.read(size), b""), start=1):

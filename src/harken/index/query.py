@@ -120,6 +120,6 @@ def _parse_term(match: re.Match[str]) -> Term:
 
 def _check_terms(text: str, terms: Sequence[Term]) -> None:
     if not terms:
-        raise ConfigError(f"{text[:60]!r} has no word to look for")
+        raise ConfigError(f"the query {text[:60]!r} contains no word")
     if sum(len(term.list_words) for term in terms) > MAX_TERMS:
         raise ConfigError(f"a query has at most {MAX_TERMS} words; this one has more")

@@ -98,7 +98,9 @@ class LoggedCall:
         Raises ValueError if the response is not a message, or if the call already has a response.
         """
         if self._is_answered:
-            raise ValueError("this call was answered before: each has a `with` of its own")
+            raise ValueError(
+                "this call has an answer already: use a new `with` block for each call"
+            )
         raw: Any = reply
         self.answers = to_messages(raw, "assistant")
         self.model, self.stop_reason = model, stop_reason

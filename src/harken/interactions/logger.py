@@ -96,7 +96,7 @@ class InteractionLoggingConfig:
     def __post_init__(self) -> None:
         """Check the retention and normalize the folder."""
         if self.retention_days is not None and self.retention_days < 1:
-            raise ConfigError(f"sessions are kept for a day or more, not {self.retention_days}")
+            raise ConfigError(f"retention_days must be at least 1, not {self.retention_days}")
         object.__setattr__(self, "log_directory", Path(self.log_directory))
 
 
@@ -268,7 +268,7 @@ class InteractionLogger:
         NameNotFound, LogError, and ValueError for an invalid message or a memory event type.
         """
         if event_type in _MEMORY_EVENTS:
-            raise ValueError(f"{event_type.value} is no state of a context: log_memory_operation")
+            raise ValueError(f"{event_type.value} is not a context event: use log_memory_operation")
         parsed_messages = to_messages(messages)
         with self._lock:
             if self.config.enabled:

@@ -193,7 +193,7 @@ class OpenThreads:
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ConfigError(f"{self.folder}: the folder cannot be made ({reason})") from None
+            raise ConfigError(f"{self.folder}: the folder cannot be created ({reason})") from None
 
     def _new_log(self) -> Path:
         """Create an empty log with a new name. Raises ConfigError, LogWriteError."""
@@ -205,7 +205,9 @@ class OpenThreads:
 def check_session_name(session_id: str) -> None:
     """Raise ConfigError for an invalid session name."""
     if not _NAME_PATTERN.fullmatch(session_id):
-        raise ConfigError(f"{session_id[:80]!r} is no name of a session: it names a file")
+        raise ConfigError(
+            f"{session_id[:80]!r} is not a valid session name: it must be a valid file name"
+        )
 
 
 def parse_thread_id(thread_id: str) -> tuple[str, str]:

@@ -158,4 +158,4 @@ def _normalize_time(time: str) -> str:
         return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
         shown = time[:40]
-        raise ValueError(f"{shown!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
+        raise ValueError(f"{shown!r} is not a time such as 2026-01-31T12:00:00Z: {error}") from None

@@ -148,12 +148,8 @@ class ModelErrorFactory:
     def no_answer(self, stop_reason: str) -> ModelError:
         """Return the error of a complete response without content."""
         why: Failure = "refused" if stop_reason in _REFUSALS else "failed"
-        advice = (
-            "allow it more tokens (max_tokens), then go on"
-            if stop_reason in _LENGTH_REASONS
-            else ""
-        )
-        text = f"an answer that says nothing, or broke off ({stop_reason})"
+        advice = "raise max_tokens, then resume" if stop_reason in _LENGTH_REASONS else ""
+        text = f"an empty or truncated answer ({stop_reason})"
         return self._build_error(why, text, advice=advice)
 
     def _build_error(
@@ -172,15 +168,15 @@ class ModelErrorFactory:
 
     def _describe(self, why: Failure) -> str:
         return {
-            "auth": "does not accept the key" if self.key else "wants a key and was given none",
-            "unknown_model": "does not know this model, or the address is wrong",
-            "rate_limit": "has had too many requests",
+            "auth": "does not accept the key" if self.key else "needs a key, and none is set",
+            "unknown_model": "does not know this model, or the base URL is wrong",
+            "rate_limit": "received too many requests",
             "overloaded": "is overloaded or failed",
-            "timeout": f"said nothing for {self.timeout_s:g} s",
+            "timeout": f"sent nothing for {self.timeout_s:g} s",
             "network": "could not be reached, or the connection broke",
-            "context_too_long": "finds the conversation too long",
+            "context_too_long": "rejected the conversation as too long",
             "refused": "refused the request",
-            "malformed": "sent what cannot be read",
+            "malformed": "sent an invalid response",
             "failed": "failed",
         }[why]
 
@@ -189,14 +185,14 @@ class ModelErrorFactory:
         return {
             "auth": f"check {key}" if self.key else f"set {key}",
             "unknown_model": "check the name of the model and the base URL",
-            "rate_limit": "wait a little and go on, or look at your limits and credit there",
-            "overloaded": "go on a little later",
-            "timeout": "go on, or allow it more time",
-            "network": "check the connection and the base URL, then go on",
-            "context_too_long": "compact the conversation, or begin a new one",
-            "refused": "change what it names, then go on",
-            "malformed": "check that the base URL speaks this protocol",
-            "failed": "go on, or try another model",
+            "rate_limit": "wait, then resume, or check your limits and credit",
+            "overloaded": "resume later",
+            "timeout": "resume, or raise the timeout",
+            "network": "check the connection and the base URL, then resume",
+            "context_too_long": "compact the conversation, or start a new one",
+            "refused": "correct the named value, then resume",
+            "malformed": "check that the base URL has this protocol",
+            "failed": "resume, or try another model",
         }[why]
 
     def quote(self, text: str) -> str:

@@ -341,7 +341,7 @@ def _decode_event(
     except ValueError:
         if event.name == "error":
             raise failures.from_body(event.data.decode("utf-8", "replace")) from None
-        raise failures.malformed(event.data, "an event that is no JSON") from None
+        raise failures.malformed(event.data, "an event that is not JSON") from None
     if isinstance(value, dict):
         if value.get("error"):
             raise failures.from_body(value["error"])

@@ -181,7 +181,7 @@ def _explain(recording: ReplayLog, request: ModelRequest) -> str:
     """
     description = f"no answer to this request of {request.agent} ({len(request.messages)} messages)"
     if not recording.requests:
-        return f"{description}: the log holds no model calls"
+        return f"{description}: the log has no model calls"
     common = _count_common(recording, [message_hash(message) for message in request.messages])
     if not common:
         return f"{description}: no recorded context can be rebuilt from this log alone"
@@ -243,17 +243,13 @@ def _describe_messages(
         return None
     if position == len(recorded):
         excerpt = _excerpt(current[position])
-        return (
-            f"the recorded context ends before message {position}, this one goes on with {excerpt}"
-        )
+        return f"the recorded context ends before message {position}, this one has {excerpt}"
     if position == len(current):
         excerpt = _excerpt(recorded[position])
-        return (
-            f"this context ends before message {position}, the recorded one goes on with {excerpt}"
-        )
+        return f"this context ends before message {position}, the recorded one has {excerpt}"
     old, new = recorded[position], current[position]
     if (old.role, _full_text(old)) == (new.role, _full_text(new)):
-        return f"message {position} differs in parts that are no text: {_excerpt(old)}"
+        return f"message {position} differs in parts other than text: {_excerpt(old)}"
     start = _excerpt_start(_full_text(old), _full_text(new))
     return (
         f"message {position} differs: recorded {_excerpt(old, start)}, asked {_excerpt(new, start)}"
@@ -327,5 +323,5 @@ def _describe_answer(recording: ReplayLog, recorded: ev.LlmRequest) -> str:
     if response is None:
         return "it is the same, but was never answered"
     if recording.answer_to(recorded) is None:
-        return f"it is the same, but its answer is not whole ({response.stop_reason or 'failed'})"
+        return f"it is the same, but its answer is incomplete ({response.stop_reason or 'failed'})"
     return "it is the same, but this request says a context_hash that is not that of its messages"

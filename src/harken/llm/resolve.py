@@ -9,7 +9,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from harken.core.arguments import check_arguments, format_suggestion
+from harken.core.arguments import check_arguments, format_existing
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.prices import Cost, Prices
@@ -46,7 +46,7 @@ def resolve_model(
         return ReplayModel.load(path, name=name)
     provider, slash, model = name.partition("/")
     if not slash or kind in ("scripted", "replay"):
-        raise ConfigError(f"there is no model {name!r}; a model is {KINDS}")
+        raise ConfigError(f"model {name!r} not found; a model is {KINDS}")
     if provider not in providers:
         raise ConfigError(_unknown_provider_message(provider, providers))
     if not model.strip():
@@ -57,9 +57,9 @@ def resolve_model(
 
 
 def _unknown_provider_message(name: str, providers: Mapping[str, Provider]) -> str:
-    names = ", ".join(providers) or "none"
+    existing = format_existing(providers, "providers", typed=name)
     return (
-        f"there is no provider {name!r}{format_suggestion(name, providers)}; there is: {names}; "
+        f"provider {name!r} not found{existing}; "
         f"[providers.{name}] with a base_url in config.toml adds one"
     )
 

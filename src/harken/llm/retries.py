@@ -43,7 +43,7 @@ def watch_retries(client: Any, name: str, max_retries: int) -> None:
         on_retry = _ON_RETRY.get()
         if on_retry is not None:
             retry = f"retry {max_retries - remaining + 1} of {max_retries}"
-            on_retry(f"{name} did not answer; it is asked again in {wait_s:.1f} s ({retry})")
+            on_retry(f"{name} did not answer; retrying in {wait_s:.1f} s ({retry})")
         return wait_s
 
     setattr(client, _TIMEOUT_METHOD, report)

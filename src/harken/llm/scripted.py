@@ -240,7 +240,7 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-_TEXT_CHECK = (_is_text, "a text: put it in quotes")
+_TEXT_CHECK = (_is_text, "a string; put it in quotes")
 _KEY_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "agent": _TEXT_CHECK,
     "pattern": _TEXT_CHECK,
@@ -287,7 +287,7 @@ def _parse_pattern(raw: str) -> re.Pattern[str]:
     try:
         return re.compile(raw)
     except re.error as error:
-        text = f"pattern {raw!r} is no regular expression: {error}"
+        text = f"pattern {raw!r} is not a valid regular expression: {error}"
         raise _MalformedScript(text, "pattern") from None
 
 
@@ -358,7 +358,7 @@ def _parse_arguments(tool: str, raw: object) -> str:
         return canonical.to_json_line(raw or {}).decode()
     except TypeError as error:
         raise _MalformedScript(
-            f"arguments of {tool} are no JSON ({error}): put names in quotes"
+            f"arguments of {tool} are not valid JSON ({error}): put names in quotes"
         ) from None
 
 
@@ -389,7 +389,7 @@ def _read_script(path: Path) -> list[ScriptRule]:
 def _parse_rules(document: object) -> list[ScriptRule]:
     if not isinstance(document, Mapping) or not isinstance(document.get("rules"), list):
         raise _MalformedScript(
-            "a script begins with `rules:`; below it stands each rule after a `- `"
+            "a script starts with `rules:`; write each rule below it, after `- `"
         )
     for key in document.keys() - {"rules"}:
         raise _MalformedScript(f"a script has no key {key!r}; it has rules", key)
@@ -406,14 +406,14 @@ def _check_duplicate_keys(top: Any) -> None:
     rules, _ = _find_node(top, ["rules"])
     for index, rule in enumerate(rules.value if rules.id == "sequence" else ()):
         with _at_path("rules", index):
-            _check_keys(rule, "begin each rule with `- `")
+            _check_keys(rule, "start each rule with `- `")
 
 
 def _check_keys(node: Any, hint: str) -> None:
     keys = [key.value for key, _ in node.value] if node.id == "mapping" else []
     for key in keys:
         if keys.count(key) > 1:
-            raise _MalformedScript(f"{key} stands here twice: {hint}")
+            raise _MalformedScript(f"{key} occurs twice: {hint}")
 
 
 def _find_node(top: Any, path: Sequence[object]) -> tuple[Any, int]:

@@ -43,15 +43,11 @@ def decode_body(data: bytes, encoding: str, most_bytes: int) -> DecodedBody:
         try:
             data = _decompress_once(data, name, most_bytes)
         except ImportError:
-            return DecodedBody(
-                b"", "it is compressed with br, to read which takes: pip install brotli"
-            )
+            return DecodedBody(b"", "it is compressed with br; to decode it: pip install brotli")
         except LookupError:
-            return DecodedBody(
-                b"", f"it is compressed in a way that nobody here knows: {name[:40]!r}"
-            )
+            return DecodedBody(b"", f"its content encoding {name[:40]!r} is not supported")
         except Exception as error:  # noqa: BLE001 - each library has its own; all mean damage
-            return DecodedBody(b"", f"it is not compressed as it says ({name}: {error})")
+            return DecodedBody(b"", f"decompression failed ({name}: {error})")
         if len(data) > most_bytes:
             return DecodedBody(
                 data[:most_bytes], f"decompressed, it has more than {most_bytes} bytes"

@@ -23,11 +23,6 @@ from harken.recording.agent_recorder import JOINED_FORM
 from harken.session.segments import Loaded, resolve_context, segment_length
 
 
-def rebuild_body(events: Iterable[ev.Event], request_id: str, loaded: Loaded | None = None) -> Body:
-    """Return the body of a recorded request, from the events of its log."""
-    return RequestRebuilder(events, loaded).body(request_id)
-
-
 class RequestRebuilder:
     """Rebuild the requests of a log.
 
@@ -73,7 +68,7 @@ class RequestRebuilder:
             for link in reversed(chain):
                 context = self._next(context, link)
         except (KeyError, ValueError) as error:
-            raise FormatError("wire", f"{request_id}: its context is not here: {error}") from None
+            raise FormatError("wire", f"{request_id}: its context is missing: {error}") from None
         return context
 
     def _chain(self, request: ev.LlmRequest) -> list[ev.LlmRequest] | None:

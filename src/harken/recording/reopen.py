@@ -134,4 +134,4 @@ def read_client(path: Path) -> tuple[str, str]:
         if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):
             spec = event.spec or {}
             return str(spec["recorded"]), str(spec.get("recorded_session", ""))
-    raise LogError(path, "is no recorded session")
+    raise LogError(path, "is not a recorded session")

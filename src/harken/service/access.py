@@ -41,7 +41,9 @@ def ensure_token(path: Path) -> str:
             os.link(temporary, path)
         return read_token(path)
     except OSError as error:
-        raise ConfigError(f"{path}: no token can be made ({error.strerror or error})") from None
+        raise ConfigError(
+            f"{path}: the token cannot be created ({error.strerror or error})"
+        ) from None
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -55,7 +57,7 @@ def read_token(path: Path) -> str:
     data = read_own_file(path, _MAX_TOKEN_FILE_BYTES, what="this token", then="a new one is made")
     text = data.decode("ascii", "replace").strip()
     if not _TOKEN_PATTERN.fullmatch(text):
-        raise ConfigError(f"{path}: holds no token: remove it, and a new one is made")
+        raise ConfigError(f"{path}: contains no token: remove the file, and a new one is created")
     return text
 
 

@@ -133,10 +133,10 @@ async def _handle_no_route(request: Request, error: Exception) -> Json:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         methods = ", ".join(methods_of(request.app, request.url.path))
-        problem = Problem("method_not_allowed", f"this path is asked with {methods}")
+        problem = Problem("method_not_allowed", f"this path supports {methods}")
         return Json(ErrorBody(problem), problem.status, {"allow": methods})
     if error.status_code == 404:
-        problem = Problem("not_found", "there is no such path; /v1/openapi.json describes all")
+        problem = Problem("not_found", "path not found; /v1/openapi.json describes all paths")
     else:
         problem = Problem("invalid", str(error.detail))
     return _build_response(problem)

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
 from harken.core import canonical
+from harken.core.arguments import format_existing
 from harken.service.dependencies import ServiceLimits
 from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import BYTES, JSON, PACKED, pack, read_json
@@ -40,7 +41,7 @@ class Body:
     def json(self, kind: type[T]) -> T:
         """Decode the body as JSON. Raises ValueError, RequestRefused."""
         if self.is_packed:
-            raise RequestRefused("unsupported_media", f"this takes {JSON} only")
+            raise RequestRefused("unsupported_media", f"send {JSON}")
         return read_json(self.data, kind)
 
     def respond(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
@@ -75,7 +76,7 @@ def _get_content_type(request: Request, *accepted: str) -> str:
 async def _read_body(request: Request) -> bytes:
     limits: ServiceLimits = request.app.state.limits
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RequestRefused("unsupported_media", "send it as it is, not compressed")
+        raise RequestRefused("unsupported_media", "send it uncompressed")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limits.body_bytes:
         raise _too_large(limits)
@@ -99,17 +100,15 @@ async def reject_unknown_parameters(request: Request) -> None:
     given_names = [name for name, _ in request.query_params.multi_items()]
     for name in given_names:
         if name not in known_names:
-            name_list = ", ".join(sorted(known_names)) or "none"
-            raise RequestRefused(
-                "invalid", f"there is no parameter {name!r} here; there is: {name_list}"
-            )
+            existing = format_existing(sorted(known_names), "parameters")
+            raise RequestRefused("invalid", f"parameter {name!r} not found{existing}")
         if given_names.count(name) > 1:
             raise RequestRefused("invalid", f"{name} is given more than once")
 
 
 def _too_large(limits: ServiceLimits) -> RequestRefused:
     size_mb = limits.body_bytes / 1024 / 1024
-    return RequestRefused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
+    return RequestRefused("too_large", f"the body is too large: send at most {size_mb:g} MB")
 
 
 RequestBody = Annotated[Body, Depends(read)]

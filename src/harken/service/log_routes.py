@@ -49,7 +49,7 @@ class Logs:
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
-            raise RequestRefused("not_found", "this service keeps no logs")
+            raise RequestRefused("not_found", "this service stores no logs")
         if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
         return self._folder / f"{name}.jsonl"

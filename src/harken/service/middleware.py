@@ -59,7 +59,7 @@ class ErrorMiddleware:
         }
         self._gate.check(scope["path"], headers)
         if self._running > self._limits.requests:
-            raise RequestRefused("busy", "too much is asked at once: ask again in a second")
+            raise RequestRefused("busy", "too many requests: retry in a second")
 
     async def _send_error(self, error: Exception, scope: Scope, sender: _ResponseSender) -> None:
         problem = encode_error(error)

@@ -26,15 +26,17 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
     """
     if not to_all and not is_loopback(host):
         raise ConfigError(
-            f"{host}: other machines could reach the service there, and all that is sent would "
-            f"cross the network unencrypted, the token too; --open-to-network if you mean that"
+            f"{host}: other machines could reach the service there, and all data would cross the "
+            "network unencrypted, with the token; pass --open-to-network to allow it"
         )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # asyncio sets TCP_NODELAY only if the protocol is given explicitly.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise ConfigError(f"{host}: is no address of this machine ({error.strerror})") from None
+        raise ConfigError(
+            f"{host}: not an address of this machine ({error.strerror}); check --host"
+        ) from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -42,7 +44,7 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"{host}:{port}: cannot be listened at ({reason}); choose another --port"
+                f"cannot listen on {host}:{port} ({reason}); check --host and --port"
             ) from None
         listener.listen(_BACKLOG)  # Earlier connections wait until the service is ready.
         yield listener
@@ -56,7 +58,9 @@ def listen_in(path: Path) -> Iterator[socket.socket]:
     its creation.
     """
     if len(bytes(path)) > _MAX_PATH_BYTES:
-        raise ConfigError(f"{path}: is too long for a socket; take one of {_MAX_PATH_BYTES} bytes")
+        raise ConfigError(
+            f"{path}: too long for a socket; use a path of at most {_MAX_PATH_BYTES} bytes"
+        )
     _check_folder(path.parent)
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -66,7 +70,7 @@ def listen_in(path: Path) -> Iterator[socket.socket]:
             path.chmod(0o600)
             listener.listen(_BACKLOG)
         except OSError as error:
-            raise ConfigError(f"{path}: no socket can be made ({error.strerror})") from None
+            raise ConfigError(f"{path}: the socket cannot be created ({error.strerror})") from None
         inode = path.stat().st_ino
         try:
             yield listener
@@ -98,7 +102,7 @@ def _remove_stale(path: Path) -> None:
     """Remove a socket without a listening process. Raises ConfigError for any other file."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ConfigError(f"{path}: is there, and no socket: name another")
+            raise ConfigError(f"{path}: exists and is not a socket; choose another path")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -109,4 +113,4 @@ def _remove_stale(path: Path) -> None:
             if error.errno == errno.ECONNREFUSED:
                 path.unlink(missing_ok=True)
                 return
-    raise ConfigError(f"{path}: another service listens there")
+    raise ConfigError(f"{path}: another service is listening on it")

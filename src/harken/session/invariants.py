@@ -46,7 +46,7 @@ def encode_checked_event(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     if decoded == event:
         return body, decoded
     if isinstance(decoded, ev.UnknownEvent) or b"\\ud" not in body:
-        raise InvalidEvent(f"this {ev.event_type(event)} holds something that is not plain JSON")
+        raise InvalidEvent(f"this {ev.event_type(event)} contains a value that is not plain JSON")
     return ev.encode_event(decoded), decoded  # A surrogate pair was decoded into one character.
 
 
@@ -80,7 +80,7 @@ def _check_cause(state: SessionState, cause: Any, member: str) -> None:
 def _check_exists(state: SessionState, id_: str, member: str) -> None:
     number = parse_id_number(id_, "msg_")
     if number is None or number >= state.next_message or id_ != message_id(number):
-        raise InvalidEvent(f"{member} {id_}: there is no such message in this session")
+        raise InvalidEvent(f"{member} {id_}: this session has no such message")
 
 
 def _check_substance(state: SessionState, substance: Any, member: str) -> None:
@@ -113,14 +113,16 @@ def _check_birth(state: SessionState, event: ev.AgentCreated) -> None:
     if event.cause is not None:
         first = event.cause if isinstance(event.cause, str) else event.cause[0]
         if reference_message_id(first) not in state.cause_owners:
-            raise InvalidEvent(f"cause {first} of a birth is no call in progress and no birth")
+            raise InvalidEvent(
+                f"cause {first} of a birth is neither a call in progress nor a birth"
+            )
 
 
 def _check_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.substance is not None and event.cause is not None:
         raise InvalidEvent("an event has a substance or a cause, never both")
     if event.role not in ROLES:
-        raise InvalidEvent(f"role {event.role!r} is none of {', '.join(ROLES)}")
+        raise InvalidEvent(f"unknown role {event.role!r}; roles: {', '.join(ROLES)}")
     if event.agent_id != USER:
         _check_born(state, event)
     if event.role == "tool":
@@ -205,30 +207,30 @@ def _check_moved(state: SessionState, event: ev.AgentMoved) -> None:
         _check_replacement(state, event, agent)
         return
     if event.replaced_as is not None or event.replaced_spec is not None:
-        raise InvalidEvent("only a move that replaces an agent says what becomes of that one")
+        raise InvalidEvent("replaced_as and replaced_spec need a move with `replaces`")
     before = agent.parent
     if event.place in ("subagent", "hook") and (event.parent or before) is None:
         raise InvalidEvent(f"a {event.place} needs a parent")
     if event.place == "primary" and event.parent is not None:
-        raise InvalidEvent("a primary agent stands below nobody")
+        raise InvalidEvent("a primary agent has no parent")
     above = event.parent
     while above is not None:
         higher = state.agents.get(above)
         if higher is None:
             raise InvalidEvent(f"parent {above} was not born")
         if higher.id == event.agent_id:
-            raise InvalidEvent(f"{event.agent_id} cannot stand below itself")
+            raise InvalidEvent(f"{event.agent_id} cannot be below itself")
         above = higher.parent
 
 
 def _check_replacement(state: SessionState, event: ev.AgentMoved, agent: AgentState) -> None:
     target = state.agents.get(event.replaces or AgentId(""))
     if target is None or target.id != agent.parent or agent.place not in ("subagent", "hook"):
-        raise InvalidEvent(f"{agent.id} does not stand at {event.replaces}")
+        raise InvalidEvent(f"{agent.id} is not a subagent or hook of {event.replaces}")
     if target.place == "gone" or target.place != event.place or event.parent is not None:
         raise InvalidEvent(f"{agent.id} takes the place of {event.replaces} as it is")
     if event.replaced_as is None:
-        raise InvalidEvent(f"a move says as what {event.replaces} stands there then")
+        raise InvalidEvent(f"a move that replaces {event.replaces} needs `replaced_as`")
 
 
 def _check_interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:

@@ -98,5 +98,5 @@ class LineOffsets:
         prefix_bytes = min(_PREFIX_BYTES, start)
         data = os.pread(fd, end - start + prefix_bytes, start - prefix_bytes)
         if not is_valid_line(data[:DIGITS] if prefix_bytes else b"", data[prefix_bytes:]):
-            raise ValueError(f"line {line + 1} is not what was written")
+            raise ValueError(f"line {line + 1} differs from what was written")
         return ev.decode_event(read_body(data[prefix_bytes:]))

@@ -184,7 +184,7 @@ def repair(
 def _check_absent(*files: Path | None) -> None:
     for file in files:
         if file is not None and (file.exists() or file.is_symlink()):
-            raise ConfigError(f"{file} is there already: name a new file for the repaired log")
+            raise ConfigError(f"{file} exists; choose another name for the repaired log")
 
 
 def _is_lost(line: LogLine) -> bool:
@@ -285,7 +285,7 @@ def _iter_foldable(state: SessionState, items: Iterable[_Item]) -> Iterator[_Ite
         except ValueError as error:
             assert item.line is not None
             item.line.is_whole = False
-            item.line.add_finding("missing", f"what it refers to is gone: {error}")
+            item.line.add_finding("missing", f"its reference is missing: {error}")
         else:
             yield item
 

@@ -43,7 +43,7 @@ class PartOfStructure(ValueError):
     """The text is part of the structure of the log, which would be invalid without it."""
 
     def __init__(self) -> None:
-        super().__init__("the text is part of what holds the log together: it cannot be taken out")
+        super().__init__("the text is part of the log's structure and cannot be removed")
 
 
 @dataclass(slots=True)

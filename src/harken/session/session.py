@@ -118,7 +118,7 @@ class Session:
         path = Path(session_file)
         LogFile(path).close()
         if stat_log(path).size_bytes == 0:
-            raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
+            raise InvalidLog(path, "is empty: it has no event; start a new session")
         return Session(path, options=options)
 
     def _begin(self) -> None:
@@ -137,7 +137,7 @@ class Session:
         except ValueError as error:
             raise self._fold_error(event, error, reading.end) from None
         if not reading.sealed:
-            raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
+            raise LogReadOnly(self.path, dialect=reading.dialect or "without checksums")
         self._checksum, self.opened_at = reading.last_sum, self.state.next_message
         if reading.torn:
             self.torn = self._file.set_aside(reading.end, reading.torn)
@@ -152,7 +152,7 @@ class Session:
     def _fold_error(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
         """Return an error for the last line of the first `end` bytes, which cannot be folded."""
         if isinstance(event, ev.ContextLoaded):
-            return LogError(self.path, f"{error}; the log itself is whole")
+            return LogError(self.path, f"{error}; the log itself is intact")
         data = self.path.read_bytes()[:end]
         line, byte = data.count(b"\n"), data.rfind(b"\n", 0, -1) + 1
         return LogCorrupted(self.path, line=line, byte=byte, reason=str(error))

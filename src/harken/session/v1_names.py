@@ -68,7 +68,7 @@ class SessionLogger:
         """Log a piece of text of the agent that made the call `caused_by`."""
         owner = self.session.state.cause_owners.get(reference_message_id(caused_by))
         if owner is None:
-            raise InvalidEvent(f"caused_by {caused_by} is no call in progress")
+            raise InvalidEvent(f"caused_by {caused_by} is not a call in progress")
         return self.session.log_piece_of_text(owner, content, caused_by)
 
     def close(self) -> None:

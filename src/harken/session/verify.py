@@ -126,7 +126,9 @@ def verify(path: str | Path) -> list[LogFinding]:
     examined = examine(Path(path))
     if examined.sealed:
         return examined.findings
-    message = f"{examined.dialect or 'a log'} without sums: readable, but changes cannot be seen"
+    message = (
+        f"{examined.dialect or 'a log'} without checksums: readable, but changes are not detected"
+    )
     return [LogFinding(1, 0, "unverified", message), *examined.findings]
 
 
@@ -216,9 +218,7 @@ class _Ids:
                 relation = f"has {event.message_id}, the id of" if line.is_whole else "is"
                 line.add_finding("doubled", f"it {relation} line {earlier.number} once more")
             elif 0 <= line.id_number < self._top:
-                line.add_finding(
-                    "moved", f"{event.message_id} stands after {message_id(self._top)}"
-                )
+                line.add_finding("moved", f"{event.message_id} follows {message_id(self._top)}")
         self._top = max(self._top, line.id_number)
 
 
@@ -259,7 +259,7 @@ class _Chain:
         for before, earlier in self._sums:
             if earlier is not None and earlier.events and line.sum_after(before) == line.digits:
                 earlier.is_whole = True
-                earlier.add_finding("damaged", "its sum is not as it was written, its content is")
+                earlier.add_finding("damaged", "the checksum changed; the content is intact")
                 self._ids.check(earlier)
                 return
 
@@ -268,9 +268,9 @@ class _Chain:
         self._sums = [(line.digits, None)]
         line.is_whole = bool(line.events)
         if not line.events:
-            line.add_finding("damaged", "its sum fits, but it is no event")
+            line.add_finding("damaged", "the checksum matches, but the line is not an event")
         if not line.is_framed:
-            line.add_finding("damaged", "its end is not as it was written, its content is")
+            line.add_finding("damaged", "the end of the line changed; the content is intact")
         self._ids.check(line)
 
     def _add_unproven(self, line: SealedLine) -> None:
@@ -326,15 +326,13 @@ def _add_findings(lines: Sequence[SealedLine]) -> None:
             line.add_finding("torn", _TORN)
         elif line.is_framed and line.id_number > top + 1 and after == line.id_number + 1:
             line.add_finding(
-                "missing", "the line that it was written after is gone: nothing proves it"
+                "missing", "the previous line is missing, so the checksum cannot be verified"
             )
         elif before is None or before.is_framed or line.raw.startswith(b"{"):
-            line.add_finding(
-                "damaged", "its sum does not fit" if line.is_framed else "it has no sum"
-            )
+            line.add_finding("damaged", "checksum mismatch" if line.is_framed else "no checksum")
         before = line  # No finding: the rest of the previous line, split by an inserted newline.
 
 
 _MAX_SUMS = 16
 """Number of recent sums of unproven lines that the next line may follow; it limits the work."""
-_TORN = "it was never finished"
+_TORN = "incomplete line"

@@ -243,7 +243,7 @@ def parse_file(body: bytes) -> ChunkedFile:
     file = _file_decoder.decode(body)
     for name in (file.name, *file.pieces):
         if not _ARTIFACT_PATTERN.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an artifact")
+            raise ValueError(f"{name!r} is not the name of an artifact")
     return file
 
 
@@ -274,7 +274,7 @@ def _validate_delta(ref: ArtifactRef, entries: Sequence[DeltaEntry]) -> StoredOb
         if b"null" in body:  # The encoder writes null also for invalid numbers.
             is_equal &= msgspec.to_builtins(decoded) == msgspec.to_builtins(list(entries))
     except (TypeError, ValueError) as error:
-        raise ObjectCorrupted(BATCH, ref, reason=f"it is no list of entries: {error}") from None
+        raise ObjectCorrupted(BATCH, ref, reason=f"it is not a list of entries: {error}") from None
     if not is_equal:
         raise ObjectCorrupted(BATCH, ref, reason="it is not in canonical form")
     return StoredObject(
@@ -297,7 +297,7 @@ def _commit_needs(commit: Commit) -> tuple[str, ...]:
 def _validate_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, BatchCommit]:
     body = commits.commit_bytes(commit)
     if commits.decode_commit(body) != commit:
-        raise ValueError(f"{commit} does not come back as it is")
+        raise ValueError(f"{commit} does not survive encoding and decoding")
     obj, new = _build_commit(commit, notes, body)
     if format_rfc3339(new.time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.core import commits
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import ObjectKind, Store, StoredCommit
-from harken.store.batch import parse_needs
+from harken.store.base import Store, StoredCommit
+from harken.store.message_check import iter_problems, list_objects, read_bodies
 from harken.store.sqlite.check import StoreFinding, iter_findings
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.store import SqliteStore
@@ -69,13 +68,12 @@ def _find_artifact_problem(store: Store, name: ArtifactRef) -> str:
     needed: set[str] = set()
     existing: set[str] = set()
     if delta := store.deltas([name]):
-        messages = store.objects([entry.message for entry in delta[name]])
-        needed = {entry.message for entry in delta[name]}
-        parts = {
-            part for body in messages.values() for part in parse_needs(ObjectKind.MESSAGE, body)
-        }
-        existing = {*messages, *store.objects(map(commits.Hash, parts))}
-        needed |= parts
+        entries = delta[name]
+        bodies = read_bodies(store, entries)
+        for message, problem in iter_problems(name, entries, bodies):
+            return f"{message}: {problem}"
+        needed = {need for entry in entries for need in list_objects(entry, bodies)}
+        existing = {*bodies}
     elif sequence := store.sequences([name]):
         needed = set(sequence[name])
         existing = {member for member in needed if store.names_with_prefix(member)}

@@ -108,9 +108,11 @@ def select_new_tombstones(
     new: dict[Name, Tombstone] = {}
     for name, tombstone in contents.tombstones.items():
         if not _FULL_NAME_PATTERN.fullmatch(name) or name[:-64] != tombstone.stand_in[:-64]:
-            raise ValueError(f"{tombstone.stand_in!r} cannot stand for {name!r}")
+            raise ValueError(f"{tombstone.stand_in!r} cannot replace {name!r}")
         if name in contents.objects or tombstone.stand_in in contents.tombstones:
-            raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
+            raise ValueError(
+                f"{name} cannot be purged: the batch contains it, or it replaces a purged object"
+            )
         if not exists(name):
             if tombstone.stand_in not in contents.objects and not exists(tombstone.stand_in):
                 raise ObjectNotFound(where, tombstone.stand_in, needed_by=name)
@@ -166,11 +168,11 @@ def _follow_chains(targets: Mapping[Name, Name]) -> dict[Name, Name]:
         visited, target = {name}, targets[name]
         while target in targets:
             if target in visited:
-                raise ValueError(f"{name} cannot stand for itself: what stands for it is the same")
+                raise ValueError(f"{name} cannot replace itself")
             visited.add(target)
             target = targets[target]
         if target == name:
-            raise ValueError(f"{name} cannot stand for itself: what stands for it is the same")
+            raise ValueError(f"{name} cannot replace itself")
         ends[name] = target
     return ends
 
@@ -230,4 +232,4 @@ def _check_same_parent(obj: StoredObject, body: bytes) -> None:
         return
     old, new = decode_commit(obj.body), decode_commit(body)
     if (old.parent, old.created_at) != (new.parent, new.created_at):
-        raise ValueError(f"{obj.name} keeps its parent and its time, whatever stands for it")
+        raise ValueError(f"the replacement of {obj.name} must keep its parent and time")

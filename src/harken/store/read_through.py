@@ -34,7 +34,7 @@ class ReadThrough:
         except (ObjectNotFound, ObjectCorrupted):
             raise
         except StoreError as error:
-            reason = f"{name} is not here, and the backing store cannot be asked: {error}"
+            reason = f"{name} is not in this store, and the backing store failed: {error}"
             raise StoreError(WHERE, reason) from error
 
     def objects(self, names: Sequence[Hash]) -> dict[Hash, bytes]:

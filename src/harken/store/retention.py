@@ -18,13 +18,13 @@ def check_policy(keeping: RetentionPolicy) -> None:
     try:
         msgspec.convert(keeping.policy, _POLICIES)
     except msgspec.ValidationError:
-        raise ValueError(f"{keeping.policy!r} is no policy") from None
+        raise ValueError(f"{keeping.policy!r} is not a policy") from None
     if keeping.policy != "ephemeral":
         if keeping.until is not None:
-            raise ValueError(f"only what is ephemeral has an end, not what has {keeping.policy!r}")
+            raise ValueError(f"`until` needs the policy 'ephemeral', not {keeping.policy!r}")
         return
     if keeping.until is None:
-        raise ValueError("what is ephemeral is kept until a time: say which")
+        raise ValueError("the policy 'ephemeral' needs a time: pass `until`")
     parse_rfc3339(keeping.until)
 
 

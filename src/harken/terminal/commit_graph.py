@@ -131,7 +131,7 @@ def format_commit_line(stored: StoredCommit, name: str) -> Line:
     line: Line = [
         ("yellow", name),
         ("dim", f"  {commit.created_at[:16].replace('T', ' ')}  "),
-        ("cyan", _short_principal(commit.principal) or "nobody"),
+        ("cyan", _short_principal(commit.principal) or "unknown"),
     ]
     if commit.template:
         line.append(("cyan", f" ({_one_line(commit.template, 24)})"))

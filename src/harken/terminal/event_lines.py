@@ -146,7 +146,7 @@ def describe_installation(row: Watch) -> str:
 
 def _actor_name(row: Watch) -> str:
     """Return the name of the agent that caused the change, or "you" for the user."""
-    return "you" if row.by == USER else row.by_name or "nobody known"
+    return "you" if row.by == USER else row.by_name or "unknown"
 
 
 def _describe_move(row: Watch) -> str:

@@ -115,7 +115,7 @@ class FormatSuite:
     def test_it_has_a_name_with_a_version(self) -> None:
         family, dash, version = self.format.name.rpartition("-v")
         is_named = bool(family and dash) and self.format.name.isascii() and version.isdigit()
-        assert is_named, f"{self.format.name!r} is no name such as toy-v1"
+        assert is_named, f"{self.format.name!r} is not a name such as toy-v1"
         assert self.format.name.isprintable()
         assert self.format.media_type.count("/") == 1
         assert self.format.name not in self.format.upgrades, "a format is not older than itself"

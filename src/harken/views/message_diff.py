@@ -86,21 +86,6 @@ def diff_messages(
     return rows
 
 
-def find_first_difference(
-    before: Sequence[ChatMessage], after: Sequence[ChatMessage]
-) -> int | None:
-    """Return the position of the first different message, or None if the lists are equal.
-
-    If one list is a prefix of the other, return the length of the shorter one.
-    """
-    pairs = enumerate(zip(before, after, strict=False))
-    differs = (
-        position for position, (left, right) in pairs if message_hash(left) != message_hash(right)
-    )
-    shorter, longer = sorted((len(before), len(after)))
-    return next(differs, None if shorter == longer else shorter)
-
-
 def spans(before: str, after: str, *, around: int | None = 40) -> list[TextSpan]:
     """Return the changes from one text to the other, word by word.
 

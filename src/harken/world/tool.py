@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, overload
 import msgspec
 
 from harken.core import canonical
-from harken.core.arguments import check_arguments
+from harken.core.arguments import check_arguments, format_existing
 from harken.core.messages import Content, ImagePart, TextPart, UnknownPart
 from harken.world.result import InvalidArguments, ToolTimeout
 from harken.world.user import User
@@ -183,9 +183,10 @@ class Tool:
         """Return the validated arguments as the function takes them. Raises InvalidArguments."""
         unknown = sorted(arguments.keys() - set(self.arguments.__struct_fields__))
         if unknown:
-            expected_names = ", ".join(self.arguments.__struct_fields__) or "none"
+            names = self.arguments.__struct_fields__
             raise InvalidArguments(
-                f"{self.name} has no argument {unknown[0]!r}; its arguments: {expected_names}"
+                f"{self.name} has no argument {unknown[0]!r}"
+                + format_existing(names, "arguments", adjective="valid")
             )
         try:
             value = msgspec.convert(arguments, self.arguments)
@@ -332,7 +333,7 @@ def tool(
 def _check_function(function: object) -> None:
     """Raise TypeError if a value cannot be made into a tool; the text says why."""
     if isinstance(function, Tool):
-        raise TypeError(f"{function.name} is a tool already: pass it directly")
+        raise TypeError(f"{function.name} is already a tool: pass it directly")
     if isinstance(function, type) or not callable(function):
         raise TypeError(
             f"a tool needs a function, not {function!r}; to rename a tool write @tool(name=...)"

@@ -454,7 +454,7 @@ def test_only_an_agent_that_has_heard_nothing_starts_from_a_commit(
     scene = begin(tmp_path, script_model(main=["one"]), store)
     scene.ask("first")
     ctx = chain(store, scene)[-1].id
-    with pytest.raises(ValueError, match="has begun already"):
+    with pytest.raises(ValueError, match="has already started"):
         start_from_commit(scene.root, ctx)
     inner = tmp_path_in(tmp_path)
     bare = open_stage(inner, script_model(main=["one"]), system_prompt=None)

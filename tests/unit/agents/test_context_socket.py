@@ -182,4 +182,4 @@ def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path)
     scene = open_stage(tmp_path, model, runtime=runtime)
     scene.ask("go")
     assert scene.result()["content"] == "no socket"
-    assert told == ["programs are not told which commit their agent is at: no room"]
+    assert told == ["programs cannot query the commit of their agent: no room"]

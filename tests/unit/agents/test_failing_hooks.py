@@ -81,7 +81,7 @@ def test_input_and_result_can_only_be_commented_on(
     hook = watch(one, **{point: lambda _: verdict})
     assert one.ask("Send.") == "Done."
     [note] = one.select_lines(agent_id=hook.agent_id, role="system")
-    assert "is no verdict on" in note["content"]
+    assert "is not a verdict on" in note["content"]
 
 
 def test_a_failing_log_is_no_failure_of_a_hook(tmp_path: Path) -> None:

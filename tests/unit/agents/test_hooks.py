@@ -95,8 +95,8 @@ def test_the_watched_agent_cannot_reach_its_hooks(tmp_path: Path) -> None:
     one = open_stage(tmp_path, model)
     watch(one)
     assert one.ask("Get rid of it.") == "I could not."
-    assert "no subagent 'guard'" in one.result("c1")["content"]
-    assert "no subagent 'guard'" in one.result("c2")["content"]
+    assert "subagent 'guard' not found" in one.result("c1")["content"]
+    assert "subagent 'guard' not found" in one.result("c2")["content"]
     assert len(one.root.hooks) == 1
 
 

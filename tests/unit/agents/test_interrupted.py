@@ -313,7 +313,7 @@ def test_after_a_crash_at_any_event_the_session_ends_as_it_would_have(tmp_path: 
         texts = " ".join(request_texts(request))
         for name in ("Ann", "Bob"):
             made = f"Created subagent: {name}" in texts or f"Subagent {name} was created" in texts
-            if not (made or f"there is a subagent '{name}'" in texts):
+            if not (made or f"subagent '{name}' exists" in texts):
                 return call_message(
                     call("task", f"t{name}", name=name, instructions=f"You are {name}.")
                 )

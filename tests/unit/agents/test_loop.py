@@ -103,7 +103,7 @@ def test_a_text_beside_calls_is_kept_and_the_loop_goes_on(tmp_path: Path) -> Non
         (call("fly"), "'fly'; it may use: task, discuss, terminate, add, fail, dawdle"),
         (call("add", a="1"), "Expected `int`, got `str`"),
         (call("add", b=1), "missing required field `a`"),
-        (call("add", a=1, c=2), "no argument 'c'; its arguments: a, b"),
+        (call("add", a=1, c=2), "no argument 'c'; valid arguments: a, b"),
         (call("add", a=True), "Expected `int`, got `bool`"),
         (call("add", a=None), "Expected `int`, got `null`"),
         (raw_call("add", '{"a": 1'), "the arguments of add are not JSON"),

@@ -226,7 +226,7 @@ def test_calls_after_a_move_in_the_same_message_have_results(tmp_path: Path) -> 
     )
     assert one.ask("Go.") == "[moved] a answers now"
     assert one.result("t2")["content"] == "Created subagent: b"
-    assert "there is no subagent 'a'; there is: b" in one.result("e2")["content"]
+    assert "subagent 'a' not found; existing subagents: b" in one.result("e2")["content"]
     assert list(one.root.subagents) == ["b"]
 
 
@@ -282,7 +282,7 @@ def test_a_hook_in_code_that_only_judges_takes_nobodys_place(tmp_path: Path) -> 
     one = moving(tmp_path, main=["Ready."])
     watch(one)
     one.ask("Begin.")
-    with pytest.raises(InvalidArguments, match="guard only judges"):
+    with pytest.raises(InvalidArguments, match="guard only gives verdicts"):
         talk_with(one.root, "guard", None)
     assert one.session.state.primary == one.root.agent_id
 
@@ -305,7 +305,7 @@ def test_two_of_one_name_never_stand_in_one_row(tmp_path: Path) -> None:
         ],
     )
     one.ask("Go.")
-    assert "main has a subagent 'b' already" in one.result("e1", "a")["content"]
+    assert "main already has a subagent 'b'" in one.result("e1", "a")["content"]
     assert one.result("d1")["content"] == "I stay."
 
 

@@ -86,7 +86,7 @@ def test_an_invalid_answer_is_corrected(tmp_path: Path) -> None:
     model = scripted(
         answering({"name": "Oslo", "people": "many"}),
         {
-            "pattern": "no valid City",
+            "pattern": "not a valid City",
             "calls": [{"final_answer": {"answer": {"name": "Oslo", "people": 1}}}],
         },
         {"pattern": "Accepted", "answer": "Done."},

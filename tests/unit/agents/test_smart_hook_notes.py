@@ -99,7 +99,7 @@ def test_a_note_that_says_nothing_or_too_much_is_refused(tmp_path: Path) -> None
     judge(hook)
     said = [row["content"] for row in one.select_lines(agent_id=hook.agent_id, role="tool")]
     assert said == [
-        "Error: a note says something",
+        "Error: the note is blank",
         f"Error: a note has at most {MAX_NOTE} characters, not {MAX_NOTE + 1}: be brief",
     ]
     assert len(hook.transcript) == 1

@@ -25,9 +25,9 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.hooks.hook import TurnStopped
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.agents.turn_end import TurnStopped
 from harken.errors import AgentBusy, BudgetExceeded
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules

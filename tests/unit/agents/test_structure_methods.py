@@ -300,7 +300,7 @@ def test_a_hook_in_code_takes_the_place_of_the_agent_it_watches(tmp_path: Path) 
 def test_quit_and_meta_are_for_hooks(tmp_path: Path) -> None:
     one = scene(tmp_path)
     for method in (one.root.quit, one.root.meta):
-        with pytest.raises(InvalidArguments, match="no hook"):
+        with pytest.raises(InvalidArguments, match="not a hook"):
             run(method())
     assert one.root.state.place == "primary"
 
@@ -349,12 +349,15 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
     born = run(one.root.task("Ada"))
     own = Parrot(one.session, runtime=one.runtime)
     foreign = Parrot(other.session, runtime=other.runtime)
+    judging = Judging(one.session, runtime=one.runtime)
     before = one.select_lines()
     wrong: list[tuple[type[Exception], Any]] = [
         (TypeError, lambda: one.root.task(7)),  # type: ignore[call-overload]
         (TypeError, lambda: one.root.task("B", agent="Parrot")),  # type: ignore[call-overload]
         (TypeError, lambda: one.root.task("B", agent=Unregistered)),
         (TypeError, lambda: one.root.task("B", "You.", agent=own)),
+        (TypeError, lambda: one.root.task("B", agent=Judging, prompt="Hi?")),
+        (TypeError, lambda: one.root.task("B", prompt="Hi?", agent=judging)),
         (ValueError, lambda: one.root.task("B", agent=born)),
         (ValueError, lambda: one.root.task("B", agent=foreign)),
         (TypeError, lambda: one.root.hook("B", "Watch.", agent=own)),
@@ -369,7 +372,9 @@ def test_mistakes_of_the_caller_are_found_before_anything_is_logged(tmp_path: Pa
 
 def test_an_error_is_raised_and_stands_in_the_result(tmp_path: Path) -> None:
     one = scene(tmp_path)
-    with pytest.raises(InvalidArguments, match="no subagent 'Zoe'; there is: none") as raised:
+    with pytest.raises(
+        InvalidArguments, match="subagent 'Zoe' not found; no subagents exist"
+    ) as raised:
         run(one.root.terminate("Zoe"))
     [result] = one.select_lines(role="tool")
     assert (result["content"], result["is_error"]) == (f"Error: {raised.value}", True)

@@ -108,7 +108,7 @@ def test_instructions_that_cannot_be_read_create_nobody(tmp_path: Path, path: st
 def test_a_taken_name_is_an_error_and_creates_nobody(tmp_path: Path) -> None:
     again = call("task", name="Jack", instructions="You are another Jack.", prompt="Hi?")
     one = among(tmp_path, again, names="Jack")
-    assert one.result()["content"].startswith("Error: there is a subagent 'Jack' already")
+    assert one.result()["content"].startswith("Error: subagent 'Jack' exists")
     assert len(one.session.agents) == 2
     assert one.user_messages("Jack") == []
 
@@ -119,7 +119,7 @@ def test_of_two_tasks_with_one_name_in_one_message_the_second_fails(tmp_path: Pa
     one = open_stage(tmp_path, script_model(main=[two, "Done."]))
     one.ask("Go.")
     assert one.result("a")["content"] == "Created subagent: Ann"
-    assert "already" in one.result("b")["content"]
+    assert "exists" in one.result("b")["content"]
 
 
 @pytest.mark.req("S4-17")

@@ -205,13 +205,13 @@ def test_an_agent_is_asked_with_the_parameters_for_its_model(tmp_path: Path) -> 
 
 
 def no_models(name: str) -> Any:
-    raise ConfigError(f"there is no model {name!r}")
+    raise ConfigError(f"model {name!r} not found")
 
 
 BAD = {
-    "---\nmodel: gone\n---\nHi": "cannot be used: there is no model 'gone'",
-    "---\ntools: [Read]\n---\nHi": "template:reviewer names a tool 'Read' that is not here; "
-    "there is: clone, discuss, ",
+    "---\nmodel: gone\n---\nHi": "cannot be used: model 'gone' not found",
+    "---\ntools: [Read]\n---\nHi": "template:reviewer: tool 'Read' not found; "
+    "existing tools: clone, discuss, ",
     "---\nno end": "reviewer.md: its front matter has no end",
 }
 

@@ -168,9 +168,9 @@ def _discuss(name: str) -> Any:
 @pytest.mark.parametrize(
     ("mcp", "servers", "why"),
     [
-        ("[nope]", [], "names an MCP server 'nope' that is not here; there is: none"),
-        ("[nope]", [NAMED], "there is: docs"),
-        ("{docs: {command: other}}", [NAMED], "MCP server docs exists already"),
+        ("[nope]", [], "MCP server 'nope' not found; no servers exist"),
+        ("[nope]", [NAMED], "existing servers: docs"),
+        ("{docs: {command: other}}", [NAMED], "MCP server docs exists"),
         ("{docs: {}}", [], "mcp.docs: must have either `command`"),
         ("5", [], "mcp must be a list of names of servers"),
         ("{docs: {command: x, port: 5}}", [], "mcp.docs: Object contains unknown field `port`"),
@@ -218,7 +218,7 @@ def test_a_resource_of_a_server_gives_instructions(tmp_path: Path) -> None:
     [
         ("mcp:lib/notes://none", "instructions mcp:lib/notes://none cannot be read: "),
         ("mcp:lib/notes://picture", "is not text"),
-        ("mcp:nope/x", "'nope/x' is not SERVER/URI; servers with resources: lib"),
+        ("mcp:nope/x", "'nope/x' is not SERVER/URI; existing servers with resources: lib"),
     ],
 )
 @pytest.mark.req("S4-08")

@@ -36,7 +36,7 @@ def test_a_terminated_agent_takes_its_subtree_along(tmp_path: Path) -> None:
     one = open_stage(tmp_path, model)
     assert one.ask("Go.") == "Gone."
     assert one.result("c2")["content"] == "Terminated subagent: Ann"
-    assert "no subagent 'Ann'; there is: none" in one.result("c3")["content"]
+    assert "subagent 'Ann' not found; no subagents exist" in one.result("c3")["content"]
     [moved] = one.select_lines(event_type="agent_moved")
     assert moved["place"] == "gone"
     assert (
@@ -63,8 +63,8 @@ def test_only_ones_own_subagents_can_be_terminated_or_talked_with(tmp_path: Path
     )
     one = open_stage(tmp_path, model)
     one.ask("Go.")
-    assert "no subagent 'Bob'" in one.result("x", "Ann")["content"]
-    assert "no subagent 'main'" in one.result("y", "Ann")["content"]
+    assert "subagent 'Bob' not found" in one.result("x", "Ann")["content"]
+    assert "subagent 'main' not found" in one.result("y", "Ann")["content"]
     assert list(one.root.subagents) == ["Ann", "Bob"]
 
 
@@ -162,7 +162,7 @@ def test_a_forbidden_action_is_not_run_either(tmp_path: Path) -> None:
 def test_nobody_can_pass_on_a_tool_that_he_has_not(tmp_path: Path) -> None:
     wants = call("task", name="Bob", tools=["read", "write"])
     one = limited(tmp_path, wants, tools=["read", "task"])
-    assert "you have no tool 'write' to pass on; yours: " in one.result("c1", "Ann")["content"]
+    assert "you have no tool 'write' to pass on; your tools: " in one.result("c1", "Ann")["content"]
 
 
 @pytest.mark.req("S4-05")

@@ -115,7 +115,7 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
 
     run(again())
     assert pieces(one) == [
-        "[event two] nothing more will be told: the command was stopped with its session"
+        "[event two] the trigger has ended: the command was stopped with its session"
     ]
 
 
@@ -347,6 +347,6 @@ def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -
     run(act())
     told = {text.partition("]")[0]: text for text in pieces(one)}
     assert sorted(told) == [f"[event {name}" for name in "abcde"]
-    assert all("nothing more will be told: " in text for text in told.values())
+    assert all("the trigger has ended: " in text for text in told.values())
     assert not (tmp_path / "work" / "evil").exists()
     check_log(one.log)

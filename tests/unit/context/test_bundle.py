@@ -217,7 +217,7 @@ def test_damaged_log_is_left_out_and_reported(source: SqliteStore, out: Path) ->
     assert [omitted.path.name for omitted in bundled.left_out] == [
         "damaged.jsonl", "empty.jsonl", "none.jsonl"
     ]  # fmt: skip
-    assert "its sum does not fit" in bundled.left_out[0].why
+    assert "checksum mismatch" in bundled.left_out[0].why
     assert [session_info.name for session_info in bundled.manifest.sessions] == [
         "sessions/whole.jsonl"
     ]
@@ -287,12 +287,12 @@ def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) 
     write_bundle(out, source, tip)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     before = out.read_bytes()
-    with pytest.raises(BundleError, match="is there already"):
+    with pytest.raises(BundleError, match="exists; choose another name"):
         write_bundle(out, source, tip)
     assert out.read_bytes() == before
     link = out.with_name("link.zip")
     link.symlink_to("nowhere")
-    with pytest.raises(BundleError, match="is there already"):
+    with pytest.raises(BundleError, match="exists; choose another name"):
         write_bundle(link, source, tip)
     with pytest.raises(BundleError, match="cannot be written"):
         write_bundle(out.parent / "no" / "x.zip", source, tip)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harken.context.checkpoint import CommitOrigin
-from harken.context.fork import EMPTY_DELTA, fork
+from harken.context.fork import fork
 from harken.context.history import commit_history, get_commit, resolve
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, encode_delta
 from harken.errors import NameNotFound
 from tests.unit.context.kit import NOON, commit, texts
 from tests.unit.context.watched_store import WatchedStore
@@ -23,8 +23,9 @@ def test_fork_writes_no_messages(store: WatchedStore) -> None:
     assert {
         operation: store.asked[operation] for operation in store.asked if store.asked[operation]
     } == {}
-    assert store.commits([forked])[forked].commit.artifact == EMPTY_DELTA
-    assert store.deltas([EMPTY_DELTA]) == {EMPTY_DELTA: []}
+    empty_delta = encode_delta([])[0]
+    assert store.commits([forked])[forked].commit.artifact == empty_delta
+    assert store.deltas([empty_delta]) == {empty_delta: []}
 
 
 @pytest.mark.req("S2-08")

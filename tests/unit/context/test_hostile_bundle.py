@@ -148,7 +148,7 @@ def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) 
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
     assert path.stat().st_size * MAX_EXPANSION < 40_000_000
-    refused(path, folder, "says that it holds")
+    refused(path, folder, "its files have")
 
 
 def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:
@@ -167,16 +167,18 @@ def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None
     size = int.from_bytes(tail[12:16], "little") + len(twins)
     tail[12:16] = size.to_bytes(4, "little")
     path.write_bytes(bytes(data[:end]) + twins + bytes(tail))
-    refused(path, folder, "several files|Overlapped|no whole bundle")
+    refused(path, folder, "files overlap|Overlapped|not a complete bundle")
 
 
 def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
     forger.files["sessions/more.jsonl"] = b"{}"
     refused(
-        forger.write_bundle(), folder, "does not hold what its manifest says: sessions/more.jsonl"
+        forger.write_bundle(),
+        folder,
+        "its content does not match its manifest: sessions/more.jsonl",
     )
     del forger.files["sessions/more.jsonl"], forger.files[LOG]
-    refused(forger.write_bundle(), folder, f"does not hold what its manifest says: {LOG}")
+    refused(forger.write_bundle(), folder, f"its content does not match its manifest: {LOG}")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_malformed_manifest_is_refused(
     forger: Forger, folder: Path, change: dict[str, Any]
 ) -> None:
     forger.manifest |= change
-    refused(forger.write_bundle(), folder, "manifest|no bundle of Harken")
+    refused(forger.write_bundle(), folder, "manifest|not a bundle of Harken")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
@@ -202,7 +204,7 @@ def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: byte
     path = folder.parent / "odd.zip"
     with zipfile.ZipFile(path, "w") as bundle:
         bundle.writestr("manifest.json", text)
-    refused(path, folder, "no bundle of Harken")
+    refused(path, folder, "not a bundle of Harken")
 
 
 def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
@@ -261,7 +263,7 @@ def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> 
 
 def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -> None:
     forger.manifest["commits"] = 3
-    refused(forger.write_bundle(), folder, "other commits than its manifest says")
+    refused(forger.write_bundle(), folder, "other commits than its manifest")
     forger.manifest["commits"] = 2
     forger.manifest["tips"] = ["ctx-" + "0" * 64]
     refused(forger.write_bundle(), folder, "has not all commits")
@@ -270,7 +272,7 @@ def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -
 def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
     full_log = forger.files[LOG]
     forger.files[LOG] = full_log.replace(b"hello", b"jello")
-    refused(forger.write_bundle(), folder, f"{LOG} has another sum")
+    refused(forger.write_bundle(), folder, f"checksum mismatch of {LOG}")
     forger.update_manifest()
     refused(forger.write_bundle(), folder, "damaged log: first.jsonl: corrupted at line 3")
     forger.files[LOG] = full_log[:-9]
@@ -288,7 +290,7 @@ def test_file_that_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
     for data in (b"", b"PK\x03\x04", b"x" * 1000):
         path = tmp_path / "odd.zip"
         path.write_bytes(data)
-        refused(path, folder, "is no whole bundle")
+        refused(path, folder, "not a complete bundle")
     refused(tmp_path, folder, "cannot be read")
     refused(tmp_path / "none.zip", folder, "cannot be read: No such file")
 

@@ -93,7 +93,7 @@ def assert_gone(store: Store, *logs: Path) -> None:
     assert find_text(store, logs, SECRET) == []
     assert fsck(store) == []
     for stored in store.iter_objects():
-        assert not SECRET.is_in_bytes(stored.body)
+        assert not any(SECRET.find_spans([stored.body]))
         assert b"0123456789" not in stored.body
     for path in logs:
         assert verify(path) == []
@@ -234,7 +234,7 @@ def test_structural_text_is_refused_before_any_change(store: Store, tmp_path: Pa
 
 
 def test_reason_that_contains_the_secret_is_refused(store: Store) -> None:
-    with pytest.raises(ValueError, match="other words") as refusal:
+    with pytest.raises(ValueError, match="another reason") as refusal:
         purge_text(store, [], PurgeRequest(secret=SECRET, by="ann", why=f"{KEY} leaked"))
     assert KEY not in str(refusal.value)
 

@@ -193,7 +193,7 @@ def test_failure_is_reported_and_skipped(store: WatchedStore) -> None:
     assert [summary_of(store, ctx) for ctx in commits] == summaries
     store.lost.clear()
     assert {outcome.failure for outcome in run(store, lambda _: " ")} == {
-        "small gave an empty answer"
+        "small returned an empty answer"
     }
     assert len(run(store, lambda _: "Now.")) == 4  # the next run summarizes all of them
 

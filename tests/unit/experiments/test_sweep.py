@@ -29,7 +29,7 @@ class Models:
 
     def __call__(self, name: str) -> Model:
         if name not in self.answers:
-            raise ConfigError(f"there is no model {name!r}")
+            raise ConfigError(f"model {name!r} not found")
         return _Counting(self, name)
 
 
@@ -138,7 +138,7 @@ def test_invalid_sweep_is_refused_before_any_run(point: ForkPoint, tmp_path: Pat
         AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
         tmp_path / "cells",
     )
-    with pytest.raises(ConfigError, match="no model 'c'"):
+    with pytest.raises(ConfigError, match="model 'c' not found"):
         run(sweep(point, folder, Grid(models=["a", "c"]), runtime=runtime))
     dropped = Grid(models=["a"], change=Change(drop=["#3"]))
     with pytest.raises(ContextRefused):

@@ -47,7 +47,7 @@ def test_program_registers_its_own_format() -> None:
 
 @pytest.mark.parametrize("name", ["toy-v1", "events-v1"])
 def test_duplicate_name_is_rejected(name: str) -> None:
-    with pytest.raises(ValueError, match="already"):
+    with pytest.raises(ValueError, match="exists; choose another name"):
         FormatRegistry(TOY, installed=list).register(Format(name=name))
 
 
@@ -97,10 +97,10 @@ for name in ("other-v1", "wrong-v1", "gone-v1", "odd-v1"):
     )
     assert ran.stderr == ""
     assert [line.rpartition(": ")[2] for line in ran.stdout.splitlines()] == [
-        "it calls itself toy-v1",
+        "its name is toy-v1",
         "module 'toy' has no attribute 'PACKAGE'",
         "No module named 'nowhere'",
-        "it is no Format but str",
+        "it is str, not a Format",
     ]
 
 

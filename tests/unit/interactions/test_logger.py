@@ -365,7 +365,7 @@ def test_call_has_one_answer_message(tmp_path: Path) -> None:
         thread = log.start_thread()
         with log.call(thread, [HI]) as call:
             call.answer("Hello.", usage={"input_tokens": 3, "output_tokens": 1})
-            with pytest.raises(ValueError, match="answered before"):
+            with pytest.raises(ValueError, match="has an answer already"):
                 call.answer("Again.")
         with log.call(thread, [HI]) as call, pytest.raises(ValueError):
             call.answer({"role": "nobody"})

@@ -192,7 +192,7 @@ def test_answer_truncated_by_the_token_limit_advises_a_higher_one(
 ) -> None:
     short, members = (
         wire.answer(THOUGHT, stop_reason=reason),
-        r"; allow it more tokens \(max_tokens\)",
+        "; raise max_tokens, then resume",
     )
     with Provider([short]) as provider, pytest.raises(ModelError, match=members):
         open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
@@ -241,7 +241,7 @@ def test_retry_after_beyond_the_limit_is_not_waited_for(tmp_path: Path, wire: Wi
 def test_missing_key_names_the_variable_to_set(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.error(401, "no key")]) as provider:
         play = open_stage(tmp_path, wire.model(provider, api_key=None))
-        with pytest.raises(ModelError, match="was given none.*; set THE_KEY"):
+        with pytest.raises(ModelError, match="none is set.*; set THE_KEY"):
             play.ask("Who is it?")
 
 

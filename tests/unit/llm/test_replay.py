@@ -149,7 +149,7 @@ def test_interrupted_answer_is_skipped(
     recorder.add_message(jack, "Hi")
     recorder.add_interrupted_response(jack, recorder.add_request(jack), stop_reason)
     assert miss(log, request("Hi")).endswith(
-        f"msg_003 of Jack (agent_001): it is the same, but its answer is not whole ({stop_reason})"
+        f"msg_003 of Jack (agent_001): it is the same, but its answer is incomplete ({stop_reason})"
     )
     recorder.add_response(jack, recorder.add_request(jack), "Hi Jill")
     assert get_answer(ReplayModel.load(log), request("Hi")).content == "Hi Jill"
@@ -161,7 +161,7 @@ def test_cancelled_answer_is_not_replayed_despite_its_partial_text(
     jack = recorder.create_agent("Jack")
     recorder.add_message(jack, "Hi")
     recorder.add_response(jack, recorder.add_request(jack), "Hi J", Finish(stop_reason="cancelled"))
-    assert "its answer is not whole (cancelled)" in miss(log, request("Hi"))
+    assert "its answer is incomplete (cancelled)" in miss(log, request("Hi"))
 
 
 def test_unanswered_request_is_a_miss(log: Path, recorder: SessionRecorder) -> None:
@@ -271,7 +271,7 @@ def test_miss_reports_a_difference_in_an_image_only(log: Path, recorder: Session
     )
     model_request = request(Message("user", [TextPart("Look"), ImagePart("image/png", "BBBB")]))
     assert miss(log, model_request).endswith(
-        "message 0 differs in parts that are no text: user 'Look'"
+        "message 0 differs in parts other than text: user 'Look'"
     )
 
 
@@ -281,11 +281,11 @@ def test_miss_reports_which_context_is_longer(log: Path, recorder: SessionRecord
     recorder.add_turn(jack, "Hi", "Hi Jill")
     assert miss(log, request("system")).endswith(
         "msg_004 of Jack (agent_001): this context ends before message 1, "
-        "the recorded one goes on with user 'Hi'"
+        "the recorded one has user 'Hi'"
     )
     assert miss(log, request("system", "Hi", assistant("Hi Jill"), "Bye")).endswith(
         "msg_004 of Jack (agent_001): the recorded context ends before message 2, "
-        "this one goes on with assistant 'Hi Jill'"
+        "this one has assistant 'Hi Jill'"
     )
 
 
@@ -324,7 +324,7 @@ def test_miss_handles_edits_of_the_context(log: Path, recorder: SessionRecorder)
 
 def test_log_without_model_calls_is_reported(log: Path, recorder: SessionRecorder) -> None:
     recorder.add_message(recorder.create_agent("Jack"), "Hi")
-    assert miss(log, request("Hi")).endswith("the log holds no model calls")
+    assert miss(log, request("Hi")).endswith("the log has no model calls")
 
 
 def test_log_with_unresolvable_contexts_is_reported(log: Path) -> None:

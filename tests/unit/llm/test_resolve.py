@@ -56,7 +56,7 @@ def test_unknown_name_is_rejected_with_the_supported_kinds(name: str) -> None:
         resolve_model(name)
     if name != "scripted:/":  # This path is a folder.
         assert str(caught.value) == (
-            f"there is no model {name!r}; a model is `scripted:FILE` (rules in YAML), "
+            f"model {name!r} not found; a model is `scripted:FILE` (rules in YAML), "
             "`replay:SESSION` (a recorded log), or `PROVIDER/MODEL` such as "
             "anthropic/claude-opus-5-5"
         )
@@ -66,7 +66,7 @@ def test_unknown_provider_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_model("opnai/gpt-6.2-sol")
     assert str(caught.value).startswith(
-        "there is no provider 'opnai'; did you mean 'openai'?; there is: anthropic, openai, gemini, xai, "
+        "provider 'opnai' not found; did you mean 'openai'? Existing providers: anthropic, openai, gemini, xai, "
     )
     assert "[providers.opnai] with a base_url in config.toml adds one" in str(caught.value)
     with pytest.raises(ConfigError, match="which model of ollama"):

@@ -74,7 +74,7 @@ def test_script_that_is_no_text_is_rejected(tmp_path: Path, data: bytes) -> None
         ScriptedModel.load(tmp_path / "script.yaml")
 
 
-BEGINS = "a script begins with `rules:`; below it stands each rule after a `- `"
+BEGINS = "a script starts with `rules:`; write each rule below it, after `- `"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ BEGINS = "a script begins with `rules:`; below it stands each rule after a `- `"
         ("- answer: Hi", f", line 1: {BEGINS}"),
         ("rules:\n  answer: Hi", f", line 1: {BEGINS}"),
         ("rules: []\nrule: 1", ", line 2: a script has no key 'rule'; it has rules"),
-        ("rules: []\nrules: []", ", line 1: rules stands here twice: one list holds all rules"),
+        ("rules: []\nrules: []", ", line 1: rules occurs twice: one list holds all rules"),
         (
             "rules:\n- answer: Hi: you",
             (
@@ -105,11 +105,11 @@ def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected
     [
         ("Hi", ", line 3: a rule is a mapping: write `- answer: ...`, not 'Hi'"),
         ("agent: Jack", ", line 3: a rule needs an answer, calls or an error"),
-        ("answer: yes", ", line 3: answer is a text: put it in quotes, not 'True'"),
-        ("answer:", ", line 3: answer is a text: put it in quotes, not 'None'"),
+        ("answer: yes", ", line 3: answer is a string; put it in quotes, not 'True'"),
+        ("answer:", ", line 3: answer is a string; put it in quotes, not 'None'"),
         (
             "answer: Hi\n  answer: Ho",
-            ", line 3: answer stands here twice: begin each rule with `- `",
+            ", line 3: answer occurs twice: start each rule with `- `",
         ),
         ("answer: Hi\n  turn: 0", ", line 4: turn is a whole number from 1, not '0'"),
         ("answer: Hi\n  turn: true", ", line 4: turn is a whole number from 1, not 'True'"),
@@ -126,7 +126,7 @@ def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected
         (
             "answer: Hi\n  pattern: '('",
             (
-                ", line 4: pattern '(' is no regular expression: "
+                ", line 4: pattern '(' is not a valid regular expression: "
                 "missing ), unterminated subpattern at position 0"
             ),
         ),
@@ -157,7 +157,7 @@ def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected
         ("calls:\n  - look: [1]", ", line 4: arguments of look are a mapping, not '[1]'"),
         (
             "calls:\n  - look: {on: 1}",
-            ", line 4: arguments of look are no JSON (bool is no JSON value",
+            ", line 4: arguments of look are not valid JSON (bool is not a JSON value",
         ),
         ("calls:\n  - on: {}", ", line 4: names and ids are texts: put True in quotes"),
         (

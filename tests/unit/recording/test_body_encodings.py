@@ -43,7 +43,7 @@ def test_truncated_body_is_decompressed_to_its_end(encoding: str) -> None:
 def test_invalid_compressed_body_is_an_error(encoding: str) -> None:
     decoded = decode_body(b"\xff no, this is plain", encoding, 10**6)
     assert decoded.data == b""
-    assert decoded.problem.startswith(f"it is not compressed as it says ({encoding}: ")
+    assert decoded.problem.startswith(f"decompression failed ({encoding}: ")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
@@ -55,7 +55,7 @@ def test_decompression_bomb_is_truncated(encoding: str) -> None:
 
 
 def test_unknown_encoding_is_an_error() -> None:
-    assert decode_body(b"x", "lzma", 10).problem.endswith("that nobody here knows: 'lzma'")
+    assert decode_body(b"x", "lzma", 10).problem.endswith("'lzma' is not supported")
 
 
 def test_brotli_is_decoded_if_installed() -> None:
@@ -64,4 +64,4 @@ def test_brotli_is_decoded_if_installed() -> None:
     assert decode_body(brotli.compress(b"\0" * 10**6), "br", 1000).problem.startswith(
         "decompressed,"
     )
-    assert decode_body(TEXT, "br", 1000).problem.startswith("it is not compressed as it says (br: ")
+    assert decode_body(TEXT, "br", 1000).problem.startswith("decompression failed (br: ")

@@ -14,7 +14,7 @@ from harken.core import events as ev
 from harken.core.events import Segment
 from harken.core.ids import AgentId, MessageId
 from harken.errors import FormatError, NameNotFound
-from harken.recording.rebuild import RequestRebuilder, rebuild_body
+from harken.recording.rebuild import RequestRebuilder
 from tests.recording_kit import (
     RecordedClient,
     check_rebuilt_bodies,
@@ -92,13 +92,13 @@ def test_single_request_can_be_rebuilt(tmp_path: Path) -> None:
     id_ = client.ask(request_body("Hi", stream=True), "Hello.")
     events = read_events(tmp_path)
     request = next(event for event in events if isinstance(event, ev.LlmRequest))
-    assert rebuild_body(events, request.message_id) == client.sent_bodies[id_]
+    assert RequestRebuilder(events).body(request.message_id) == client.sent_bodies[id_]
 
 
 def test_missing_request_is_named(tmp_path: Path) -> None:
     RecordedClient(open_recorder(tmp_path)).ask(request_body("Hi"), "Hello.")
     with pytest.raises(NameNotFound, match="msg_999"):
-        rebuild_body(read_events(tmp_path), "msg_999")
+        RequestRebuilder(read_events(tmp_path)).body("msg_999")
 
 
 def request(number: int, *context: Segment, **members: Any) -> ev.LlmRequest:
@@ -115,7 +115,7 @@ def request(number: int, *context: Segment, **members: Any) -> ev.LlmRequest:
 
 def test_request_without_wire_format_has_no_body() -> None:
     with pytest.raises(NameNotFound, match="recorded request"):
-        rebuild_body([request(1)], "msg_001")
+        RequestRebuilder([request(1)]).body("msg_001")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "token"
     path.touch(mode=0o600)
     path.write_text(text)
-    with pytest.raises(ConfigError, match="holds no token"):
+    with pytest.raises(ConfigError, match="contains no token"):
         ensure_token(path)
 
 

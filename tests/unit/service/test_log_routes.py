@@ -73,7 +73,7 @@ def test_different_lines_and_locked_log_are_refused(
         assert str(folder) not in str(refused.value)
         locked_log.close()
         (folder / "s.jsonl").write_bytes(b"{}\n")
-        with pytest.raises(StoreError, match="without sums"):
+        with pytest.raises(StoreError, match="without checksums"):
             store.log_end("s")
 
 

@@ -29,7 +29,7 @@ def test_port_in_use_is_an_error() -> None:
     with listen_at("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
-        port_error = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
+        port_error = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port} .*--port")
         with port_error, listen_at("127.0.0.1", port):
             pass
 
@@ -63,7 +63,7 @@ def test_regular_file_is_not_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     (folder / "s").write_text("mine")
-    with pytest.raises(ConfigError, match="no socket"), listen_in(folder / "s"):
+    with pytest.raises(ConfigError, match="exists and is not a socket"), listen_in(folder / "s"):
         pass
     assert (folder / "s").read_text() == "mine"
 

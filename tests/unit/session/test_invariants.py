@@ -143,10 +143,12 @@ def test_agent_is_created_once_and_with_an_id(session: Session, id_: str) -> Non
 
 
 def test_agent_is_caused_by_an_open_call_or_an_agent_event(session: Session) -> None:
-    assert_refused(session, birth(cause="msg_002"), because="no call in progress and no birth")
+    assert_refused(
+        session, birth(cause="msg_002"), because="neither a call in progress nor a birth"
+    )
     calling = log_tool_calls(session, ROOT, "a")
     log_tool_result(session, ROOT, "a")
-    assert_refused(session, birth(cause=calling), because="no call in progress and no birth")
+    assert_refused(session, birth(cause=calling), because="neither a call in progress nor a birth")
     session.append(birth(cause="msg_001"))
 
 
@@ -405,7 +407,7 @@ def test_nested_place_needs_a_parent(session: Session) -> None:
     assert_refused(session, nobody, because="agent_009 was not born")
     child = create_agent(session, cause="msg_001")
     below = ev.AgentMoved(agent_id=child, place="primary", parent=ROOT)
-    assert_refused(session, below, because="below nobody")
+    assert_refused(session, below, because="has no parent")
 
 
 def test_interlocutor_must_be_an_agent(session: Session) -> None:

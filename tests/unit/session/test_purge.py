@@ -95,7 +95,7 @@ def text_of(path: Path) -> str:
 
 def assert_gone(*paths: Path) -> None:
     for path in paths:
-        assert not SECRET.is_in_bytes(path.read_bytes()), path.name
+        assert not any(SECRET.find_spans([path.read_bytes()])), path.name
         assert "quoted" not in path.read_text(), path.name
 
 
@@ -161,7 +161,7 @@ def test_lines_without_the_text_keep_every_byte(session: Session) -> None:
     purge(session.path)
     after = session.path.read_bytes().splitlines()
     for old, new in zip(before, after, strict=False):
-        if not SECRET.is_in_bytes(old) and b"context_hash" not in old:
+        if not any(SECRET.find_spans([old])) and b"context_hash" not in old:
             assert old[:-18] == new[:-18]
 
 
@@ -177,7 +177,7 @@ def test_locked_log_is_refused(session: Session) -> None:
     leaked(session)
     with pytest.raises(LogLocked):
         purge(session.path)
-    assert SECRET.is_in_bytes(session.path.read_bytes())
+    assert any(SECRET.find_spans([session.path.read_bytes()]))
 
 
 def test_ended_session_is_still_ended(session: Session) -> None:
@@ -289,7 +289,7 @@ def test_older_log_is_purged_in_its_own_dialect(tmp_path: Path) -> None:
         count = purge_log(log, PurgeOptions(replace=secret.replace))
         log.close()
         assert count > 0
-        assert not secret.is_in_bytes(path.read_bytes())
+        assert not any(secret.find_spans([path.read_bytes()]))
         assert len(list(iter_events(path))) == len(list(iter_events(source)))
 
 
@@ -299,7 +299,7 @@ def test_structural_members_are_never_purged(session: Session, text: str) -> Non
     session.close()
     before = session.path.read_bytes()
     log = LogFile(session.path)
-    with pytest.raises(PartOfStructure, match="holds the log together"):
+    with pytest.raises(PartOfStructure, match="log's structure"):
         purge_log(log, PurgeOptions(replace=Secret(text).replace))
     log.close()
     assert session.path.read_bytes() == before
@@ -315,8 +315,8 @@ def test_failing_disk_leaves_the_log_unchanged(session: Session) -> None:
         try:
             purge(session.path, disk=disk)
         except LogWriteError:
-            assert session.path.read_bytes() == before or not SECRET.is_in_bytes(
-                session.path.read_bytes()
+            assert session.path.read_bytes() == before or not any(
+                SECRET.find_spans([session.path.read_bytes()])
             )
         assert [path.name for path in session.path.parent.iterdir()] == [session.path.name]
     assert verify(session.path) == []

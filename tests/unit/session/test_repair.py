@@ -144,7 +144,7 @@ class TestADamagedLog:
     def test_repaired_log_names_the_lost_events(self, path: Path) -> None:
         offset = len(b"".join(raw_lines(path)[:8]))
         result = repaired(without(path, 8))
-        reason = "its sum does not fit"
+        reason = "checksum mismatch"
         assert tail(result.path)["lost"] == [{"line": 9, "byte": offset, "reason": reason}]
         assert [(f.line, f.byte, f.message) for f in result.lost] == [(9, offset, reason)]
 
@@ -392,7 +392,7 @@ class TestWriting:
         before = path.read_bytes()
         (path.parent / "link.jsonl").symlink_to(path.parent / "nowhere")
         for name in ("s.jsonl", "link.jsonl"):
-            with pytest.raises(ConfigError, match="there already"):
+            with pytest.raises(ConfigError, match="exists; choose another name"):
                 repair(path, path.with_name(name))
         assert path.read_bytes() == before
 

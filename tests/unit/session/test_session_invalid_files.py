@@ -30,7 +30,7 @@ def test_append_to_a_deleted_log_is_refused(tmp_path: Path) -> None:
 def test_irregular_file_is_no_log(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull)):
-        with pytest.raises(InvalidLog, match="no regular file"):
+        with pytest.raises(InvalidLog, match="not a regular file"):
             Session(path)
 
 
@@ -98,5 +98,7 @@ def test_unverified_log_of_a_newer_schema_reports_both(
         session.log_agent_created(session.allocate_agent_id())
     text = (tmp_path / "s.jsonl").read_text().replace('"schema_version":1', '"schema_version":2')
     (tmp_path / "s.jsonl").write_text(text)
-    with pytest.raises(LogCorrupted, match=r"does not fit .*schema version 2.* upgrade Harken"):
+    with pytest.raises(
+        LogCorrupted, match=r"checksum mismatch .*schema version 2.* upgrade Harken"
+    ):
         Session.load(tmp_path / "s.jsonl")

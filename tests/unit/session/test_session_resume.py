@@ -109,7 +109,7 @@ def test_unsealed_log_is_not_appended_to(session: Session) -> None:
     raw = b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
     session.path.write_bytes(raw)
     for open_it in (Session, Session.load):
-        with pytest.raises(LogReadOnly, match="without sums"):
+        with pytest.raises(LogReadOnly, match="without checksums"):
             open_it(session.path)
     assert session.path.read_bytes() == raw
     Session(session.path.with_name("t.jsonl"), options=session_options()).close()

@@ -96,7 +96,7 @@ def test_wrong_sum_digits_are_reported_in_their_line_only(path: Path) -> None:
             line=3,
             byte=len(lines[0] + lines[1]),
             kind="damaged",
-            message="its sum is not as it was written, its content is",
+            message="the checksum changed; the content is intact",
         )
     ]
     assert examine(path).lines[2].is_whole
@@ -211,7 +211,7 @@ def test_verified_line_that_is_no_event_is_damaged(tmp_path: Path) -> None:
     path = write(tmp_path / "s.jsonl", start, unknown_line)
     (finding,) = verify(path)
     assert (finding.line, finding.kind) == (2, "damaged")
-    assert "no event" in finding.message
+    assert "not an event" in finding.message
 
 
 class TestWithoutSums:

@@ -8,7 +8,17 @@ from random import Random
 
 import pytest
 
-from harken.core.commits import CommitId, CommitNotes, encode_sequence, hash_raw
+from harken.core.canonical import MESSAGE_DOMAIN, PART_DOMAIN, hash_bytes, to_canonical_bytes
+from harken.core.commits import (
+    CommitId,
+    CommitNotes,
+    DeltaEntry,
+    Hash,
+    encode_delta,
+    encode_sequence,
+    hash_raw,
+)
+from harken.core.messages import Occurrence
 from harken.errors import HarkenError
 from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
@@ -59,6 +69,44 @@ def everything(path: Path, names: list[CommitId]) -> object:
         return (chain, deltas, messages, artifacts, store.names_with_prefix("ctx-", 100))
     finally:
         store.close()
+
+
+def message_object(role: str, part: bytes) -> tuple[Hash, dict[Hash, bytes]]:
+    """Return a message of the store's form with one part, and its objects by name."""
+    part_name = Hash(hash_bytes(PART_DOMAIN, part).hex())
+    body = to_canonical_bytes({"parts": [part_name], "role": role})
+    name = Hash(hash_bytes(MESSAGE_DOMAIN, body).hex())
+    return name, {part_name: part, name: body}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("is_together", [True, False])
+@pytest.mark.parametrize(
+    ("role", "part", "problem"),
+    [
+        ("wizard", b'{"text":"Hi","type":"text"}', "unknown role 'wizard'"),
+        ("user", b'{"text":5,"type":"text"}', "cannot be decoded"),
+        ("user", b"[]", "cannot be decoded"),
+        ("tool", b'{"text":"Hi","type":"text"}', "cannot be decoded"),
+    ],
+)
+def test_message_that_no_reader_accepts_is_named(
+    tmp_path: Path, kind: str, is_together: bool, role: str, part: bytes, problem: str
+) -> None:
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "s.db")
+    filled(store, 2)
+    name, objects = message_object(role, part)
+    delta, _ = encode_delta([DeltaEntry(name, Occurrence())])
+    deltas = {delta: [DeltaEntry(name, Occurrence())]}
+    if is_together:
+        store.write(WriteBatch(objects=objects, deltas=deltas))
+    else:
+        store.write(WriteBatch(objects=objects))
+        store.write(WriteBatch(deltas=deltas))
+    [finding] = fsck(store)
+    assert name in f"{finding.place}: {finding.problem}"
+    assert problem in finding.problem
+    store.close()
 
 
 @pytest.mark.req("D-02")

@@ -120,7 +120,7 @@ def test_commit_metadata_is_readable_with_everything_evicted_offline(
     assert tiered.children(before[1].id) == [tip]
     artifact = get_commit(tiered, tip).commit.artifact
     [entry, _] = tiered.deltas([artifact])[artifact]
-    with pytest.raises(StoreError, match=r"[0-9a-f]{64} is not here.*does not answer"):
+    with pytest.raises(StoreError, match=r"[0-9a-f]{64} is not in this store.*does not answer"):
         _ = materialize(tiered, tip).messages
     later = CommitDraft(parent=tip, messages=[Message("user", "offline")], created_at=NOON)
     assert commit_history(tiered, checkpoint(tiered, later))[1:] == before
@@ -356,5 +356,5 @@ def test_commit_only_in_the_backing_store_is_annotated_there(
     tiered.update_notes(tip, CommitNotes(summary="from afar"))
     assert backing.commits([tip])[tip].notes.summary == "from afar"
     backing.is_away = True
-    with pytest.raises(StoreError, match="cannot be asked"):
+    with pytest.raises(StoreError, match="the backing store failed"):
         tiered.update_notes(tip, CommitNotes(summary="nobody there"))

@@ -10,7 +10,6 @@ from harken.views.message_diff import (
     MessageDiff,
     TextSpan,
     diff_messages,
-    find_first_difference,
     spans,
 )
 
@@ -37,7 +36,6 @@ def test_call_ids_are_ignored() -> None:
         ]
 
     assert kinds(diff_messages(call_messages("c1"), call_messages("c2"))) == ["same", "same"]
-    assert find_first_difference(call_messages("c1"), call_messages("c2")) is None
 
 
 def test_new_message_is_added_at_its_position() -> None:
@@ -93,10 +91,9 @@ def test_positions_are_counted_in_both_lists() -> None:
 
 
 def test_longer_list_has_added_or_dropped_rows() -> None:
-    assert find_first_difference(user("a"), user("a", "b")) == 1
-    assert find_first_difference(user("a", "b"), user("a")) == 1
-    assert find_first_difference(user("a", "x"), user("a", "y", "z")) == 1
-    assert find_first_difference([], []) is None
+    assert kinds(diff_messages(user("a"), user("a", "b"))) == ["same", "added"]
+    assert kinds(diff_messages(user("a", "b"), user("a"))) == ["same", "dropped"]
+    assert kinds(diff_messages([], [])) == []
 
 
 def test_unchanged_text_is_shortened() -> None:

@@ -92,7 +92,7 @@ def test_action_returns_a_result() -> None:
         (raw_call("add", "{").function, "the arguments of add are not JSON"),
         (raw_call("add", "[1]").function, "the arguments of add must be a JSON object, not [1]"),
         (call("add", a="x").function, "add: Expected `int`, got `str` - at `$.a`"),
-        (call("add", a=1, c=2).function, "add has no argument 'c'; its arguments: a, b"),
+        (call("add", a=1, c=2).function, "add has no argument 'c'; valid arguments: a, b"),
         (call("fail", how="plainly").function, "fail: RuntimeError: it broke"),
         (call("fail", how="in words").function, "not today"),
         (call("dawdle").function, "dawdle timed out after 0.01 s"),

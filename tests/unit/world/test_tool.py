@@ -123,7 +123,7 @@ def test_argument_without_a_type_is_rejected() -> None:
     [
         ({}, "missing required field `a`"),
         ({"a": "1"}, "Expected `int`, got `str` - at `$.a`"),
-        ({"a": 1, "c": 1}, "no argument 'c'; its arguments: a, b"),
+        ({"a": 1, "c": 1}, "no argument 'c'; valid arguments: a, b"),
         ({"a": 1.5}, "got `float`"),
         ({"a": [1]}, "got `array`"),
     ],

@@ -209,7 +209,7 @@ class WebSearch(DumbAgent):
     def _web(self) -> Web:
         web = self.runtime.world.web
         if web is None:
-            raise ToolError("there is no search here: [web] search = ... in config.toml says where")
+            raise ToolError("web search is not configured: set `search` in [web] of config.toml")
         return web
 
     def _question_id(self) -> Reference:

@@ -45,7 +45,7 @@ class Condition:
         """
         match = _RULE_PATTERN.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"if: {text[:80]!r} is no rule such as `Bash(git *)`")
+            raise ValueError(f"if: {text[:80]!r} is not a rule such as `Bash(git *)`")
         about = (match[2] or "").strip()
         return cls(match[1], "" if about == "*" else about)
 

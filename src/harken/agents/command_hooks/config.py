@@ -83,15 +83,18 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     def __post_init__(self) -> None:
         """Validate the command. Raises ValueError if it could never be run."""
         if self.event not in EVENTS:
-            raise ValueError(f"there is no event {_format_value(self.event)}; there is: {_EVENTS}")
+            event = _format_value(self.event)
+            raise ValueError(f"event {event} not found; existing events: {_EVENTS}")
         if not self.command.strip():
             raise ValueError("command is empty")
         if not 0 < self.timeout_s < math.inf:
-            raise ValueError("timeout is a number of seconds above 0")
+            raise ValueError("timeout must be a number of seconds above 0")
         try:
             re.compile("" if self.matcher == "*" else self.matcher)
         except re.error as error:
-            raise ValueError(f"{_format_value(self.matcher)} is no pattern: {error}") from None
+            raise ValueError(
+                f"{_format_value(self.matcher)} is not a valid pattern: {error}"
+            ) from None
         if self.only_if:
             Condition.parse(self.only_if)
 
@@ -143,9 +146,9 @@ def read_settings(file: Path) -> Hooks:
     try:
         settings = canonical.from_json(data)
     except (ValueError, RecursionError):
-        raise ConfigError(f"{file}: is no JSON") from None
+        raise ConfigError(f"{file}: invalid JSON") from None
     if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: is no JSON object")
+        raise ConfigError(f"{file}: not a JSON object")
     if settings.get("disableAllHooks") is True:
         return Hooks(notes=(f"{file}: disableAllHooks is set: none of its hooks is run",))
     return read_hooks(settings.get("hooks") or {}, str(file))
@@ -161,7 +164,7 @@ def read_hooks(section: Any, where: str, *, of_subagent: bool = False) -> Hooks:
         for event, groups in _as_dict(section, "hooks").items():
             if event not in EVENTS:
                 hooks += Hooks(
-                    notes=(f"{where}: hooks of {_format_value(event)} have no place here",)
+                    notes=(f"{where}: hooks of {_format_value(event)} are not supported",)
                 )
                 continue
             name = "SubagentStop" if of_subagent and event == "Stop" else event
@@ -197,12 +200,12 @@ def _parse_hook(event: str, matcher: str, hook: Mapping[str, Any], where: str) -
             notes=(f"{where}: a hook for the shell {_format_value(hook['shell'])} is not run",)
         )
     notes = tuple(
-        f"{where}: {_format_value(name)} of a hook counts for nothing here: it is run all the same"
+        f"{where}: {_format_value(name)} of a hook is not supported and is ignored"
         for name in hook
         if name not in _KNOWN_MEMBERS
     )
     if hook.get("asyncRewake") is True:
-        notes += (f"{where}: asyncRewake of a hook counts as async here: it wakes nobody",)
+        notes += (f"{where}: asyncRewake of a hook is treated as async: it wakes no agent",)
     if hook.get("if") is not None and event not in OF_TOOLS:
         return Hooks(notes=(*notes, f"{where}: a hook of {event} with `if` is never run"))
     is_async = hook.get("async") is True or hook.get("asyncRewake") is True
@@ -227,19 +230,19 @@ def _parse_timeout(value: Any, event: str) -> float:
     if value is None:
         return _DEFAULT_TIMEOUTS_S.get(event, TIMEOUT_S)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Malformed(f"{event} hook: timeout is a number of seconds")
+        raise _Malformed(f"{event} hook: timeout must be a number of seconds")
     return float(min(value, 1e6))
 
 
 def _as_dict(value: Any, location: str) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise _Malformed(f"{location} is no object")
+        raise _Malformed(f"{location} is not an object")
     return value
 
 
 def _as_list(value: Any, location: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise _Malformed(f"{_format_value(location)} is no list")
+        raise _Malformed(f"{_format_value(location)} is not a list")
     return value
 
 
@@ -249,9 +252,11 @@ def _iter_texts(value: Any, location: str) -> Iterator[str]:
 
 def _as_text(value: Any, location: str) -> str:
     if not isinstance(value, str):
-        raise _Malformed(f"{location} is no text")
+        raise _Malformed(f"{location} is not a string")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _Malformed(f"{location} is no text that a command can be given")
+        raise _Malformed(
+            f"{location} contains NUL or a lone surrogate, which a command cannot contain"
+        )
     return value
 
 

@@ -26,7 +26,7 @@ from harken.agents.command_hooks.output import HookOutput, parse_output
 from harken.agents.command_hooks.payload import HookEvent, Situation, hook_events, session_end_event
 from harken.agents.command_hooks.run import run_command
 from harken.agents.command_hooks.transcript_file import Transcripts
-from harken.agents.hooks.hook import Hook, TurnStopped
+from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import (
     ApprovalPending,
@@ -39,6 +39,7 @@ from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.hooks.verdict_log import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
+from harken.agents.turn_end import TurnStopped
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -62,7 +63,7 @@ _UNSUPPORTED_NOTES = {
 NOT_RUN = (
     "its commands are not run: they come with the log of this session, and were never let run here"
 )
-UNSUPPORTED = "{} of a command's answer counts for nothing here"
+UNSUPPORTED = "{} of a command's answer is not supported and is ignored"
 
 
 class Commands(HookOptions, frozen=True):
@@ -424,12 +425,12 @@ class CommandHook(Hook):
         )
         try:
             if world.user is None:
-                raise UserUnavailable("nobody is there to ask")
+                raise UserUnavailable("no user is available")
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             decision = await user.approve(request)
         except (UserUnavailable, ToolError) as error:
             reason = answer.reason or "a hook wants it"
-            return f"the user's leave is needed ({reason}), and there is none: {error}"
+            return f"the user's approval is needed ({reason}): {error}"
         return None if decision.allowed else decision.reason or "the user said no"
 
 

@@ -128,7 +128,7 @@ def _parse_result(entry: CommandHookConfig, result: CommandResult) -> HookOutput
     if entry.event in _TEXT_EVENTS:
         return HookOutput(context=_truncate(text))
     if text.startswith("{"):
-        raise _Malformed("what it printed begins as JSON and is none")
+        raise _Malformed("its output starts like JSON, but is not valid JSON")
     return HookOutput()
 
 
@@ -148,13 +148,13 @@ def _parse_json(event: str, text: str) -> HookOutput:
     try:
         body = canonical.from_json(text.encode())
     except (ValueError, RecursionError):
-        raise _Malformed("what it printed begins as JSON and is none") from None
+        raise _Malformed("its output starts like JSON, but is not valid JSON") from None
     assert isinstance(body, dict)  # it is in braces
     specific = body.get("hookSpecificOutput")
     if specific is None:
         specific = {"hookEventName": event}
     if not isinstance(specific, dict):
-        raise _Malformed("hookSpecificOutput is no object")
+        raise _Malformed("hookSpecificOutput is not an object")
     if specific.get("hookEventName") != event:
         event_name = str(specific.get("hookEventName"))[:40]
         raise _Malformed(f"hookEventName is {event_name!r}, not {event!r}")
@@ -188,7 +188,7 @@ def _parse_decision(body: Mapping[str, Any], specific: Mapping[str, Any]) -> tup
     ):
         if value is not None:
             if not isinstance(value, str) or value not in decisions:
-                raise _Malformed(f"there is no decision {str(value)[:40]!r}")
+                raise _Malformed(f"unknown decision {str(value)[:40]!r}")
             decision = decisions[value]
             candidates.append(
                 (decision, reason or ("a hook said no" if decision == "deny" else ""))
@@ -211,14 +211,14 @@ def _parse_updated_input(specific: Mapping[str, Any]) -> Mapping[str, Any] | Non
     permission = _get_object(specific, "decision")
     updated = specific.get("updatedInput", permission.get("updatedInput"))
     if updated is not None and not isinstance(updated, dict):
-        raise _Malformed("updatedInput is no object")
+        raise _Malformed("updatedInput is not an object")
     return updated
 
 
 def _get_object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
-        raise _Malformed(f"{name} is no object")
+        raise _Malformed(f"{name} is not an object")
     return value or {}
 
 
@@ -232,7 +232,7 @@ def _get_flag(body: Mapping[str, Any], name: str) -> bool | None:
 def _get_text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise _Malformed(f"{name} is no text")
+        raise _Malformed(f"{name} is not a string")
     return value or ""
 
 

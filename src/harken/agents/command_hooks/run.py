@@ -79,7 +79,7 @@ def _program(entry: CommandHookConfig, environment: Mapping[str, str]) -> Sequen
     path = environment.get("PATH", os.defpath)
     shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
     if shell is None:
-        raise FileNotFoundError(0, "there is neither bash nor sh in PATH")
+        raise FileNotFoundError(0, "neither bash nor sh is in PATH")
     line = [shell, "-c", entry.command]
     if entry.args is not None:
         project = environment.get("CLAUDE_PROJECT_DIR", "")

@@ -22,8 +22,9 @@ from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
+from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import AgentMoved, Event, TranscriptEntry
+from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.untrusted import escape_hook_markers
@@ -41,7 +42,6 @@ from harken.core.verdict import (
     UnparsableVerdict,
     Verdict,
     check_verdict,
-    format_verdict,
 )
 from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
@@ -52,14 +52,6 @@ _logger = logging.getLogger(__name__)
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
 """The result of an action that a hook denied, with the hook's name and the reason."""
-
-
-class TurnEnded(Exception):
-    """A move replaced the agent in the middle of a turn: another agent answers now."""
-
-
-class TurnStopped(Exception):
-    """A hook ended the turn of the watched agent; the text is the reason for the caller."""
 
 
 @check_arguments
@@ -89,9 +81,6 @@ class Hook(DumbAgent):
     """The class of its options."""
     options: HookOptions
     """Its options, set before `begin`."""
-    _is_judging = False
-    """Whether it has been asked a question and has yet to give its verdict."""
-    _leaves = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check the points of a class. Raises TypeError, and ValueError for an unknown point."""
@@ -160,35 +149,16 @@ class Hook(DumbAgent):
         """
         raise NotImplementedError
 
-    def _leave_after_verdict(self) -> None:
-        """Leave after the current verdict: what `quit` does while it judges."""
-        self._leaves = True
+    async def _judge(self, question: HookQuestion) -> Any:
+        """Return the value of `judge`."""
+        value: Any = self.judge(question)
+        if isinstance(value, Verdict) or not isinstance(value, Awaitable):
+            return value  # The check for Awaitable is slow.
+        return await value
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict of `judge`, with the id of the message that contains it."""
-        self._leaves = False
-        watched = self.state.parent
-        self._is_judging = True
-        try:
-            raw_verdict = self.judge(question)
-            if not isinstance(raw_verdict, Verdict) and isinstance(
-                raw_verdict, Awaitable
-            ):  # the check for Awaitable is slow
-                raw_verdict = await raw_verdict
-        finally:
-            self._is_judging = False
-        if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
-            raise TurnEnded  # it took another place by a method
-        verdict = check_verdict(raw_verdict, question.point)
-        with self.session.group():
-            message = self.say(format_verdict(verdict), question_id)
-            if self._leaves:
-                self.session.append(
-                    AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
-                )
-        return verdict, message.message_id or question_id
+    def _check_verdict(self, value: Any, point: HookPoint) -> Verdict:
+        """Return the verdict that `judge` returned. Raises TypeError for any other value."""
+        return check_verdict(value, point)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a new hook, with a state of its own, for a new subagent, or None for no hook.

@@ -36,7 +36,7 @@ class LoggedUser:
     async def ask(self, request: UserQuestion) -> LoggedString:
         """Return the reply, with its id. Raises UserUnavailable."""
         if self.user is None:
-            raise UserUnavailable("nobody is there to answer")
+            raise UserUnavailable("no user is available")
         options = "".join(f"\n- {option}" for option in request.options)
         question = self._log(
             "user", f"[{request.agent}] asks: {request.question}{options}", self.call

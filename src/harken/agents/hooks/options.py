@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harken.core import canonical
+from harken.core.arguments import format_existing
 from harken.errors import ConfigError
 
 
@@ -30,14 +31,12 @@ def options_from(
         return given
     values = options_dict(given) if isinstance(given, HookOptions) else given
     if not isinstance(values, Mapping):
-        raise ConfigError(f"options of hook {kind}: {values!r} is no table of options")
+        raise ConfigError(f"options of hook {kind}: {values!r} is not a table of options")
     names = type_.__struct_fields__
     for name in values:
         if name not in names:
-            available = ", ".join(names) or "none"
-            raise ConfigError(
-                f"options of hook {kind}: there is no {name!r}; there is: {available}"
-            )
+            existing = format_existing(names, "options")
+            raise ConfigError(f"options of hook {kind}: option {name!r} not found{existing}")
     try:
         return msgspec.convert(dict(values), type_)
     except (msgspec.ValidationError, ValueError) as error:

@@ -11,6 +11,7 @@ import re
 
 from harken.agents.agent import Agent
 from harken.agents.hooks.verdict_log import answer_question, is_unjudged, read_verdicts
+from harken.agents.structure import is_code_call
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
@@ -74,11 +75,13 @@ def denials(agent: Agent) -> int:
 
 
 def _last_answer(agent: Agent) -> TranscriptEntry | None:
-    """Return the agent's last message if no input but hooks' comments followed it.
+    """Return the agent's last message if only comments of hooks and calls of code followed it.
 
     Messages from before the agent got its place do not count.
     """
     for message in reversed(agent.session.context(agent.agent_id)):
+        if is_code_call(message):
+            continue
         if message.role == "user" and needs_no_answer(message) and not _asks_hook(message):
             continue
         if not isinstance(message, TranscriptEntry) or _is_later(agent.state.placed_by, message):

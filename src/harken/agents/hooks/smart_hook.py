@@ -15,7 +15,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import Hook
+from harken.agents.dumb_agent import DumbAgent
 from harken.agents.open_calls import has_open_calls
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, reference_number
@@ -52,7 +52,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
     """
     text = arguments["text"].strip()
     if not text:
-        raise InvalidArguments("a note says something")
+        raise InvalidArguments("the note is blank")
     if len(text) > MAX_NOTE:
         raise InvalidArguments(
             f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
@@ -112,7 +112,7 @@ def is_judging(hook: Agent) -> bool:
 
     False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
-    if isinstance(hook, Hook):
+    if isinstance(hook, DumbAgent):
         return hook._is_judging
     questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
     return any(

@@ -90,11 +90,11 @@ class ClaudeAgents:
             }
             ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
             if ignored_names:
-                notes.append(f"{', '.join(ignored_names)}: counts for nothing here")
+                notes.append(f"{', '.join(ignored_names)}: not supported and ignored")
             declared_name = front_matter.text(front, "name")
             if declared_name not in ("", path.stem):
                 notes.append(
-                    f"is called {declared_name!r} in it, and {path.stem!r} here, as its file is"
+                    f"its name {declared_name!r} is ignored: its file has the name {path.stem!r}"
                 )
             description = front_matter.one_line(front, "description")
         return Template(
@@ -150,10 +150,10 @@ def _translate_tools(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
         if name is None:
             notes.append(f"tool {tool!r} not found")
         elif match is not None and name != "task":
-            notes.append(f"the tool {tool!r} is left out: here it is all of it or nothing")
+            notes.append(f"the tool {tool!r} is omitted: restrictions of a tool are not supported")
         else:
             if match is not None:
-                notes.append(f"{tool!r} does not limit here which agents it can make")
+                notes.append(f"{tool!r}: the limit of agent types is ignored")
             names[f"{name}__*" if _SERVER_PATTERN.fullmatch(name) else name] = None
     return tuple(names)
 
@@ -190,5 +190,5 @@ def _parse_model(name: str, notes: list[str]) -> str | None:
     if "/" in name:
         return name
     if name not in ("", "inherit"):
-        notes.append(f"the model {name!r} is none here: it has that of its parent")
+        notes.append(f"the model {name!r} is not known: the model of the parent is used")
     return None

@@ -90,7 +90,7 @@ def text(front: Mapping[str, Any], key: str) -> str:
     """Return a text member, or an empty string if it is missing. Raises Malformed."""
     value = front.get(key)
     if value is not None and not isinstance(value, str):
-        raise Malformed(f"{key} is a text: put it in quotes")
+        raise Malformed(f"{key} must be a string; put it in quotes")
     return _check_encodable(value or "", key)
 
 
@@ -202,9 +202,11 @@ def _parse_yaml(yaml_text: str) -> Mapping[str, Any]:
         front = yaml.safe_load(yaml_text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 2
-        raise _InvalidYaml(f"line {line}: the front matter is no YAML: {error.problem}") from None
+        raise _InvalidYaml(
+            f"line {line}: the front matter is not valid YAML: {error.problem}"
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise _InvalidYaml("its front matter is no YAML") from None
+        raise _InvalidYaml("its front matter is not valid YAML") from None
     if front is None:
         return {}
     if not isinstance(front, dict) or not all(isinstance(key, str) for key in front):
@@ -233,5 +235,5 @@ def _check_yaml_features(events: Iterator[Any]) -> None:
 def _check_encodable(value: str, key: str) -> str:
     """Return a text that can be encoded; an escape in YAML may be a lone surrogate."""
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise Malformed(f"{key} has a lone surrogate in it: that is no text")
+        raise Malformed(f"{key} contains a lone surrogate, which is not valid text")
     return value

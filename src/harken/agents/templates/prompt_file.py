@@ -101,10 +101,10 @@ def fill_in_prompt(path: Path, typed: str) -> FilledPrompt:
         page = read_markdown_file(path, lenient=True)
         role = front_matter.text(page.front, "role") or "user"
         if role not in ROLES:
-            raise Malformed("role is user or system: who says the text")
+            raise Malformed("role must be user or system")
         text = fill_in_arguments(page.body, typed).strip()
         if not text:
-            raise Malformed("says nothing: write the text below the front matter")
+            raise Malformed("has no text: write it below the front matter")
     return FilledPrompt(
         f"{text}\n\n[{UNRUN_COMMANDS_NOTE}]" if has_shell(text) else text,
         is_system=role == "system",

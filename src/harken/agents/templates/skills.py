@@ -159,7 +159,7 @@ def _iter_notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
         yield UNRUN_COMMANDS_NOTE
     ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
     if ignored_names:
-        yield f"{', '.join(ignored_names)} in its front matter: counts for nothing here"
+        yield f"{', '.join(ignored_names)} in its front matter: not supported and ignored"
 
 
 @check_arguments

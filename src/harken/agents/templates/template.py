@@ -199,7 +199,7 @@ def _parse_permission(front: Mapping[str, Any]) -> Mode | None:
     value = front.get("permission")
     mode: Mode | None = next((mode for mode in get_args(Mode) if mode == value), None)
     if value is not None and mode is None:
-        raise Malformed(f"permission is one of {', '.join(get_args(Mode))}")
+        raise Malformed(f"permission must be one of {', '.join(get_args(Mode))}")
     return mode
 
 

@@ -31,6 +31,7 @@ from harken.agents.templates.template import Template
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.child import create_child
 from harken.core import canonical
+from harken.core.arguments import format_existing
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
 from harken.core.ids import AgentId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -159,9 +160,7 @@ async def run_discuss(
         agent, arguments["speakers"], arguments["listeners"]
     )
     if not speakers:
-        raise InvalidArguments(
-            "nobody is there to speak: create a subagent first, or name speakers"
-        )
+        raise InvalidArguments("no agent can speak: create a subagent first, or name speakers")
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     prompt = select_prompt(arguments["prompt"])
     _check_free(everyone)
@@ -207,7 +206,7 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
     )
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     if not everyone:
-        raise InvalidArguments("nobody is there to introduce: create a subagent first")
+        raise InvalidArguments("no agent to introduce: create a subagent first")
     _check_free(everyone)
     for participant in everyone:
         await finish_open_calls(participant)
@@ -320,9 +319,9 @@ def find_template(agent: Agent, instructions: str | None) -> Template | None:
     template = template.expanded(tool_names)
     for name in template.tools or ():
         if name not in tool_names:
-            available = ", ".join(sorted(tool_names))
             raise InvalidArguments(
-                f"{instructions} names a tool {name!r} that is not here; there is: {available}"
+                f"{instructions}: tool {name!r} not found"
+                + format_existing(sorted(tool_names), "tools")
             )
     shown_notes = agent.runtime.world.variables.setdefault("notes of templates", set())
     for note in template.notes:
@@ -336,7 +335,7 @@ def check_name(agent: Agent, name: str) -> None:
     """Raise InvalidArguments for a name that is taken or could be confused with another party."""
     check_agent_name(name)
     if name in agent.subagents:
-        raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
+        raise InvalidArguments(f"subagent {name!r} exists; choose another name")
 
 
 def select_prompt(*prompts: str | None) -> str | None:
@@ -347,7 +346,7 @@ def select_prompt(*prompts: str | None) -> str | None:
     texts = [text for text in prompts if text is not None]
     prompt = next((text for text in texts if text.strip()), None)
     if texts and prompt is None:
-        raise InvalidArguments("the prompt is blank: say something, or leave it out")
+        raise InvalidArguments("the prompt is blank: write a text, or omit it")
     return prompt
 
 
@@ -364,8 +363,8 @@ def allowed_for(
     own = usable_tools(agent) if is_limited else {}
     for name in wanted or ():
         if name not in own:
-            names = ", ".join(own) or "none"
-            raise InvalidArguments(f"you have no tool {name!r} to pass on; yours: {names}")
+            existing = format_existing(own, "tools", adjective="your")
+            raise InvalidArguments(f"you have no tool {name!r} to pass on{existing}")
     limit = template.tools if template is not None else None
     denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
@@ -383,8 +382,8 @@ def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
     subagents = agent.subagents
     for name in names:
         if name not in subagents:
-            names_available = ", ".join(subagents) or "none"
-            raise InvalidArguments(f"there is no subagent {name!r}; there is: {names_available}")
+            existing = format_existing(subagents, "subagents")
+            raise InvalidArguments(f"subagent {name!r} not found{existing}")
     return [subagents[name] for name in dict.fromkeys(names)]
 
 

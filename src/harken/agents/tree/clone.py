@@ -66,7 +66,9 @@ async def run_clone(
         (above,) = get_subagents(agent, [arguments["into"]])  # its hook may have taken its place
         check_free(above)
     if not original._can_restore:
-        raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
+        raise InvalidArguments(
+            f"{original.name} cannot be copied: agents of its class cannot be restored"
+        )
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
     plan = _plan_copy(above, original, name)

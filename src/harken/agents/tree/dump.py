@@ -74,14 +74,14 @@ def decode_dump(data: bytes) -> AgentSnapshot:
     except ValueError:
         head = None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ValueError("this is no dump of an agent")
+        raise ValueError("not a dump of an agent")
     if head.get("version") != VERSION:
         version = str(head.get("version"))[:20]
         raise ValueError(f"this dump has version {version!r}; this Harken reads {VERSION} only")
     agent = head.get("agent")
     try:
         if not isinstance(agent, dict) or head.get("sum") != dump_checksum(agent):
-            raise ValueError("this dump is damaged: its sum is not that of its agent")
+            raise ValueError("this dump is damaged: checksum mismatch")
         plan: AgentSnapshot = msgspec.convert(agent, AgentSnapshot)
     except (msgspec.ValidationError, RecursionError) as error:
         message = " ".join(str(error).split())[:200]
@@ -102,7 +102,7 @@ def check_bounds(plan: AgentSnapshot) -> None:
             for siblings in (parent.hooks, parent.subagents):
                 names = {agent.name for agent in siblings}
                 if len(names) < len(siblings):
-                    raise ValueError(f"two that stand at {parent.name[:80]!r} have one name")
+                    raise ValueError(f"two agents below {parent.name[:80]!r} have the same name")
         level = [agent for parent in level for agent in (*parent.hooks, *parent.subagents)]
 
 
@@ -113,7 +113,9 @@ async def run_dump(
     name = arguments["name"]
     target: Agent = agent if name is None else get_subagents(agent, [name])[0]
     if not target._can_restore:
-        raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
+        raise InvalidArguments(
+            f"{target.name} cannot be dumped: agents of its class cannot be restored from a file"
+        )
     root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
     plan = snapshot_subtree(target, call, is_users=is_users)
@@ -186,7 +188,5 @@ def _write(root: Root, path: Path, data: bytes) -> None:
         return
     before = load(root, path)
     if not before.data.startswith(BEGINNING):
-        raise ToolError(
-            f"{root.format_name(path)} is there already and is no dump: choose another name"
-        )
+        raise ToolError(f"{root.format_name(path)} exists and is not a dump; choose another name")
     replace(root, path, data, before.hash)

@@ -7,8 +7,8 @@ from typing import Any
 
 from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import check_birth
+from harken.agents.dumb_agent import DumbAgent
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
-from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, create_subagent, usable_tools
@@ -98,7 +98,7 @@ async def run_quit(
     """
     get_watched(agent)
     if is_judging(agent):
-        if isinstance(agent, Hook):
+        if isinstance(agent, DumbAgent):
             agent._leave_after_verdict()
         return ActionResult("You watch no longer, after the verdict that you give now.")
     agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
@@ -132,7 +132,7 @@ async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[s
     template = find_template(agent, instructions)
     text = template.instructions if template else await read_instructions(agent, call, instructions)
     if text is None or not text.strip():
-        raise InvalidArguments("a hook needs instructions: say what it watches for")
+        raise InvalidArguments("a hook needs instructions: write them")
     tools = allowed_for(agent, tool_names if template else tool_names or [], template)
     servers = servers_for(agent, tool_names if template else tool_names or [], template)
     return new_hook(
@@ -146,9 +146,9 @@ def _create_named_hook(
     """Create the named hook that the instructions refer to. Raises InvalidArguments."""
     finder, name = agent.runtime.library.hooks, reference.removeprefix("hook:").strip()
     if arguments["points"] is not None or arguments["tools"] is not None:
-        raise InvalidArguments(f"{reference} says itself where it is asked and which tools it has")
+        raise InvalidArguments(f"points and tools are defined by {reference}: omit them")
     if finder is None:
-        raise InvalidArguments(f"{reference}: there are no hooks with names here")
+        raise InvalidArguments(f"{reference} not found: this runtime has no hook library")
     try:
         hook: Agent = finder.create(name, watched)
     except HarkenError as error:
@@ -182,7 +182,7 @@ def get_watched(hook: Agent) -> Agent:
     """Return the agent that a hook watches. Raises InvalidArguments if it is no hook."""
     state = hook.state
     if state.place != "hook" or state.parent is None:
-        raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
+        raise InvalidArguments(f"{hook.name} is not a hook")
     return get_agent(hook, state.parent)
 
 
@@ -196,7 +196,7 @@ def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool
     hooks = watched.hooks
     rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
     if name in [hook.name for hook in rivals]:
-        raise InvalidArguments(f"there is a hook {name!r} already; choose another name")
+        raise InvalidArguments(f"hook {name!r} exists; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:
         raise InvalidArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
     return free_name(name, [hook.name for hook in hooks])

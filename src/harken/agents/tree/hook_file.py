@@ -37,7 +37,7 @@ from harken.agents.templates.front_matter import (
 from harken.agents.templates.template import Template
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
-from harken.core.arguments import check_arguments
+from harken.core.arguments import check_arguments, format_existing
 from harken.core.verdict import HOOK_POINTS, HookPoint
 from harken.errors import ConfigError, NameNotFound
 
@@ -122,8 +122,8 @@ class HookFile:
         tool_names = {*ACTIONS, *runtime.world.tools}
         for name in self.tools:
             if name not in tool_names:
-                available = ", ".join(sorted(tool_names))
-                raise ConfigError(f"{self.path}: no tool {name!r} is here; there is: {available}")
+                existing = format_existing(sorted(tool_names), "tools")
+                raise ConfigError(f"{self.path}: tool {name!r} not found{existing}")
         template = Template(
             name=self.name,
             instructions=self.instructions,
@@ -257,7 +257,7 @@ def _parse_members(front: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the supported members into fields of a hook file."""
     keeps, subagents, options = front.get("keeps"), front.get("subagents"), front.get("options")
     if keeps not in (None, "notes", "all"):
-        raise Malformed("keeps is `notes` or `all`")
+        raise Malformed("keeps must be `notes` or `all`")
     if not isinstance(subagents, bool | None):
         raise Malformed("subagents is true or false: whether they get a copy")
     if not isinstance(options, dict | None):

@@ -15,7 +15,7 @@ import msgspec
 
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.dumb_agent import can_talk
+from harken.agents.dumb_agent import can_answer
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.hooks.hook import hook_points
 from harken.agents.open_calls import finish_open_calls
@@ -28,6 +28,7 @@ from harken.agents.tree.actions import (
     select_prompt,
 )
 from harken.agents.tree.hook_action import format_hook_protocol, get_watched
+from harken.core.arguments import format_existing
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
@@ -153,12 +154,12 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
         candidates = {**{hook.name: hook for hook in above.hooks}, **above.subagents}
         if name not in candidates:
             raise InvalidArguments(
-                f"{above.name} has no subagent or hook {name!r}; there is: "
-                f"{', '.join(candidates) or 'nobody'}"
+                f"{above.name} has no subagent or hook {name!r}"
+                + format_existing(candidates, "agents below it")
             )
         candidate = candidates[name]
         if candidate.state.place == "hook" and not hooks:
-            raise InvalidArguments("a hook is not yours to move: only it, or the user, can do that")
+            raise InvalidArguments("you cannot move a hook: only the hook itself or the user can")
         check_free(candidate)
         _check_talks(candidate)
         _check_names(
@@ -169,8 +170,10 @@ def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
 
 
 def _check_talks(taker: Agent) -> None:
-    if not can_talk(taker):
-        raise InvalidArguments(f"{taker.name} only judges: it cannot talk with anybody")
+    if not can_answer(type(taker)):
+        raise InvalidArguments(
+            f"{taker.name} only gives verdicts: it cannot take part in a conversation"
+        )
 
 
 def _check_names(
@@ -191,9 +194,7 @@ def _check_row(above: Agent, place: str, name: str, but: Sequence[str]) -> None:
     state, agents = above.state, above.session.agents
     ids = state.hooks if place == "hook" else state.subagents
     if name in {agents[id_].name or id_ for id_ in ids if id_ not in but}:
-        raise InvalidArguments(
-            f"{above.name} has a {place} {name!r} already, so no move is possible"
-        )
+        raise InvalidArguments(f"{above.name} already has a {place} {name!r}")
 
 
 def _swap(

@@ -13,6 +13,7 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.tree.hook_action import get_watched
+from harken.core.arguments import format_existing
 from harken.core.events import Reference, TranscriptEntry
 from harken.session.session import Session
 from harken.session.state import AgentState
@@ -59,10 +60,10 @@ def _resolve_agent(session: Session, watched: AgentState, path: str | None) -> A
         ]
         matches = [child for child in children if name in (child.name, child.id)]
         if not matches:
-            available = (
-                ", ".join(dict.fromkeys(child.name or child.id for child in children)) or "nobody"
+            names = dict.fromkeys(child.name or child.id for child in children)
+            raise InvalidArguments(
+                f"{state.name} has no subagent {name!r}{format_existing(names, 'subagents')}"
             )
-            raise InvalidArguments(f"{state.name} has no subagent {name!r}; there is: {available}")
         state = matches[-1]
     return state
 

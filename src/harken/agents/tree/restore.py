@@ -102,7 +102,9 @@ class AgentRestorer:
         except NameNotFound as error:
             raise InvalidArguments(f"the dump cannot be restored here: {error}") from None
         if not kind._can_restore:
-            raise InvalidArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
+            raise InvalidArguments(
+                f"{plan.name} is a {plan.kind}, which cannot be restored from a file"
+            )
         spec = self._spec(plan)
         return msgspec.structs.replace(
             plan,
@@ -136,7 +138,7 @@ class AgentRestorer:
                 f"what the dump says of {plan.name} cannot be: {error}"
             ) from None
         if members.points is not None and not HOOK_POINTS.issuperset(members.points):
-            raise InvalidArguments(f"{plan.name} is asked at points that there are not")
+            raise InvalidArguments(f"{plan.name} has unknown points")
         if plan.kind != SMART:
             return omit_members(plan.spec, SESSION_MEMBERS | {"kind"})
         allowed = allowed_tools(self.agent)
@@ -156,7 +158,7 @@ class AgentRestorer:
             agent = create_from_snapshot(plan, self.session, self.runtime)
         except Exception as error:  # noqa: BLE001 - registered code refuses as it likes
             why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise InvalidArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
+            raise InvalidArguments(f"{plan.name} cannot be created from the dump: {why}") from None
         self._agents_by_plan[id(plan)] = agent, []
         if watched:
             self._agents_by_plan[id(plan)] = agent, create_hook_copies(agent, self.agent)

@@ -16,6 +16,7 @@ from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tree.actions import end_subtree
+from harken.core.arguments import format_existing
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import text_of
@@ -98,8 +99,8 @@ async def remove_hook(agent: Agent, command: Reference, name: str) -> ToolResult
     """
     hooks = {hook.name: hook for hook in agent.hooks}
     if name not in hooks:
-        available = ", ".join(hooks) or "none"
-        raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {available}")
+        existing = format_existing(hooks, "hooks")
+        raise InvalidArguments(f"{agent.name} has no hook {name!r}{existing}")
     check_free(hooks[name])
     checkpoint_if_due(hooks[name], "session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)

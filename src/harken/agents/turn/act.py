@@ -16,7 +16,7 @@ from typing import Any
 
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
-from harken.agents.hooks.hook import BLOCKED, TurnEnded
+from harken.agents.hooks.hook import BLOCKED
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
 from harken.agents.initial_transcript import UNNAMED
@@ -24,6 +24,7 @@ from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
 from harken.agents.tree.registry import RUN
 from harken.agents.turn.hook_review import judge_call
+from harken.agents.turn_end import TurnEnded
 from harken.agents.turn_lock import TurnLock, wait_for_triggered_turns
 from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
@@ -254,7 +255,7 @@ def program_variables(agent: ToolAgent) -> Mapping[str, str | None]:
             {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
         )
     except OSError as error:
-        agent.runtime.notify(f"programs are not told which commit their agent is at: {error}")
+        agent.runtime.notify(f"programs cannot query the commit of their agent: {error}")
         socket_variables = {}
     return {**agent.runtime.world.environment, VARIABLE: None, **socket_variables}
 

@@ -15,8 +15,9 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
 from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.dumb_agent import can_answer
 from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
-from harken.agents.hooks.hook import TurnEnded, TurnStopped, check_not_judged
+from harken.agents.hooks.hook import check_not_judged
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
@@ -24,6 +25,7 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
 from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
 from harken.agents.turn.interrupted import describe_interrupted_call
+from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
@@ -73,23 +75,32 @@ async def call_action(
     return value
 
 
-def check_new_agent(parent: Agent, agent: object, *, has_instructions: bool) -> str:
+def check_new_agent(
+    parent: Agent, agent: object, *, has_instructions: bool, has_prompt: bool
+) -> str:
     """Return the kind of a new agent, or of a class of agents.
 
-    Raises TypeError for what is no agent, for instructions beside an agent that has its own, and
-    for a class that is not registered; ValueError for an agent that was born, or of another
-    session.
+    Raises TypeError for what is no agent, for instructions beside an agent that has its own, for a
+    prompt to a class that cannot answer, and for a class that is not registered; ValueError for an
+    agent that was born, or of another session.
     """
     kind = agent if isinstance(agent, type) else type(agent)
     if not issubclass(kind, Agent):
         raise TypeError(f"agent must be an Agent or a class of agents, not {agent!r}")
+    if has_prompt and not can_answer(kind):
+        raise TypeError(
+            f"{kind.__name__} has no method answer(self, input): create it without a prompt, "
+            "or install it as a hook with hook(agent=...)"
+        )
     if isinstance(agent, Agent):
         if has_instructions:
-            raise TypeError(f"{kind.__name__} was made with its own system prompt: pass one only")
+            raise TypeError(f"{kind.__name__} already has a system prompt: pass only one")
         if agent.session is not parent.session:
-            raise ValueError(f"{kind.__name__} was made for another session")
+            raise ValueError(f"{kind.__name__} belongs to another session")
         if is_born(agent):
-            raise ValueError(f"{agent.name} is born already: pass a new agent, or its class")
+            raise ValueError(
+                f"{agent.name} is already in a session: pass a new agent, or its class"
+            )
     name = kind_name(kind, parent.runtime.library)
     check_registered(kind, name, parent.runtime.library)
     return name

@@ -99,7 +99,7 @@ class Compactor(Agent):
         self._close_open_calls()
         text = text_of(call.answer.content).strip()
         if not text:
-            raise ModelError(f"{model.name} gave no summary")
+            raise ModelError(f"{model.name} returned no summary")
         if call.is_cut_off:
             text += CUT_OFF
         return LoggedString(text, call.answer.message_id)
@@ -166,7 +166,7 @@ async def _collect_instructions(agent: ToolAgent, happening: CompactionStarting)
     replies = await notify_hooks(agent, happening)
     for reply in replies:
         if reply.refusal is not None:
-            raise ModelError(f"hook {reply.hook} does not let the context go: {reply.refusal}")
+            raise ModelError(f"hook {reply.hook} refuses the compaction: {reply.refusal}")
     return "\n\n".join(
         filter(None, [happening.instructions, *(reply.instructions for reply in replies)])
     )
@@ -211,7 +211,9 @@ async def _summarize_with_child(
             task.max_tokens is not None
             and estimate_tokens([Message("user", summary)]) >= task.max_tokens
         ):
-            raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
+            raise ModelError(
+                f"{model.name} returned a summary that is not shorter than the original"
+            )
         _edit_context(agent, child, task.split, summary)
     finally:
         end_subtree(agent.session, child.agent_id, birth)

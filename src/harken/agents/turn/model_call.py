@@ -73,7 +73,7 @@ class ModelCall:
         try:
             await self._stream(model, request, on_chunk)
             if self._is_blank():
-                raise ModelError(f"{model.name} gave an empty answer")
+                raise ModelError(f"{model.name} returned an empty answer")
             self._log_answer()
         except asyncio.CancelledError:
             self._log_cancelled()

@@ -31,7 +31,7 @@ async def request_model(
     check_spending(session.state, agent.agent_id)
     request = build_request(agent, tools)
     if not request.messages:
-        raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
+        raise ConfigError(f"{agent.name} has no messages yet: send it one first")
     observed_call = ObservedCall(
         session=session, agent_id=agent.agent_id, model=model.name, request=request
     )

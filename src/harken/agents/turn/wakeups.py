@@ -171,7 +171,7 @@ class TriggerListener:
                         await alarm.pause(source.pause_s)
                         await self._wait_until_read(key[0], pieces)
         except ToolError as error:
-            self._log_event(key, armed, TriggerEvent(text=f"nothing more will be told: {error}"))
+            self._log_event(key, armed, TriggerEvent(text=f"the trigger has ended: {error}"))
 
     async def _wait_until_read(self, agent_id: AgentId, pieces: list[MessageId]) -> None:
         """Wait until an agent has read most of the given pieces."""

@@ -166,7 +166,7 @@ def failed_summary(source: str, raw: ArtifactRef | None, error: FormatError) -> 
 
 def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
     """Open a file of unknown format. Its bytes are stored if it is in the folder of a session."""
-    report = Report(source=file.display_name, reason="nobody here reads it", is_unknown=True)
+    report = Report(source=file.display_name, reason="unknown format", is_unknown=True)
     if not file.size:
         buffered = BufferedFile(b"")
         report = Report(
@@ -184,7 +184,7 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
     if not is_inside(file.path, folder):
         link_report = Report(
             source=file.display_name,
-            reason="it is a link, which may lead out of its session's folder",
+            reason="it is a link, which may refer to a file outside its session's folder",
         )
         return OpenedFile(
             FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(link_report)
@@ -194,7 +194,7 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
         source=file.display_name,
         raw=raw,
         belongs_to=sanitize_name(folder.name),
-        reason="nobody here reads it; its bytes are kept with its session",
+        reason="unknown format; its bytes are stored with its session",
     )
     return OpenedFile(
         file.compute_fingerprint(), lambda: FileSummary(report_kept), raw=raw, pieces=pieces

@@ -154,8 +154,8 @@ def parse_invocation(command: Sequence[str], runtime: str | None = None) -> Invo
     client_name = runtime or name
     if client_name not in RUNTIMES:
         raise ConfigError(
-            f"{client_name}: nobody here knows this client; known are {', '.join(RUNTIMES)} "
-            "(--runtime says which one it is, where its name does not)"
+            f"client {client_name!r} not found; supported clients: {', '.join(RUNTIMES)} "
+            "(a program with another name needs --runtime)"
         )
     if client_name == "claude":
         return _parse_claude(tuple(command))

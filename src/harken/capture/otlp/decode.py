@@ -112,14 +112,14 @@ def _parse_request(kind: str, data: bytes, content_type: str) -> Any:
         if content_type == JSON:
             value = _encode_ids(canonical.from_json(data), _MAX_DEPTH * 2)
             if not isinstance(value, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
             json_format = import_module("google.protobuf.json_format")
             json_format.ParseDict(value, request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(data)
     except Exception as error:  # noqa: BLE001 - of two libraries
         reason = " ".join(str(error).split())[:120]
-        raise FormatError(FORMAT_NAME, f"the body is no request for {kind} ({reason})") from None
+        raise FormatError(FORMAT_NAME, f"the body is not a request for {kind} ({reason})") from None
     return request
 
 

@@ -175,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._check()
         kind = _KINDS.get(self.path.partition("?")[0].rstrip("/"))
         if kind is None:
-            raise _RequestRefused(404, f"there is {', '.join(_KINDS)}")
+            raise _RequestRefused(404, f"path not found; supported paths: {', '.join(_KINDS)}")
         type_ = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if type_ not in (PROTOBUF, JSON):
             raise _RequestRefused(415, f"send {PROTOBUF} or {JSON}")
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             except FormatError as error:
                 raise _RequestRefused(400, str(error)) from None
             except OSError as error:
-                raise _RequestRefused(503, f"it cannot be kept ({error.strerror})") from None
+                raise _RequestRefused(503, f"it cannot be stored ({error.strerror})") from None
         return encode_response(kind, type_, refused), type_
 
     def _check(self) -> None:
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._chunks()
         text = self.headers.get("content-length", "")
         if not (text.isascii() and text.isdecimal()) or len(text) > 20:
-            raise _RequestRefused(411, "say how long the body is")
+            raise _RequestRefused(411, "send Content-Length")
         length = int(text)
         if length > self.server.most_bytes:
             raise _RequestRefused(413, f"send at most {self.server.most_bytes} bytes")
@@ -228,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
             except ValueError:
                 length = -1
             if length < 0:
-                raise _RequestRefused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "invalid chunked encoding")
             if len(data) + length > self.server.most_bytes:
                 raise _RequestRefused(413, f"send at most {self.server.most_bytes} bytes")
             if length == 0:
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return bytes(data)
             data += self.rfile.read(length)
             if self._line().strip():
-                raise _RequestRefused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "invalid chunked encoding")
 
     def _line(self) -> bytes:
         line = self.rfile.readline(1024)

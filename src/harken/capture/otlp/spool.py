@@ -50,7 +50,7 @@ class OtlpSpool:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise ConfigError(f"{folder}: another receiver is at work there") from None
+            raise ConfigError(f"{folder}: another receiver uses this folder") from None
         self._folder = folder
         self._stored: deque[tuple[Path, Collection[SpanId]]] = deque()
         self._unfinished = sorted(_list_numbered(folder))

@@ -112,8 +112,3 @@ class FrameReader:
                     frames.append(Frame(call, kind, content))
         del self._buffered[:offset]
         return frames
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether the bytes so far end within a frame."""
-        return bool(self._buffered)

@@ -103,7 +103,7 @@ class RecorderProcess:
         with suppress(OSError):
             process.stdin.close()
         if code == 0:
-            return "" if self._is_closed.is_set() else "it had nothing to do"
+            return "" if self._is_closed.is_set() else "it ended early"
         return last_line or (f"exit code {code}" if code > 0 else f"signal {-code}")
 
     def _process_line(self, line: bytes) -> str:

@@ -186,7 +186,7 @@ class ProxySpool:
         self._pending_ends.clear()
         if self.problem:
             self.problem = ""
-            self.on_notice("recording goes on")
+            self.on_notice("recording continues")
         self.on_written()
 
     def _should_write(self, item: Item) -> bool:
@@ -196,7 +196,7 @@ class ProxySpool:
         """Return the item. If its call has missing data, its end frame gets a reason."""
         call, kind, content = item
         if call in self._failed and isinstance(content, CallEnd):
-            reason = content.broken or "not all of it could be kept for the record"
+            reason = content.broken or "it could not be recorded completely"
             return call, kind, msgspec.structs.replace(content, broken=reason)
         return item
 
@@ -206,7 +206,7 @@ class ProxySpool:
             if kind is FrameKind.END and isinstance(content, CallEnd):
                 self._pending_ends[call] = self._with_reason((call, kind, content))[2]  # type: ignore[assignment]
         if not self.problem:
-            self.on_notice(f"recording stops, the traffic goes on: {reason}")
+            self.on_notice(f"recording stopped, traffic continues: {reason}")
         self.problem = reason
 
     def _check_space(self) -> str:
@@ -214,7 +214,7 @@ class ProxySpool:
         if sum(self._sizes.values()) > self.limits.spool_bytes:
             self._sizes = {path: size for path, size in self._sizes.items() if path.exists()}
         if sum(self._sizes.values()) > self.limits.spool_bytes:
-            return f"{self.folder}: is full, because what is in it could not be recorded"
+            return f"{self.folder}: the spool is full, because its calls could not be recorded"
         return ""
 
     def _write(self, data: bytes) -> None:
@@ -259,7 +259,7 @@ class CallWriter:
         if not self._number or (self._reason and kind is not FrameKind.END):
             return
         if not self._spool.put((self._number, kind, content)):
-            self._reason = "not all of it could be kept for the record"
+            self._reason = "it could not be recorded completely"
 
     def body(self, data: bytes) -> None:
         """Write bytes of the request."""

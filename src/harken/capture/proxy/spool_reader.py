@@ -158,7 +158,8 @@ class SpoolReader:
                     yield from self._end(number, msgspec.json.decode(content, type=CallEnd))
         except msgspec.MsgspecError:  # A later version wrote the frame.
             self.damage.append(
-                f"{self._path(self._file, SPOOL_SUFFIX)}: holds what nobody here knows"
+                f"{self._path(self._file, SPOOL_SUFFIX)}: has an unknown frame; a newer "
+                "Harken wrote it"
             )
 
     def _end_request(
@@ -189,7 +190,7 @@ class SpoolReader:
         open_call = self._open_calls.pop(number)
         self._unmarked[number] = open_call.file
         if open_call.head is None or not open_call.is_asked:
-            reason = open_call.problem or end.broken or "its request is not whole"
+            reason = open_call.problem or end.broken or "its request is incomplete"
             yield SpoolStep(number, UnrecordableCall(reason), self._file)
             return
         answer = open_call.answer or AnswerHead(status=0)

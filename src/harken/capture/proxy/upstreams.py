@@ -127,10 +127,10 @@ def upstream(name: str, url: str, proxy: str | None = None) -> Upstream:
     if not is_valid or parts.query or parts.fragment or parts.username is not None:
         safe_url = without_user(url)
         raise ConfigError(
-            f"{safe_url}: is no address of a server; such as https://api.example.com/v1"
+            f"{safe_url}: not the address of a server, such as https://api.example.com/v1"
         )
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
-        raise ConfigError(f"{name!r}: is no name for a provider; take letters, digits and -")
+        raise ConfigError(f"{name!r} is not a valid provider name: use letters, digits and -")
     return Upstream(name, url.rstrip("/"), proxy)
 
 

@@ -41,34 +41,34 @@ class DifferenceRule(AllowedDifference):
 DIFFERENCE_RULES = (
     DifferenceRule(
         name="cache marks",
-        reason="they say how far a provider should keep the request, not what the model reads",
+        reason="they control the provider's cache, not what the model reads",
         clients=("claude",),
         from_sent=normalize.without_cache_marks,
         expected=normalize.without_cache_marks,
     ),
     DifferenceRule(
         name="texts as lists",
-        reason="a text is short for a list with this text: the provider makes no difference",
+        reason="a text and a list with this text are equal for the provider",
         clients=("claude", "pi", "opencode"),
         from_sent=normalize.with_text_lists,
         expected=normalize.with_text_lists,
     ),
     DifferenceRule(
-        name="members that say nothing",
-        reason="no citations, and a result that is no error, are what their absence says",
+        name="default members",
+        reason="an absent member means the same: no citations, and a result without an error",
         clients=("claude",),
         from_sent=normalize.without_default_members,
         expected=normalize.without_default_members,
     ),
     DifferenceRule(
         name="reminders",
-        reason="what Claude Code says about the folder, the day and its tools when it is started",
+        reason="the notes of Claude Code at its start: the folder, the day and its tools",
         clients=("claude",),
         from_sent=normalize.without_reminders,
     ),
     DifferenceRule(
         name="the joined end",
-        reason="a prompt follows a user message, and Claude Code separates the two by a line",
+        reason="Claude Code separates a prompt from a previous user message by a newline",
         clients=("claude",),
         from_sent=normalize.without_line_end,
     ),
@@ -80,67 +80,62 @@ DIFFERENCE_RULES = (
     ),
     DifferenceRule(
         name="new ids",
-        reason="Codex names what has no id in the session, anew each time",
+        reason="Codex generates new ids for items without one in the session",
         clients=("codex",),
         from_sent=normalize.without_new_ids,
     ),
     DifferenceRule(
         name="sections of instructions",
-        reason="Codex lists its current tools in its instructions, whatever the session holds",
+        reason="Codex lists its current tools in its instructions, independently of the session",
         clients=("codex",),
         expected=normalize.with_own_sections,
     ),
     DifferenceRule(
         name="instructions",
-        reason="the client's own prompt, which it sends with whatever conversation",
+        reason="the client's own system prompt, which it sends with every conversation",
         clients=("codex", "pi", "opencode"),
         from_sent=normalize.without_first_system,
     ),
     DifferenceRule(
         name="the present",
-        reason="what Codex says about the folder, the day and its skills when it is started",
+        reason="the notes of Codex at its start: the folder, the day and its skills",
         clients=("codex",),
         from_sent=normalize.without_context_messages,
     ),
     DifferenceRule(
         name="large images",
-        reason="Codex makes images smaller that have more than 2,048 pixels on a side",
+        reason="Codex shrinks images with more than 2,048 pixels on a side",
         clients=("codex",),
         expected=normalize.with_small_images,
     ),
     DifferenceRule(
         name="the setting",
-        reason="what Gemini CLI says about the folder and the day in front of the first prompt",
+        reason="the notes of Gemini CLI before the first prompt: the folder and the day",
         clients=("gemini",),
         from_sent=normalize.without_session_context,
     ),
     DifferenceRule(
         name="masked outputs",
-        reason="Gemini CLI sends previews of old outputs where there are many, in any session; "
-        "the outputs themselves are in what is written",
+        reason="Gemini CLI sends previews of old outputs if there are many, in every session; "
+        "the session file contains the outputs",
         clients=("gemini",),
         from_sent=normalize.with_unmasked_outputs,
     ),
 )
 """All allowed differences between requests. They are applied in this order."""
-THOUGHTS = AllowedDifference(
-    "thoughts", "nobody said them, and only who thought them can sign them"
-)
+
+# A written session may lack these. In addition, ids and names are limited to letters that all
+# providers accept, and what a provider requires is added: results of unanswered calls, turns.
+THINKING = AllowedDifference("thinking", "not part of the dialog, and signed by its provider")
 UNREAD = AllowedDifference(
-    "errors", "what a client said of its own errors, which no model was to read"
+    "errors", "reports of a client about its own errors, which no model reads"
 )
 INSTRUCTED = AllowedDifference(
-    "instructions", "what a client instructs its own model with; others have theirs"
+    "instructions", "the instructions of a client for its own model; other clients have their own"
 )
 BLOCKS = AllowedDifference(
-    "blocks", "what only its own provider understands; its beginning is told"
+    "blocks", "content that only its own provider accepts; its beginning is quoted as text"
 )
 IMAGES = AllowedDifference(
-    "images", "what no other provider shows: another kind, or an address; it is told"
+    "images", "images that other providers reject: another type, or a URL; named as text"
 )
-ALLOWED_OMISSIONS = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
-"""What a written session may lack.
-
-In addition, ids and names are limited to letters that all providers accept, and what a provider
-requires is added: results of unanswered calls, turns.
-"""

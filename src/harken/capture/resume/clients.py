@@ -44,13 +44,18 @@ class Client:
     files: Mapping[str, str] = field(default_factory=dict)
     """The configuration files for the mock provider: paths below its home, and their contents."""
 
+    @property
+    def missing_text(self) -> str:
+        """The error text if the program is not installed."""
+        return (
+            f"{self.name} is not installed: `{self.program}` not found in PATH; "
+            f"install it with `{self.install}`"
+        )
+
     def check_installed(self, path: str | None) -> None:
         """Raise ConfigError, with the install command, if the program is not in a `PATH`."""
         if shutil.which(self.program, path=path) is None:
-            raise ConfigError(
-                f"{self.name} is not installed here: there is no `{self.program}` in PATH; "
-                f"`{self.install}` gets it"
-            )
+            raise ConfigError(self.missing_text)
 
     def command(self, session: str, model: str = "") -> list[str]:
         """Return the command line that resumes a session."""

@@ -17,7 +17,7 @@ from harken.capture.resume.allowed_differences import (
     BLOCKS,
     IMAGES,
     INSTRUCTED,
-    THOUGHTS,
+    THINKING,
     UNREAD,
     AllowedDifference,
 )
@@ -28,7 +28,7 @@ from harken.formats.tool_calls import iter_items, parse_json_object, replace_sur
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
 _STREAMS_BY_TYPE: dict[type, tuple[str | None, AllowedDifference | None]] = {
-    ThinkingPart: ("thoughts", THOUGHTS),
+    ThinkingPart: ("thinking", THINKING),
     ImagePart: ("images", IMAGES),
     UnknownPart: (None, BLOCKS),
     ToolCall: (CALLS, None),

@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Reject connections to other machines."""
         self.close_connection = True
         self.server.add_other_request("CONNECT", self.path)
-        self._send_json(403, {"error": {"message": "the recorder connects nobody"}})
+        self._send_json(403, {"error": {"message": "the recorder forwards no connections"}})
 
     def do_GET(self) -> None:
         """Return an empty list of models, or 404 for other paths."""
@@ -318,5 +318,5 @@ class _Handler(BaseHTTPRequestHandler):
 def _error_body(resource: str) -> dict[str, Any]:
     return {
         "type": "error",
-        "error": {"type": "not_found_error", "message": f"not here: {resource}"},
+        "error": {"type": "not_found_error", "message": f"not found: {resource}"},
     }

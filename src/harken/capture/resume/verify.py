@@ -171,7 +171,7 @@ def verify(
     """
     if native.writes is None or native.build_resume_request is None:
         raise ConfigError(
-            f"no session of {client.name} can be written, or it is not known what is sent"
+            f"sessions of {client.name} cannot be written, or its requests are not known"
         )
     data = native.writes(entries, new)
     conversation = read_written_conversation(client, native, data)
@@ -204,7 +204,7 @@ def read_written_conversation(
     with suppress(FormatError):
         if entries := read_conversation(native.steps, data):
             return entries
-    raise ConfigError(f"nothing is said there that {client.name} could go on with")
+    raise ConfigError(f"the conversation has no message that {client.name} could resume")
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy")

@@ -21,7 +21,7 @@ import click
 
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
-from harken.core.arguments import format_alternatives
+from harken.core.arguments import format_alternatives, format_existing
 from harken.core.ids import AgentId
 from harken.errors import HarkenError
 from harken.session.session import Session
@@ -343,6 +343,6 @@ def _format_usage_error(error: click.ClickException) -> str:
     if context is None:
         return text
     if isinstance(context.command, click.Group):
-        return f"{text}; there is: {', '.join(context.command.list_commands(context))}"
+        return text + format_existing(context.command.list_commands(context), "commands")
     takes = [piece for piece in context.command.collect_usage_pieces(context) if piece[0] != "["]
     return f"{text}; it takes: {' '.join(takes)}" if takes else f"{text}; see --help"

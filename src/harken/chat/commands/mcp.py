@@ -84,7 +84,7 @@ def _send_prompt(prompt: Prompt, talk: CommandContext, argument: str) -> None:
         if parameter.required and parameter.name not in arguments
     ]
     if missing:
-        raise InvalidArguments(f"say {' and '.join(missing)} too: {' '.join(names)}")
+        raise InvalidArguments(f"missing {' and '.join(missing)}: {' '.join(names)}")
     talk.fetch(partial(_fetch_prompt_text, prompt, talk, arguments))
 
 

@@ -236,7 +236,7 @@ def _talk_with(talk: CommandContext, argument: str) -> None:
 
 
 def _others(talk: CommandContext) -> str:
-    return ", ".join(list_agent_names(talk, "others")) or "nobody else"
+    return ", ".join(list_agent_names(talk, "others")) or "no other agent"
 
 
 @slash(
@@ -296,7 +296,7 @@ def _hooks(talk: CommandContext, argument: str) -> None:
         agent_id = find_agent(talk, argument)
         lines = list(iter_hook_summaries(talk, agent_id))
         name = talk.session.agents[agent_id].name or agent_id
-        talk.print_text("\n".join(lines) or f"nobody watches {name}")
+        talk.print_text("\n".join(lines) or f"{name} has no hooks")
 
 
 def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:

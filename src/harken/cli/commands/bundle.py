@@ -50,7 +50,7 @@ def command() -> None:
     help="The new file. An existing file is not overwritten.",
 )
 @click.option(
-    "--no-redact", is_flag=True, help="Do not redact credentials: write all content as it is."
+    "--no-redact", is_flag=True, help="Do not redact credentials: write all content unchanged."
 )
 @json_option
 @home_option

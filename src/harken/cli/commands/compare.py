@@ -119,7 +119,11 @@ def _show_pair(pair: RunComparison) -> None:
     ]
     _table(["", _head(pair.before), _head(pair.after)], rows)
     for name, outcome in zip((pair.before, pair.after), _outcomes(pair), strict=True):
-        print_text(f"{name} answered: {one_line(outcome.answer or 'nothing', _TEXT)}")
+        print_text(f"{name}: {_format_answer(outcome.answer)}")
+
+
+def _format_answer(answer: str | None) -> str:
+    return f"answer: {one_line(answer, _TEXT)}" if answer else "no answer"
 
 
 def _outcomes(pair: RunComparison) -> Sequence[Any]:
@@ -144,7 +148,7 @@ def _show_parting(parting: Divergence, before: str, after: str) -> None:
     ):
         print_text(f"  the first different answer after that is number {parting.answer}:")
         for name, text in ((before, parting.answer_before), (after, parting.answer_after)):
-            print_text(f"    {name}: {one_line(text or 'none', _TEXT)}")
+            print_text(f"    {name}: {one_line(text or 'no answer', _TEXT)}")
 
 
 def _show_groups(groups: GroupComparison) -> None:
@@ -166,7 +170,7 @@ def _show_groups(groups: GroupComparison) -> None:
         print_text(f"  and {len(groups.places) - _PLACES} more positions")
     print_text("Final answers, and the number of runs in each group:")
     for answer in groups.answers[:_PLACES]:
-        text = one_line(answer.text or "none", 160)
+        text = one_line(answer.text or "no answer", 160)
         print_text(f"  {answer.before} and {answer.after}: {text}")
     if len(groups.answers) > _PLACES:
         print_text(f"  and {len(groups.answers) - _PLACES} more")
@@ -179,7 +183,7 @@ def _head(name: str) -> str:
 
 
 def _format_name(name: str) -> str:
-    words = {"cost_usd": "cost, $", "model_s": "in models, s", "wall_s": "on the clock, s"}
+    words = {"cost_usd": "cost, $", "model_s": "model time, s", "wall_s": "wall time, s"}
     return words.get(name, name.replace("_", " "))
 
 

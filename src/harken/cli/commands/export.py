@@ -77,7 +77,9 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
         url=wish.url,
         headers=parse_headers(wish.headers),
         timeout_s=None if has_timeout else _TIMEOUT_S,
+        on_retry=lambda reason: click.echo(f"{reason}; retrying", err=True),
     )
+    click.echo(f"Sending {one_line(_name_of(viewer))} to {endpoint.name}", err=True)
     resource = {} if wish.project is None else {"openinference.project.name": wish.project}
     with ExitStack() as opening, progress("Sending") as tell:
         opening.callback(endpoint.close)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harken.cli.options.folder import Folder
 from harken.cli.options.home import home_option
 from harken.cli.options.scope import ScopeOptions, scope_options
 from harken.config.home import Home
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", metavar="DIR", type=Folder())
 @scope_options
 @click.option("--utc", is_flag=True, help="Use days of UTC instead of the local time zone.")
 @click.option("--text", "has_text", is_flag=True, help="Include the text of messages.")

@@ -63,7 +63,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     print_text(format_summary(result, dry_run=dry_run))
     if moved is not None:
         backed_up, evicted = format_count(moved.commits, "commit"), format_size(moved.evicted_bytes)
-        print_text(f"{backed_up} sent to the backing store, {evicted} evicted here")
+        print_text(f"{backed_up} sent to the backing store, {evicted} evicted from this store")
     if unused.size_bytes and not dry_run:
         size, room = format_size(unused.size_bytes), format_size(unused.room_bytes)
         print_text(

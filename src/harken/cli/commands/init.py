@@ -20,39 +20,39 @@ from harken.llm.providers import BUILT_IN, Provider
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 
 HEAD = """\
-# What Harken does where nothing else is said. All of it may be left out.
-# Keys do not stand here: they come from the environment.
+# Defaults of Harken. Every entry is optional.
+# API keys are read from the environment, never from this file.
 
 # The model of new sessions. `harken models` lists those that can be used;
-# HARKEN_MODEL and --model count before this.
+# HARKEN_MODEL and --model take precedence.
 """
 REST = """
 # What agents may do without asking you: "ask" (reading only), "edits" (also to
-# edit files here), "all" (anything), "plan" (nothing but reading is done).
+# edit files here), "all" (anything), "plan" (read only; nothing else is allowed).
 # permission = "ask"
 
 # [permissions]
 # allow = ["bash(git status*)"]
 # deny = ["bash(rm *)"]
 
-# With what one model is asked. [parameters] would say it for all of them, but what
-# one takes is often refused by another.
+# Request parameters of one model; [parameters] sets them for all models, but few
+# are accepted by every one.
 # [models."anthropic/claude-opus-5-5".parameters]
 # max_tokens = 16000
 
-# A server that speaks as OpenAI's or Anthropic's does. `key_env` is the name of
-# the variable that holds its key.
+# A server with the OpenAI or Anthropic protocol. `key_env` is the name of the
+# variable that holds its key.
 # [providers.work]
 # base_url = "https://llm.example.org/v1"
 # protocol = "openai"
 # key_env = "WORK_API_KEY"
 
-# What a model costs, in USD per million tokens, where Harken does not know it.
+# What a model costs, in USD per million tokens, if Harken does not know it.
 # [prices."work/large"]
 # input = 1.0
 # output = 4.0
 
-# Folders that tools may use beside the one where Harken runs.
+# Additional folders for tools.
 # [tools]
 # allow_folders = ["~/notes"]
 """
@@ -87,7 +87,9 @@ def command(force: bool, as_json: bool, home: Home) -> None:
         print_text("The new content would be:\n")
         click.echo(text, nl=False)
         return
-    print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
+    print_text(
+        f"Wrote {shown_path(str(file))}" + (f" (previous file: {backup.name})." if backup else ".")
+    )
     print_text(what_next(choice, [status.provider.name for status in statuses if status.is_ready]))
 
 

@@ -111,7 +111,7 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
     "--shard", is_flag=True, help="Put messages into subfolders by the prefix of their ids."
 )
 @click.option(
-    "--no-redact", is_flag=True, help="Do not redact credentials: write all content as it is."
+    "--no-redact", is_flag=True, help="Do not redact credentials: write all content unchanged."
 )
 @json_option
 @home_option
@@ -176,7 +176,7 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
         print_json(msgspec.to_builtins(sessions))
         return
     for session in sessions:
-        how = "" if session.is_new else ", which existed already"
+        how = "" if session.is_new else ", which existed before"
         print_text(f"session {session.name}, {format_count(session.threads, 'thread')}{how}")
     if sessions:
         way = command_prefix("interactions", "show", sessions[0].name)

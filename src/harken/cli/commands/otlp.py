@@ -90,7 +90,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigError(
-                    f"127.0.0.1:{port}: listen failed: {reason}; choose another --port"
+                    f"cannot listen on 127.0.0.1:{port} ({reason}); choose another --port"
                 ) from None
             with server:
                 yield _Serving(server, receiver.stats)
@@ -126,7 +126,7 @@ def _print_endpoint(url: str, token_file: Path | None, *, as_json: bool) -> None
             indent=None,
         )
         return
-    print_text(f"receiving spans at {url}; Ctrl-C stops. Set in the environment of the program:")
+    print_text(f"Receiving spans at {url}; Ctrl-C ends it. Set in the environment of the program:")
     for name, value in settings.items():
         print_text(f"  export {name}={value}")
 
@@ -148,8 +148,8 @@ def _summarize(stats: ReceiverStats, *, as_json: bool) -> None:
         print_json({"calls": stats.calls, "without_messages": stats.without_messages}, indent=None)
         return
     print_text(
-        f"recorded {format_count(stats.calls, 'model call')}; {command_prefix('sessions')} "
-        "lists them"
+        f"Recorded {format_count(stats.calls, 'model call')}; `{command_prefix('sessions')}` "
+        "lists the sessions."
     )
     if stats.without_messages:
         print_text(

@@ -43,7 +43,7 @@ MAX_RETRY_DELAY_S = 60.0
 )
 @click.option("--watch", is_flag=True, help="Continue while logs grow, until Ctrl-C.")
 @click.option(
-    "--no-redact", is_flag=True, help="Do not redact credentials: send all content as it is."
+    "--no-redact", is_flag=True, help="Do not redact credentials: send all content unchanged."
 )
 @json_option
 @home_option

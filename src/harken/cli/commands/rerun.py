@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.chat.commands.base import MODES
-from harken.cli.commands.session import check_name
+from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
@@ -87,10 +87,12 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     A new session starts with the changed context of the call. Tool calls that equal recorded ones
     get the recorded results. SESSION and REQUEST are as in `harken replay`.
     """
+    if options["permission"] is not None and not options["live"]:
+        raise click.UsageError("--permission is for live tools: add --live")
     point = find_point(home, session, at)
     change = _change(options)
     if options["live"] and not point.is_run_by_harken:
-        raise click.UsageError("--live: the tools of another runtime cannot be run here")
+        raise click.UsageError("--live: the tools of another runtime cannot be run")
     with ExitStack() as stack:
         bench = RerunEnvironment.open(home, options["permission"], stack)
         results = bench.run(
@@ -255,7 +257,7 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
     """
     base = _unused_stem(home, session) if name is None else name
     stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
-    return stems if name is None else [check_name(home, stem) for stem in stems]
+    return stems if name is None else [check_new_name(home, stem) for stem in stems]
 
 
 def _unused_stem(home: Home, session: str) -> str:

@@ -42,7 +42,7 @@ def command(
     if not names and (policies or seconds is not None):
         raise click.UsageError("no CTX or ART given")
     if names and len(policies) + (seconds is not None) != 1:
-        raise click.UsageError("give exactly one of --pin, --for, --replicate, --default")
+        raise click.UsageError("pass exactly one of --pin, --for, --replicate, --default")
     with open_configured_store(home) as store:
         if names:
             resolver = NameResolver(home, store)

@@ -37,7 +37,7 @@ _LOCK_TIMEOUT_S = 10.0
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--runtime", help="The runtime of the client, if its program name does not tell it.")
+@click.option("--runtime", help="The runtime of the client, if its program has another name.")
 @click.option(
     "--events",
     metavar="FILE",
@@ -81,6 +81,18 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
         sockets.close()
 
 
+def _format_start_error(client_call: Invocation, error: OSError) -> str:
+    """Return why a client could not be started, with the install command if it is missing."""
+    from harken.capture.resume.clients import CLIENTS
+
+    program = client_call.command[0]
+    if isinstance(error, FileNotFoundError):
+        for client in CLIENTS:
+            if client.runtime == client_call.runtime and client.program == program:
+                return client.missing_text
+    return f"{one_line(program)}: {error.strerror or error}"
+
+
 def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRecorder) -> int:
     """Run a client and its recording; print a failure of the recording once."""
     from harken.capture.live.display import make_formatter
@@ -92,9 +104,7 @@ def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRec
         exit_code = run_client(client_call.command, environ, output, recording.add_line)
     except OSError as error:
         recording.failure = ""
-        click.echo(
-            f"harken: {one_line(client_call.command[0])}: {error.strerror or error}", err=True
-        )
+        click.echo(f"harken: {_format_start_error(client_call, error)}", err=True)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
     try:
         recording.end()

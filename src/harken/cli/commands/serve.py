@@ -139,4 +139,4 @@ def tell(place: BoundService, home: Home, *, as_json: bool) -> None:
         print_json({"address": place.address, "token_file": token_file}, indent=None)
         return
     how = f"the token is in {token_file}" if token_file else "no token is needed"
-    print_text(f"serving at {place.address}; {how}; Ctrl-C stops")
+    print_text(f"Serving at {place.address}; {how}; Ctrl-C ends it.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,20 +11,18 @@ from typing import Any
 
 import click
 
+from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import LOG
 from harken.cli.options.time import Duration
-from harken.config.home import LATEST, Home
+from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
-from harken.errors import ConfigError, LogError
+from harken.errors import LogError
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
 from harken.session.repair import LogFinding, repair, verify
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
 from harken.views.message_text import format_size
-
-_MAX_NAME_CHARS = 80
-_NAME_PATTERN = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME_CHARS - 1}}}")
 
 
 @click.command(name="check")
@@ -188,7 +185,7 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
     path = NameResolver(home).log(session)
     if path.parent != home.sessions_folder:
         raise click.UsageError(f"{path} is not a session of {home.folder}")
-    target = rename_log(path, check_name(home, name))
+    target = rename_log(path, check_new_name(home, name))
     outputs = home.folder / "outputs" / path.stem
     if outputs.is_dir():
         outputs.rename(outputs.with_name(target.stem))
@@ -196,17 +193,3 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
         print_json({"session": target.stem, "was": path.stem, "path": str(target)})
     else:
         print_text(f"{path.stem} is now {target.stem}")
-
-
-def check_name(home: Home, name: str) -> str:
-    """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
-    if not _NAME_PATTERN.fullmatch(name) or name.endswith(".jsonl"):
-        raise ConfigError(
-            f"{name!r} is not a valid session name: use letters, digits, `_`, `-` "
-            f"and `.` (at most {_MAX_NAME_CHARS}), starting with a letter or digit"
-        )
-    if name == LATEST or name.startswith("ctx-"):
-        raise ConfigError(f"{name!r} is a reserved name; choose another one")
-    if any(log.stem == name for log in home.list_logs()):
-        raise ConfigError(f"session {name!r} exists; choose another name")
-    return name

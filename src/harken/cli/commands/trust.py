@@ -76,6 +76,8 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
     """Show the configuration of a project, and trust it if the user agrees."""
+    if not start.is_dir():
+        raise ConfigError(f"{start}: no such folder")
     project = trust.find_project(start)
     if project is None:
         raise ConfigError(
@@ -100,7 +102,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
         state = "trusted" if trust.is_trusted(root) else "untrusted"
         print_json({"folder": str(root), "state": state, "files": summary, "says": says})
         return
-    heading = "Trusted already" if project.trusted else "Not trusted yet"
+    heading = "Already trusted" if project.trusted else "Not trusted yet"
     if not dry_run and not asks:
         trust.trust(root)
         heading = "Trusted"
@@ -116,7 +118,7 @@ def _show(files: list[str], says: list[str]) -> None:
     if len(files) > MAX_SHOWN:
         print_text(f"  and {len(files) - MAX_SHOWN} more")
     for line in says:
-        print_text(f"  it says: {line}")
+        print_text(f"  setting: {line}")
 
 
 def _ask(trust: Trust, root: Path) -> None:

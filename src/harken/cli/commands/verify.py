@@ -106,7 +106,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     try:
         keep.mkdir(mode=0o700, parents=True)
     except FileExistsError:
-        raise ConfigError(f"{keep}: exists already; name a new folder") from None
+        raise ConfigError(f"{keep} exists; choose another folder") from None
     yield keep.resolve()
 
 

@@ -21,7 +21,9 @@ def home_option(command: Command) -> Command:
     def chosen(context: click.Context, _option: click.Parameter, value: str | None) -> Home:
         if value:
             context.meta[HOME_KEY] = value
-        return Home(context.meta.get(HOME_KEY))
+        home = Home(context.meta.get(HOME_KEY))
+        home.check_folder()
+        return home
 
     return click.option(
         "--home",

@@ -42,7 +42,7 @@ from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
 _COMMITS_PER_BATCH = 1000
-_EXISTS_TEXT = "is there already; choose another name"
+_EXISTS_TEXT = "exists; choose another name"
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of processed bytes or commits, and the total."""

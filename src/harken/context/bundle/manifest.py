@@ -97,7 +97,7 @@ def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
         with bundle.open(MANIFEST) as file:
             header = msgspec.json.decode(file.read(), type=_Header)
             if header.format != FORMAT:
-                raise BundleError(path, "is no bundle of Harken")
+                raise BundleError(path, "not a bundle of Harken")
             if header.version > VERSION:
                 raise BundleError(
                     path,
@@ -107,9 +107,9 @@ def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
         with bundle.open(MANIFEST) as file:
             manifest = msgspec.json.decode(file.read(), type=Manifest)
     except KeyError:
-        raise BundleError(path, "is no bundle of Harken: it has no manifest") from None
+        raise BundleError(path, "not a bundle of Harken: it has no manifest") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BundleError(path, f"is no bundle of Harken: its manifest: {error}") from None
+        raise BundleError(path, f"not a bundle of Harken: invalid manifest: {error}") from None
     _check_matches(path, manifest, infos)
     return manifest
 
@@ -143,10 +143,10 @@ def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
     bundle_bytes = path.stat().st_size
     content_bytes = sum(info.file_size for info in infos)
     if sum(info.compress_size for info in infos) > bundle_bytes:
-        raise BundleError(path, "says of the same bytes that they are several files")
+        raise BundleError(path, "its files overlap")
     if content_bytes > max(_MIN_LIMIT_BYTES, MAX_EXPANSION * bundle_bytes):
         raise BundleError(
-            path, f"is {bundle_bytes} bytes large and says that it holds {content_bytes}"
+            path, f"is {bundle_bytes} bytes large, but its files have {content_bytes}"
         )
 
 
@@ -167,4 +167,4 @@ def _check_matches(path: Path, manifest: Manifest, infos: list[zipfile.ZipInfo])
     if sizes != zip_sizes or len(sizes) != len(manifest.members):
         differences = sorted({*sizes.items()} ^ {*zip_sizes.items()})[:1]
         label = differences[0][0] if differences else "a file twice"
-        raise BundleError(path, f"does not hold what its manifest says: {label}")
+        raise BundleError(path, f"its content does not match its manifest: {label}")

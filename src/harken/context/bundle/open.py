@@ -119,7 +119,7 @@ def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manif
             manifest = read_manifest(path, bundle)
             total = sum(member.size_bytes for member in manifest.members)
             if shutil.disk_usage(inside).free < total + _SPARE_BYTES:
-                raise BundleError(path, f"holds {total} bytes: there is too little room for them")
+                raise BundleError(path, f"needs {total} bytes: not enough free disk space")
             (inside / SESSIONS).mkdir()
             read_bytes = 0
             for member in manifest.members:
@@ -128,7 +128,7 @@ def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manif
                     if on_read is not None:
                         on_read(read_bytes, total)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BundleError(path, f"is no whole bundle: {error}") from None
+        raise BundleError(path, f"not a complete bundle: {error}") from None
     except OSError as error:
         raise BundleError(path, f"cannot be read: {error.strerror or error}") from None
     return manifest
@@ -144,7 +144,7 @@ def _extract(path: Path, bundle: zipfile.ZipFile, member: BundleMember, out: Pat
             target.write(chunk)
             yield len(chunk)
     if hasher.hexdigest() != member.blake3:
-        raise BundleError(path, f"was damaged or changed on its way: {member.name} has another sum")
+        raise BundleError(path, f"is damaged or was changed: checksum mismatch of {member.name}")
 
 
 def _check_tables(path: Path, database: Path) -> None:
@@ -199,7 +199,7 @@ def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
     for finding in fsck(store):
         raise BundleError(path, f"has a damaged store: {finding.place}: {finding.problem}")
     if len(store.newest_commits(2**62)) != manifest.commits:
-        raise BundleError(path, "has a store of other commits than its manifest says")
+        raise BundleError(path, "its store has other commits than its manifest")
     tips = manifest.tip_ids()
     if len(store.commits(tips)) != len(tips):
         raise BundleError(path, "has not all commits that its manifest names")

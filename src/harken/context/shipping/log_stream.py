@@ -112,7 +112,7 @@ class LogStream:
             lines = piece.lines if self._rewriter is None else self._rewriter.lines(piece.lines)
             data = b"".join(lines)
         except PartOfStructure:
-            reason = "a credential is part of what holds it together: --no-redact ships it as it is"
+            reason = "a credential is part of the log's structure; --no-redact ships it unchanged"
             raise InvalidLog(self.path, reason) from None
         self.redacted_bytes += len(data)
         self.redacted_sum = data[DIGITS_AT].decode()
@@ -125,14 +125,16 @@ class LogStream:
         size = len(self._last_sum + CLOSE)
         file.seek(self.read_bytes - size)
         if file.read(size) != self._last_sum + CLOSE:
-            raise InvalidLog(self.path, "was written anew while it was followed")
+            raise InvalidLog(self.path, "was replaced while it was followed")
 
     def _damage_error(self, line: bytes, group: Sequence[bytes]) -> LogCorrupted | InvalidLog:
         """Return the error for a line after the read lines and the lines of its group."""
         number, byte = self.count + len(group), self.read_bytes + sum(map(len, group))
         if not number and not seems_sealed(line):
-            return InvalidLog(self.path, "has no sums: such older logs are not shipped")
-        reason = "its sum does not fit" if has_sum(line) else "it has no sum"
+            return InvalidLog(
+                self.path, "has no checksums: logs of older dialects cannot be shipped"
+            )
+        reason = "checksum mismatch" if has_sum(line) else "no checksum"
         return LogCorrupted(self.path, line=number + 1, byte=byte, reason=reason)
 
 

@@ -101,13 +101,11 @@ def open_outbox(folder: Path, address: str) -> Iterator[Outbox]:
         for path in (folder, service_folder):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{service_folder}: cannot be made ({error.strerror})") from None
+        raise ConfigError(f"{service_folder}: cannot be created ({error.strerror})") from None
     try:
         lock = LogFile(service_folder / "lock", create=True)
     except LogLocked as error:
-        raise ConfigError(
-            f"process {error.pid or '?'} ships to {address} already: one at a time does"
-        ) from None
+        raise ConfigError(f"process {error.pid or '?'} is already shipping to {address}") from None
     try:
         for stale in service_folder.glob(f"{_STAGING}*"):  # The folder was left behind by a crash.
             shutil.rmtree(stale, ignore_errors=True)

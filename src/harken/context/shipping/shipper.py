@@ -64,7 +64,7 @@ _MAX_STREAMS = 32
 _DIFFERENT_LOG_TEXT = (
     "the service has another log of this name, or this one changed since it was shipped"
 )
-_LONGER_LOG_TEXT = "the service has more of it than is here: somebody went on with it there"
+_LONGER_LOG_TEXT = "the service has a longer log: the session was continued there"
 
 
 class RemoteLogStore(Store, Protocol):
@@ -250,7 +250,7 @@ class Shipper:
                 open_redacted_copy(self.store, names, credentials, folder, self.clock)
             )
         except PartOfStructure:
-            reason = "a credential is part of what holds its commits together: --no-redact ships it"
+            reason = "a credential is part of the structure of its commits; --no-redact ships it"
             raise InvalidLog(path, reason) from None
         staging.callback(self._unstage)
         self._staged_store = copy
@@ -261,7 +261,7 @@ class Shipper:
 
     def _resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
         if self._staged_store is None:
-            raise StoreError(event.ctx, "is not here")
+            raise StoreError(event.ctx, "is not in this store")
         return make_resolver(self._staged_store)(event)
 
 

@@ -138,7 +138,9 @@ class _ParsedRequest:
         try:
             http = (cassette.replay.next_answer(self.said).response.unknown or {}).get(HTTP)
             if not isinstance(http, dict) or http.get("body") == _REDACTED_STREAM:
-                raise ReplayMiss(f"{cassette.file.name}: the answer is not there as on the wire")
+                raise ReplayMiss(
+                    f"{cassette.file.name}: the answer is not recorded in its wire format"
+                )
         except ReplayMiss as error:
             return self._create_refusal(f"{error}; {RECORD_HINT}")
         return self._create_response(

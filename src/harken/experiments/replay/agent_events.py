@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.agents.action_schemas import parse_template_listing
-from harken.agents.structure import is_code_call
+from harken.agents.structure import CODE_CALL_PREFIX, is_code_call
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import Content, TextPart, text_of
@@ -55,6 +55,8 @@ class AgentEventLists:
     """Lane -> creation events of its children, in order."""
     tools: dict[MessageId, ev.ToolsDefined] = field(default_factory=dict)
     _name_counts: Counter[Lane] = field(default_factory=Counter)
+    _code_calls: dict[tuple[Lane, str | None], int] = field(default_factory=dict)
+    """Lane and id of a call of code -> index of its message. The id has the number of a message."""
 
     @classmethod
     def of(cls, events: Iterable[ev.Event]) -> AgentEventLists:
@@ -76,6 +78,9 @@ class AgentEventLists:
         lane_events = self.events.setdefault(lane, [])
         self.positions[event.message_id] = (lane, len(lane_events))
         self.order[event.message_id] = len(self.order)
+        if isinstance(event, ev.TranscriptEntry) and is_code_call(event):
+            for call in event.tool_calls or ():
+                self._code_calls[lane, call.id] = len(lane_events)
         lane_events.append(event)
 
     def size(self, lane: Lane) -> int:
@@ -238,6 +243,7 @@ class AgentEventLists:
         }
         if isinstance(event, ev.TranscriptEntry):
             data["content"] = _normalize_content(event.content)
+            self._normalize_call_ids(event, data)
         for name in _REFERENCE_MEMBERS:
             if isinstance(data.get(name), str):
                 data[name] = self.stable_name(data[name])
@@ -274,7 +280,18 @@ class AgentEventLists:
         place = self.positions.get(message)
         if place is None:
             return reference
-        return f"{place[0]} {place[1]}{reference.removeprefix(message)}"
+        call_id = reference.removeprefix(message)
+        is_code = call_id.startswith(f".{CODE_CALL_PREFIX}")  # its message makes no other call
+        return f"{place[0]} {place[1]}{'' if is_code else call_id}"
+
+    def _normalize_call_ids(self, event: ev.TranscriptEntry, data: dict[str, Any]) -> None:
+        """Replace the ids of calls of code by the indexes of the messages with these calls."""
+        lane = self.positions[event.message_id][0]
+        for call in data.get("tool_calls", ()):
+            call["id"] = self._code_calls.get((lane, call["id"]), call["id"])
+        if "tool_call_id" in data:
+            id_ = data["tool_call_id"]
+            data["tool_call_id"] = self._code_calls.get((lane, id_), id_)
 
     def _agent_lane(self, agent: str) -> str:
         return self.of_agent.get(AgentId(agent), agent)

@@ -109,10 +109,12 @@ def is_recorded(events: Iterable[ev.Event]) -> bool:
 def _check_playable(links: Links, own: ReplayExtras) -> None:
     births = [event for event in links if isinstance(event, ev.AgentCreated)]
     if not births:
-        raise ConfigError("no agent was born in this session: there is nothing to play again")
+        raise ConfigError("the session has no agent, so there is nothing to replay")
     if is_recorded(births):
-        raise ConfigError("another program ran these agents: they cannot be played again")
+        raise ConfigError("another program ran these agents, so they cannot be replayed")
     if any("rerun" in (birth.spec or {}) for birth in births):
-        raise ConfigError("this is a rerun, which is offered tools as they were then: run it again")
+        raise ConfigError("a rerun cannot be replayed: its tools are recorded; rerun its original")
     if own.resolver is None and any(isinstance(event, ev.ContextLoaded) for event in links):
-        raise ConfigError("an agent began from a commit: its messages are in a store, give it")
+        raise ConfigError(
+            "an agent began from a commit, whose messages are in a store: pass the store"
+        )

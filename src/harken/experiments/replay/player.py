@@ -34,7 +34,7 @@ from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
-from harken.experiments.replay.recorded_agents import build_kinds, repeat_call
+from harken.experiments.replay.recorded_agents import build_kinds, repeat_program_calls
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
@@ -181,7 +181,8 @@ class Replayer:
                 self._set_tools(event)
                 if (caller := self._calling_agent(event)) is not None:
                     assert isinstance(event, ev.TranscriptEntry)
-                    await self._run_turn(caller, repeat_call(caller, event, self.progress))
+                    work = repeat_program_calls(caller, event, self.progress)
+                    await self._run_turn(caller, work)
                     return
                 agent = self._acting_agent(event)
                 await self._run_turn(agent, agent.response())
@@ -302,7 +303,7 @@ class Replayer:
         """
         replayed_id = self.progress.map_id(recorded)
         if replayed_id is None:
-            raise LookupError(f"{recorded} has not happened here")
+            raise LookupError(f"{recorded} did not occur in the replay")
         return MessageId(replayed_id)
 
     def _map_agent_id(self, recorded: str) -> AgentId:
@@ -444,4 +445,8 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
 
 
 def _first_model(events: Links) -> str:
-    return next((event.model for event in events if isinstance(event, ev.LlmRequest)), "none")
+    """Return the model of the first request, else that of the first agent with a model."""
+    requested = (event.model for event in events if isinstance(event, ev.LlmRequest))
+    births = (event for event in events if isinstance(event, ev.AgentCreated))
+    created = (birth.language_model for birth in births if birth.language_model is not None)
+    return next(requested, None) or next(created, "none")

@@ -11,7 +11,6 @@ from typing import NoReturn
 from harken.agents.agent import Agent
 from harken.core import events as ev
 from harken.core.ids import AgentId, reference_message_id
-from harken.core.messages import text_of
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, Lane
 
 _COPY_SUFFIX_PATTERN = re.compile(r" \(\d+\)$")
@@ -127,17 +126,20 @@ class ReplayProgress:
             if question.role == "user" and not self.is_replayed(question)
         ]
 
-    def initial_prompt(self, call: ev.TranscriptEntry) -> str | None:
-        """Return the system prompt of the agent that a recorded call created, if it has one."""
+    def creation(self, call: ev.TranscriptEntry) -> ev.AgentCreated | None:
+        """Return the creation event of the agent that a recorded call created, if it has one."""
         for lane_events in self.recorded.events.values():
             birth = lane_events[0]
-            causes = getattr(birth, "cause", None) or ()
-            if call.message_id in ([causes] if isinstance(causes, str) else causes):
-                entry = next(iter(lane_events[1:]), None)
-                if isinstance(entry, ev.TranscriptEntry) and entry.role == "system":
-                    return text_of(entry.content)
-                return None
+            if isinstance(birth, ev.AgentCreated):
+                causes = [birth.cause] if isinstance(birth.cause, str) else birth.cause or ()
+                if call.message_id in map(reference_message_id, causes):
+                    return birth
         return None
+
+    def initial_prompt(self, call: ev.TranscriptEntry) -> str | None:
+        """Return the system prompt of the agent that a recorded call created, if it has one."""
+        birth = self.creation(call)
+        return None if birth is None else self.recorded.system_prompt(birth)
 
     def is_compacted_next(self, lane: Lane) -> bool:
         """Whether an agent's context was compacted before its next model call."""

@@ -9,15 +9,19 @@ tell the size of a model's context window.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
-from harken.agents.agent import Agent, is_to_be_self_made
+import msgspec
+
+from harken.agents.agent import Agent, get_agent, is_to_be_self_made
 from harken.agents.agent_classes import get_agent_class, registered_name
+from harken.agents.budget import Budget
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
@@ -32,12 +36,15 @@ from harken.core.verdict import (
     build_verdict,
     parse_exact_verdict,
 )
-from harken.errors import BudgetExceeded, HarkenError, NameNotFound
+from harken.errors import HarkenError, LogError, ModelError, NameNotFound
 from harken.experiments.replay.agent_events import COMPACTOR, get_kind
 from harken.experiments.replay.progress import ReplayProgress
 from harken.session.state import AgentState
 from harken.world.result import ToolError
 from harken.world.tool import parse
+
+_ERROR_PATTERN = re.compile(r"(\w+): (.*)", re.DOTALL)
+"""The class and the text of an error that an action does not raise itself."""
 
 
 class NotRecorded(HarkenError):
@@ -98,8 +105,12 @@ class RecordedAgent(Hook):
         return build_verdict(verdict)
 
     async def answer(self, heard: str) -> str:
-        """Return the recorded answer."""
+        """Return the recorded answer, or raise the recorded error."""
         await self._repeat_calls()
+        result = self._find_error_result()
+        if result is not None:
+            await self.script.wait_until(result)
+            raise _parse_error(result)
         await self._wait_for_turn()
         return self._next_text()
 
@@ -122,17 +133,34 @@ class RecordedAgent(Hook):
         return copy
 
     async def _repeat_calls(self) -> None:
-        """Make the recorded calls of its code that come before its answer."""
+        """Make the recorded calls of its code that come before its answer.
+
+        Raises Crash if the process ended in one of them.
+        """
         calls: dict[MessageId, asyncio.Task[None]] = {}
         while not self.script.has_diverged and (event := next(iter(self._next_events(1)), None)):
-            if not isinstance(event, ev.TranscriptEntry) or not is_code_call(event):
-                if all(call.done() for call in calls.values()):
-                    break
-            elif event.tool_calls and event.message_id not in calls:
+            if _is_code_call_entry(event) and event.message_id not in calls:
                 await self.script.wait_until(event)
                 calls[event.message_id] = asyncio.create_task(repeat_call(self, event, self.script))
+            elif all(call.done() for call in calls.values()):
+                break  # A call without its result was interrupted.
             await asyncio.sleep(0)
         await asyncio.gather(*calls.values())
+
+    def _find_error_result(self) -> ev.TranscriptEntry | None:
+        """Return the result that says that this agent failed instead of giving its next answer."""
+        entries = (e for e in self._remaining_events() if isinstance(e, ev.TranscriptEntry))
+        next_entry = next(entries, None)
+        if self.state.parent is None or (next_entry is not None and next_entry.role != "user"):
+            return None
+        parent = get_agent(self, self.state.parent)
+        for event in self.script.remaining_events(self.script.agent_key(parent)):
+            if isinstance(event, ev.TranscriptEntry) and event.tool_call_id is not None:
+                call = parent.state.open_calls.get(event.tool_call_id)
+                is_interrupted = text_of(event.content).startswith(INTERRUPTED.format(event.name))
+                if call is not None and call.name in ("task", "discuss"):
+                    return event if event.is_error and not is_interrupted else None
+        return None
 
     async def _wait_for_turn(self) -> None:
         """Wait until the recorded time of the next answer; other agents act meanwhile."""
@@ -142,7 +170,10 @@ class RecordedAgent(Hook):
 
     def _next_events(self, limit: int) -> list[ev.Event]:
         """Return the next recorded events of the agent: its answer, state, or removal."""
-        return self.script.remaining_events(self.script.agent_key(self))[:limit]
+        return self._remaining_events()[:limit]
+
+    def _remaining_events(self) -> list[ev.Event]:
+        return self.script.remaining_events(self.script.agent_key(self))
 
     def _next_text(self) -> str:
         """Return the next recorded text, and set the state that was saved with it."""
@@ -151,7 +182,7 @@ class RecordedAgent(Hook):
         if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
             self.script.crash()  # The question was repeated: the process ended before an answer.
         if not isinstance(entry, ev.TranscriptEntry):
-            raise NotRecorded(f"{self.name} was not asked this in the record")
+            raise NotRecorded(f"the record has no such question to {self.name}")
         return text_of(entry.content)
 
 
@@ -159,25 +190,98 @@ class RecordedSmartAgent(SmartAgent):
     """A smart agent whose context is compacted as recorded."""
 
     script: ClassVar[ReplayProgress]
+    recorded_spec: Mapping[str, Any] | None = None
+    """The recorded spec of an agent that the program passed to a call."""
+
+    def _spec(self) -> dict[str, Any]:
+        """Return the recorded spec, if any."""
+        return dict(self.recorded_spec or super()._spec())
 
     def _is_full(self) -> bool:
         """Whether its context was compacted at this point."""
         return self.script.is_compacted_next(self.script.agent_key(self))
 
 
+def _is_code_call_entry(event: ev.Event | None) -> TypeGuard[ev.TranscriptEntry]:
+    """Whether an event is the message of an agent that makes a call of code."""
+    return isinstance(event, ev.TranscriptEntry) and bool(event.tool_calls) and is_code_call(event)
+
+
+def _parse_error(result: ev.TranscriptEntry) -> Exception:
+    """Return the error of which `run_catching` made a result."""
+    text = text_of(result.content).removeprefix("Error: ")
+    match = _ERROR_PATTERN.fullmatch(text.removeprefix(f"{result.name}: "))
+    if match is None or not text.startswith(f"{result.name}: "):
+        return ToolError(text)
+    error: Exception = type(match[1], (Exception,), {})(match[2])
+    return error
+
+
 async def repeat_call(agent: Agent, entry: ev.TranscriptEntry, script: ReplayProgress) -> None:
-    """Make a recorded call of code again. An error of it is in the log, as in the record."""
+    """Make a recorded call of code again. An error of it is in the log, as in the record.
+
+    Raises NotRecorded if it fails before it is logged.
+    """
     call = (entry.tool_calls or [])[0]
-    arguments = dict(parse(call.function.name, call.function.arguments))
-    kind, objects = arguments.pop("agent", None), None
-    if kind is not None:
-        new_agent = get_agent_class(kind, agent.runtime.library)
-        if not (issubclass(new_agent, SmartAgent) and "instructions" in arguments):
-            prompt = script.initial_prompt(entry)
-            new_agent = new_agent(agent.session, prompt, runtime=agent.runtime)
-        objects = {"agent": (kind, new_agent)}
-    with suppress(ToolError, BudgetExceeded):
+    try:
+        arguments = dict(parse(call.function.name, call.function.arguments))
+        kind, objects = arguments.pop("agent", None), None
+        if kind is not None:
+            new_agent = _repeat_construction(agent, kind, entry, script)
+            is_class = isinstance(new_agent, SmartAgent) and "instructions" in arguments
+            objects = {"agent": (kind, type(new_agent) if is_class else new_agent)}
         await call_action(agent, call.function.name, arguments, objects, call.id)
+    except (ModelError, LogError):
+        raise
+    except Exception as error:
+        if not script.is_replayed(entry):
+            raise NotRecorded(f"{call.function.name} failed: {error}") from error
+
+
+async def repeat_program_calls(
+    agent: Agent, entry: ev.TranscriptEntry, script: ReplayProgress
+) -> None:
+    """Make a recorded call of the program, and calls for the same agent that began meanwhile."""
+    lane, calls = script.agent_key(agent), dict[MessageId, asyncio.Task[None]]()
+    event: ev.Event | None = entry
+    try:
+        while not all(call.done() for call in calls.values()) or not calls:
+            if (
+                _is_code_call_entry(event)
+                and event.message_id not in calls
+                and script.recorded.positions[event.message_id][0] == lane
+            ):
+                calls[event.message_id] = asyncio.create_task(repeat_call(agent, event, script))
+            await asyncio.sleep(0)
+            event = script.next()
+        await asyncio.gather(*calls.values())
+    finally:
+        for call in calls.values():
+            call.cancel()
+        await asyncio.gather(*calls.values(), return_exceptions=True)
+
+
+def _repeat_construction(
+    agent: Agent, kind: str, entry: ev.TranscriptEntry, script: ReplayProgress
+) -> Agent:
+    """Return a new agent like the object that the program passed to a recorded call."""
+    new_class: type[Agent] = get_agent_class(kind, agent.runtime.library)
+    birth, prompt = script.creation(entry), script.initial_prompt(entry)
+    spec = dict((birth and birth.spec) or {})
+    session, runtime = agent.session, agent.runtime
+    if issubclass(new_class, SmartAgent):
+        model = None if birth is None else birth.language_model
+        budget = None if spec.get("budget") is None else msgspec.convert(spec["budget"], Budget)
+        new_agent: Agent = new_class(
+            session, prompt, runtime=runtime, model=model, tools=spec.get("tools"), budget=budget
+        )
+    elif issubclass(new_class, Hook) and not issubclass(new_class, RecordedAgent):
+        new_agent = new_class(session, prompt, runtime=runtime, options=spec.get("options"))
+    else:
+        new_agent = new_class(session, prompt, runtime=runtime)
+    if isinstance(new_agent, RecordedAgent | RecordedSmartAgent):
+        new_agent.recorded_spec = spec or None
+    return new_agent
 
 
 def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:

@@ -147,14 +147,6 @@ class RecordedCalls:
         self._used_counts[key] = used_count + 1
         return calls[used_count]
 
-    def list_unused(self) -> list[RecordedCall]:
-        """Return the calls that were not repeated."""
-        return [
-            call
-            for key, calls in self.by_key.items()
-            for call in calls[self._used_counts.get(key, 0) :]
-        ]
-
 
 def call_key(agent: str, call: FunctionCall) -> Key:
     """Return the identity of a call. Arguments that are not JSON are compared as text."""

@@ -320,7 +320,7 @@ def iter_steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]
     reading.version = " ".join(filter(None, (get_text(agent, "name"), get_text(agent, "version"))))
     reading.used_lines = reading.lines
     if get_text(document, "continued_trajectory_ref"):
-        reading.notes.append(f"it goes on in {get_text(document, 'continued_trajectory_ref')}")
+        reading.notes.append(f"it continues in {get_text(document, 'continued_trajectory_ref')}")
     yield from _iter_steps(document, reading, StepBuilder(reading), "", 0)
     reading.tips = dict(sorted(reading.tips.items(), key=lambda tip: bool(tip[0])))
 

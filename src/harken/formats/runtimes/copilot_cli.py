@@ -76,7 +76,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         builder = session.get_builder(agent) if agent else session.main
         yield from builder.add(node, builder.head, [entry])
     if not session.is_session:
-        raise FormatError(NAME, "no line of it is an event")
+        raise FormatError(NAME, "it has no event")
     for builder in (session.main, *session.agents.values()):
         yield from builder.end()
 

@@ -41,7 +41,7 @@ def read_records(
             extra += len(parts) - 1
             continue
         if not isinstance(value, dict):
-            reading.report_bad(line, "it is no JSON object")
+            reading.report_bad(line, "it is not a JSON object")
         else:
             yield (SourceLine(line.number + extra, line.start, line.data) if extra else line), value
 
@@ -65,7 +65,7 @@ def _iter_part_records(
 
 
 def _format_reason(error: ValueError) -> str:
-    return f"it is no JSON ({error})"[:_MAX_REASON_CHARS]
+    return f"invalid JSON ({error})"[:_MAX_REASON_CHARS]
 
 
 def to_line(record: Record) -> bytes:
@@ -105,7 +105,7 @@ def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record
     except ValueError as error:
         raise FormatError(name, _format_reason(error)) from None
     if not isinstance(value, dict):
-        raise FormatError(name, "it is no JSON object")
+        raise FormatError(name, "it is not a JSON object")
     reading.lines = data.count(b"\n") + (not data.endswith(b"\n"))
     return value
 

@@ -72,7 +72,7 @@ def apply_form(built: Any, form: Any) -> Any:
     if form is None:
         return built
     if not isinstance(form, dict):
-        raise FormatError(_NAME, f"{form!r:.60} is no object")
+        raise FormatError(_NAME, f"{form!r:.60} is not an object")
     if "whole" in form:
         return form["whole"]
     try:
@@ -168,7 +168,7 @@ def _apply(value: Any, change: Change) -> Any:
             return _change_at(value, path, lambda text: [{"type": kind, "text": text}])
         case ["text", [*path]]:
             return _change_at(value, path, lambda blocks: blocks[0]["text"])
-    raise ValueError(f"{change!r:.60} is no change")
+    raise ValueError(f"{change!r:.60} is not a valid change")
 
 
 def _change_at(value: Any, path: Sequence[str | int], change: Callable[[Any], Any]) -> Any:
@@ -190,4 +190,4 @@ def _copy_holder(holder: Any, name: object) -> Any:
         return {**holder}
     if isinstance(holder, list) and isinstance(name, int) and name >= 0:
         return [*holder]
-    raise TypeError(f"{name!r:.40} is no place in {holder!r:.40}")
+    raise TypeError(f"{name!r:.40} is not a key or index of {holder!r:.40}")

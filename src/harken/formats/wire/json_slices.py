@@ -68,8 +68,8 @@ def members(body: bytes, protocol: str) -> dict[str, Text]:
         if isinstance(value, dict):
             return {name: canonical.to_json_line(inner) for name, inner in value.items()}
     except (ValueError, RecursionError) as error:
-        raise FormatError(protocol, f"it is no JSON ({error})"[:_MAX_REASON_CHARS]) from None
-    raise FormatError(protocol, "it is no JSON object")
+        raise FormatError(protocol, f"invalid JSON ({error})"[:_MAX_REASON_CHARS]) from None
+    raise FormatError(protocol, "it is not a JSON object")
 
 
 def starts_with(text: Text | None, prefix: bytes) -> bool:

@@ -168,7 +168,7 @@ def _parse_stored(messages: Sequence[ChatMessage]) -> Any:
     for part in messages[0].content or ():
         if isinstance(part, UnknownPart):
             return canonical.from_json(part.data.encode("utf-8", "surrogatepass"))
-    raise ValueError("it holds no JSON text")
+    raise ValueError("it has no JSON text")
 
 
 def _thinking_content(part: ThinkingPart) -> Any:

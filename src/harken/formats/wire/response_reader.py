@@ -103,7 +103,7 @@ class ResponseReader:
         except ValueError:
             line = truncate_to_line(data[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace"))
             self._error = (
-                line if self.status >= _MIN_ERROR_STATUS else f"an answer that is no JSON: {line}"
+                line if self.status >= _MIN_ERROR_STATUS else f"an answer that is not JSON: {line}"
             )
             return
         try:
@@ -154,4 +154,4 @@ def _parse_event(data: bytes) -> Any:
     try:
         return canonical.from_json(data)
     except ValueError:
-        raise ValueError("an event that is no JSON") from None
+        raise ValueError("an event that is not JSON") from None

@@ -100,7 +100,7 @@ def read_index(layout: Layout) -> ExportedIndex:
     try:
         index = msgspec.convert(canonical.from_json(data), ExportedIndex)
     except ValueError as error:
-        raise ConfigError(f"{layout.index}: is no index of interactions ({error})") from None
+        raise ConfigError(f"{layout.index}: not an index of interactions ({error})") from None
     if index.version > ExportedIndex().version:
         raise ConfigError(f"{layout.index}: has version {index.version}: upgrade Harken")
     return index

@@ -127,9 +127,9 @@ class _SessionImport:
         try:
             path = self._write_log(name, temporary / "as-it-is", is_replayed=False)
         except InvalidEvent as error:
-            raise ConfigError(f"session {name}: is none that can be logged ({error})") from None
+            raise ConfigError(f"session {name}: cannot be logged ({error})") from None
         if not _has_same_rows(path, self.threads):
-            raise ConfigError(f"session {name}: its rows cannot be written as they are")
+            raise ConfigError(f"session {name}: its rows cannot be written unchanged")
         return path
 
     def _write_log(self, name: str, folder: Path, *, is_replayed: bool) -> Path:
@@ -180,7 +180,7 @@ def _read_folder(folder: Path) -> _ImportedFolder:
     """Read an export folder completely. Raises ConfigError."""
     layout = Layout(folder)
     if not (folder / "threads").is_dir():
-        raise ConfigError(f"{folder}: is no folder of exported interactions: it has no threads/")
+        raise ConfigError(f"{folder}: not a folder of exported interactions: it has no threads/")
     exported = _ImportedFolder(layout)
     descriptions = {item.file: item for item in read_index(layout).threads}
     names = sorted(item.name for item in (folder / "threads").iterdir())
@@ -207,7 +207,7 @@ def _read_rows(exported: _ImportedFolder, path: Path) -> list[ThreadEntry]:
     """Read the rows of a thread and the messages that they refer to. Raises ConfigError."""
     rows: list[ThreadEntry] = []
     if not path.is_file():  # Opening a pipe would block.
-        raise ConfigError(f"{path}: is no file")
+        raise ConfigError(f"{path}: not a regular file")
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(_MAX_BYTES), b""), 1):
@@ -222,9 +222,9 @@ def _parse_row(exported: _ImportedFolder, path: Path, number: int, line: bytes) 
     try:
         row = msgspec.convert(canonical.from_json(line), ThreadEntry)
     except ValueError as error:
-        raise ConfigError(f"{path}: line {number} is no row of a thread ({error})") from None
+        raise ConfigError(f"{path}: line {number} is not a row of a thread ({error})") from None
     if not row.timestamp:
-        raise ConfigError(f"{path}: line {number} is no row of a thread (it has no timestamp)")
+        raise ConfigError(f"{path}: line {number} is not a row of a thread (it has no timestamp)")
     if row.message_id is None:
         return row
     if row.message_id not in exported.messages:
@@ -240,7 +240,7 @@ def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
     """Read and verify a message by the id that a row refers to. Raises ConfigError."""
     folder = exported.layout.folder
     if not id_ or not id_.isalnum() or not id_.isascii() or len(id_) > 128:
-        raise ConfigError(f"{folder}: {id_[:80]!r} is no id of a message")
+        raise ConfigError(f"{folder}: {id_[:80]!r} is not the id of a message")
     candidates = [Layout(folder).message(id_), Layout(folder, is_sharded=True).message(id_)]
     path = next((candidate for candidate in candidates if candidate.is_file()), candidates[0])
     try:
@@ -255,10 +255,10 @@ def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
             raise ConfigError(f"{path}: has the id of another message, {record.id[:80]!r}")
         return msgspec.structs.replace(record, id=message_hash(to_message(record)))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: is not there, and a row names it") from None
+        raise ConfigError(f"{path}: missing, but a row refers to it") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except ConfigError:
         raise
     except (ValueError, HarkenError) as error:
-        raise ConfigError(f"{path}: is no logged message ({error})") from None
+        raise ConfigError(f"{path}: not a logged message ({error})") from None

@@ -79,7 +79,7 @@ class Layout:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ConfigError(f"{self.folder}: the folder cannot be made ({reason})") from None
+            raise ConfigError(f"{self.folder}: the folder cannot be created ({reason})") from None
 
     def put(self, path: Path, data: bytes) -> None:
         """Write a file atomically, readable by its owner only. Raises ConfigError."""

@@ -1,6 +1,7 @@
 """An OTLP/HTTP endpoint: the exporter of OpenTelemetry, with its failures as errors.
 
-The library encodes, compresses and sends a batch, and sends it again while the endpoint is busy. It
+The library encodes, compresses and sends a batch, and sends it again while the endpoint is busy or
+cannot be reached; if connections are refused, only for a few seconds. It
 reads the variables `OTEL_EXPORTER_OTLP_*` for certificates and the timeout. Its `export` returns
 only whether it succeeded, and counts a redirection as success. So an HTTP adapter keeps the last
 response, which decides. The adapter also removes headers that the caller did not pass: the library
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import http.client
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
@@ -35,6 +37,8 @@ from harken.errors import ConfigError, SendError
 
 PATH = "/v1/traces"
 _TIMEOUT_S = 60.0
+_REFUSED_S = 2.0
+"""A batch is not sent again if connections are refused after this time: nothing listens there."""
 _MAX_ERROR_CHARS = 300
 _STANDARD_HEADERS = frozenset(
     {
@@ -75,6 +79,8 @@ class OtlpEndpoint:
     """Maximum time for one batch with its retries.
 
     None means `OTEL_EXPORTER_OTLP_TIMEOUT`, or 10 seconds without it."""
+    on_retry: Callable[[str], None] | None = None
+    """Gets the reason when a batch is sent again; the same reason only once for a batch."""
     _parts: SplitResult = field(init=False, repr=False)
     _adapter: _OtlpAdapter = field(init=False, repr=False)
     _exporter: OTLPSpanExporter = field(init=False, repr=False)
@@ -84,8 +90,10 @@ class OtlpEndpoint:
         for name, value in self.headers.items():
             text = f"{name}{value}"
             if not name or not text.isprintable() or not text.isascii() or set(name) & set(" :"):
-                raise ConfigError("a header is NAME=VALUE, in plain ASCII; one of yours is not")
-        self._adapter = _OtlpAdapter(_STANDARD_HEADERS.union(map(str.lower, self.headers)))
+                raise ConfigError("invalid header: write NAME=VALUE, in printable ASCII")
+        self._adapter = _OtlpAdapter(
+            _STANDARD_HEADERS.union(map(str.lower, self.headers)), self.on_retry
+        )
         with _without_library_logs():
             self._exporter = OTLPSpanExporter(
                 self._parts.geturl(),
@@ -123,23 +131,41 @@ class OtlpEndpoint:
 class _OtlpAdapter(HTTPAdapter):
     """Sends allowed headers only. Keeps the last response, or the error if there was none."""
 
-    def __init__(self, header_names: frozenset[str]) -> None:
+    def __init__(
+        self, header_names: frozenset[str], on_retry: Callable[[str], None] | None
+    ) -> None:
         super().__init__()
         self.requests = 0
         self._header_names = header_names
+        self._on_retry = on_retry
         self._outcome: Response | Exception | None = None
+        self._started_s = 0.0
+        self._reported = ""
 
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
         self.requests += 1
+        if self._outcome is None:
+            self._started_s, self._reported = time.monotonic(), ""
+        else:
+            self._report_retry(_format_failure(self._outcome))
         for name in [name for name in request.headers if name.lower() not in self._header_names]:
             del request.headers[name]
         try:
             response = super().send(request, *args, **kwargs)
         except Exception as error:
             self._outcome = error
+            elapsed_s = time.monotonic() - self._started_s
+            if elapsed_s >= _REFUSED_S and isinstance(_find_cause(error), ConnectionRefusedError):
+                # The library retries a `ConnectionError`, and no other exception.
+                raise RequestException("the connection is refused") from error
             raise
         self._outcome = response
         return response
+
+    def _report_retry(self, reason: str) -> None:
+        if self._on_retry is not None and reason != self._reported:
+            self._reported = reason
+            self._on_retry(reason)
 
     def pop_outcome(self) -> Response | Exception | None:
         """Return the last response or error, and forget it. Return None if nothing was sent."""
@@ -194,7 +220,7 @@ def _without_library_logs() -> Iterator[None]:
 
 def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
     """Parse a URL, and add the path of spans if it is missing."""
-    invalid_url = ConfigError(f"{_format_line(url)}: say http://HOST:PORT or https://HOST")
+    invalid_url = ConfigError(f"{_format_line(url)}: write http://HOST:PORT or https://HOST")
     try:
         parts = urlsplit(url)
         _ = parts.port  # Raises ValueError if the port is not a number.
@@ -203,10 +229,10 @@ def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise invalid_url
     if parts.username is not None or parts.password is not None:
-        raise ConfigError("the address of an endpoint has no password in it: say --header")
+        raise ConfigError("do not put a password in the URL of an endpoint; pass --header")
     if parts.scheme == "http" and has_headers and not is_loopback(parts.hostname):
         raise ConfigError(
-            f"{parts.hostname}: headers would cross the network in the clear: say https://"
+            f"{parts.hostname}: headers would cross the network unencrypted; use https://"
         )
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(PATH) else path + PATH, fragment="")
@@ -219,14 +245,19 @@ def _format_failure(outcome: Response | Exception | None) -> str:
         reason = http.client.responses.get(outcome.status_code, "")
         body = outcome.content[: 4 * _MAX_ERROR_CHARS].decode("utf-8", "replace")
         return f"answers {outcome.status_code} {reason}: {_format_line(body)}".rstrip(": ")
-    error: BaseException = outcome
     # The outer errors contain the URL with its query; the error of the socket says the cause.
+    error = _find_cause(outcome)
+    return f"cannot be reached: {_format_line(str(error) or type(error).__name__)}"
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """Return the first cause that is not an error of the HTTP libraries, or else the last one."""
     while isinstance(error, RequestException | HTTPError):
         cause = error.__cause__ or error.__context__
         if cause is None:
             break
         error = cause
-    return f"cannot be reached: {_format_line(str(error) or type(error).__name__)}"
+    return error
 
 
 def _format_line(text: str) -> str:

@@ -89,7 +89,7 @@ class BackgroundRecorder:
                 self._queue.put((work, size_bytes))
         if not is_taken and not self._is_closed:
             self.dropped += 1
-            self._warn_once("recording is slower than the calls: some are left out")
+            self._warn_once("recording is slower than the calls: some are not recorded")
         return is_taken
 
     def add_open(self, id: str, end: Work) -> None:

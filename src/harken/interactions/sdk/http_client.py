@@ -217,7 +217,7 @@ def _attach_tap(response: Any, tap: HttpTap, mixin: type) -> None:
         if base.__name__ in ("SyncByteStream", "AsyncByteStream"):
             response.stream = _combine_classes(base, mixin)(response.stream, tap)
             return
-    tap.end("its stream is of a kind that is not known here")
+    tap.end("its stream has an unknown type")
 
 
 def _normalize_headers(headers: Any) -> Mapping[str, str]:

@@ -49,12 +49,12 @@ def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
         part = path.with_name(f".{path.name}.packing{ZSTD}")
         stat = os.fstat(log.fd)
         if not stat.st_size:
-            raise InvalidLog(path, "is empty: there is nothing to pack")
+            raise InvalidLog(path, "is empty: it has no event to compress")
         try:
             part.unlink(missing_ok=True)
             expected = _compress(path, part, stat.st_size, log.disk)
             if _hash_content(part) != expected:
-                raise OSError("what was packed did not come back")
+                raise OSError("the compressed log does not decompress to the original")
             os.utime(part, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             part.replace(target)
             log.disk.sync_folder(path.parent)

@@ -183,7 +183,7 @@ def _write_all(pack: Path, fd: int, disk: Disk) -> None:
             if disk.write(fd, piece) != len(piece):
                 raise OSError("the disk is full")
     if not os.fstat(fd).st_size:
-        raise InvalidLog(pack, "is empty: nothing can be unpacked from it")
+        raise InvalidLog(pack, "is empty and cannot be decompressed")
     disk.sync(fd)
 
 
@@ -273,7 +273,9 @@ class _Unpacked(io.RawIOBase):
             piece = self._read(max_bytes)
         except self._read_errors as error:
             reason = " ".join(str(error).split())
-            raise InvalidLog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
+            raise InvalidLog(
+                self._pack, f"is damaged: it cannot be decompressed ({reason})"
+            ) from None
         self._offset += len(piece)
         if not piece and self._offset < self._min_bytes:
             raise InvalidLog(

@@ -241,7 +241,7 @@ def _open(path: Path, *, create: bool) -> int:
         raise LogWriteError(path, reason=error.strerror or str(error)) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise InvalidLog(path, "is no regular file; name a session log (a .jsonl file)")
+        raise InvalidLog(path, "is not a regular file; name a session log (a .jsonl file)")
     return fd
 
 

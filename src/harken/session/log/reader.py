@@ -145,9 +145,9 @@ def is_unstarted(path: Path) -> bool:
 
 def _check_first(first: bytes, path: Path) -> None:
     if not first.strip(b"\x00"):  # A file may contain zeros after a power cut.
-        raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
+        raise InvalidLog(path, "is empty: it has no event; start a new session")
     if not first.startswith(b"{") and first.strip():
-        raise InvalidLog(path, "is no session log: its first line is no JSON object")
+        raise InvalidLog(path, "not a session log: the first line is not a JSON object")
 
 
 def _newer_version_note(line: bytes) -> str:
@@ -162,7 +162,7 @@ def _newer_version_note(line: bytes) -> str:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if not isinstance(version, int) or version <= SCHEMA_VERSION:
         return ""
-    return f" (it says schema version {version}, newer than this Harken: if so, upgrade Harken)"
+    return f" (the line has schema version {version}, newer than this Harken: upgrade Harken)"
 
 
 def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
@@ -183,7 +183,7 @@ def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator
                 if not line:
                     break
                 if not reading.missing_newline:
-                    reason = "its sum does not fit" if has_sum(raw) else "it has no sum"
+                    reason = "checksum mismatch" if has_sum(raw) else "no checksum"
                     reason += _newer_version_note(raw)
                     raise LogCorrupted(path, line=number, byte=offset, reason=reason)
                 before = line[DIGITS_AT]
@@ -255,7 +255,7 @@ def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterat
             line = raw.strip()
             if line:
                 if has_sum(line):
-                    reason = f"it has no sum, but line {number} has one"
+                    reason = f"no checksum, but line {number} has one"
                     raise LogCorrupted(path, line=1, byte=0, reason=reason)
                 try:
                     dialect = dialect or dialect_of(line)
@@ -277,7 +277,7 @@ def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterat
 
 def _check_not_empty(reading: LogReadReport, path: Path) -> None:
     if reading.end == 0:
-        raise InvalidLog(path, "holds no complete event; start a new session")
+        raise InvalidLog(path, "has no complete event; start a new session")
 
 
 def _check_schema(event: Event, path: Path) -> None:

@@ -52,7 +52,7 @@ def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None
     it, InvalidLog, LogWriteError; nothing was appended then.
     """
     if not lines.endswith(b"\n"):
-        raise ValueError("send whole lines: the last one has no newline")
+        raise ValueError("the last line has no newline: send complete lines")
     if at:
         _check_reaches(path, at)
     else:
@@ -75,7 +75,7 @@ def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None
 def _check_reaches(path: Path, offset: int) -> None:
     size = read_log_end(path).size_bytes
     if size < offset:
-        raise LogDiverged(path, f"has {size} bytes there: send what comes after them first")
+        raise LogDiverged(path, f"has {size} bytes: send the lines after them first")
 
 
 def _new_lines(file: BinaryIO, path: Path, end: LogEnd, offset: int, lines: bytes) -> bytes:
@@ -85,7 +85,7 @@ def _new_lines(file: BinaryIO, path: Path, end: LogEnd, offset: int, lines: byte
     file.seek(offset)
     existing = file.read(min(end.size_bytes - offset, len(lines)))
     if lines[: len(existing)] != existing:
-        raise LogDiverged(path, "has other lines there: another session, or one that changed")
+        raise LogDiverged(path, "has other lines: it is another session, or it was changed")
     return lines[len(existing) :]
 
 
@@ -95,10 +95,10 @@ def _check_lines(end: LogEnd, lines: bytes) -> bytes:
     for line in map(_with_newline, lines.split(b"\n")[:-1]):
         if not is_valid_line(before, line) or not has_sum(line):
             raise ValueError(
-                f"the line at byte {offset} does not follow the one before it: its sum"
+                f"the line at byte {offset} does not continue the previous line: checksum mismatch"
             )
         if not isinstance(canonical.from_json(line), dict):
-            raise ValueError(f"the line at byte {offset} is no event")
+            raise ValueError(f"the line at byte {offset} is not an event")
         before = line[DIGITS_AT]
         offset += len(line)
     return before
@@ -144,5 +144,5 @@ def _read_end(file: BinaryIO, path: Path) -> LogEnd:
         look *= 8
     last = tail[start:stop]
     if last and not has_sum(last):
-        raise InvalidLog(path, "is a log without sums there: nothing can be added to it")
+        raise InvalidLog(path, "is a log without checksums: no line can be appended")
     return LogEnd(begin + stop, last[DIGITS_AT])

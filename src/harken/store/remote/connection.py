@@ -207,14 +207,14 @@ def check_address(url: str, *, has_token: bool) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{url}: is no address of a service ({error})") from None
+        raise ConfigError(f"{url}: not the address of a service ({error})") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{url}: is no address of a service, such as http://127.0.0.1:8420")
+        raise ConfigError(f"{url}: not the address of a service, such as http://127.0.0.1:8420")
     if parts.username is not None:
-        raise ConfigError(f"{host}: a token does not belong into an address")
+        raise ConfigError(f"{host}: do not put a token in the URL")
     if parts.scheme == "http" and has_token and not is_loopback(host):
         raise ConfigError(
-            f"{url}: the token would cross the network in the clear; use https, or a tunnel to a "
+            f"{url}: the token would cross the network unencrypted; use https, or a tunnel to a "
             f"port of this machine"
         )
 

@@ -180,10 +180,10 @@ def decode_error(problem: Problem, store: str) -> Exception:
         case "log_differs" | "log_locked":
             return LogError(store, problem.message)
         case "not_found":
-            text = "does not know what it is asked: is the Harken there older than this one?"
+            text = "does not know this request: is its Harken older than this one?"
             return StoreError(store, text)
         case "unauthorized":
-            return StoreError(store, "does not take this token: give the one of this service")
+            return StoreError(store, "rejects this token: pass the token of this service")
         case _:
             return StoreError(store, problem.message)
 

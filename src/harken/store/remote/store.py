@@ -141,7 +141,7 @@ class RemoteStore:
         batch_limit = max(0, min(limit, wire.MAX_NAMES))
         matches = self._post("named", wire.NameList, beginning=beginning, limit=batch_limit).names
         if not all(name.startswith(beginning) for name in matches):
-            raise self._invalid_response("names that were not asked for")
+            raise self._invalid_response("names that were not requested")
         # There may be more names than fit into a response: split the query.
         if len(matches) == batch_limit < limit:
             matches = []
@@ -315,7 +315,7 @@ class RemoteStore:
         try:
             return decode(*data, **options)
         except (ValueError, RecursionError) as error:
-            raise self._invalid_response(f"what cannot be read ({error})") from None
+            raise self._invalid_response(f"an invalid body ({error})") from None
 
     def _invalid_response(self, problem: str) -> StoreError:
         return StoreError(self.address, f"answers {problem}: is it a Harken service?")

@@ -289,7 +289,7 @@ def iter_frames(parts: Iterable[bytes]) -> Iterator[bytes]:
             if length == 0:
                 return
             if length > _FRAME_BYTES:
-                raise ValueError(f"a thing of {length} bytes")
+                raise ValueError(f"an object of {length} bytes")
             if len(buffer) < 4 + length:
                 break
             yield bytes(buffer[4 : 4 + length])
@@ -312,7 +312,7 @@ def unpack(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no MessagePack of this form: {error}") from None
+        raise ValueError(f"invalid MessagePack for this type: {error}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -15,26 +15,36 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.clock import parse_rfc3339
-from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_delta, decode_sequence
+from harken.core.commits import (
+    ArtifactRef,
+    CommitId,
+    decode_commit,
+    decode_delta,
+    decode_sequence,
+)
 from harken.errors import HarkenError, StoreError
 from harken.store.base import ObjectKind
-from harken.store.batch import parse_file, parse_message, parse_needs
+from harken.store.batch import parse_file, parse_needs
+from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.commit_table import RowCorrupted, encode_text, unseal_notes
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
 from harken.store.sqlite.pack import Body, decode_objects, decode_pack
+from harken.store.sqlite.pack_cache import read_messages
 from harken.store.sqlite.side_tables import decode_tombstone, iter_damaged_keys
 from harken.store.sqlite.store import SqliteStore
 
 _DECODERS: Mapping[ObjectKind, Callable[[bytes], object]] = {
     ObjectKind.PART: canonical.from_json,
-    ObjectKind.MESSAGE: parse_message,
+    ObjectKind.MESSAGE: decode_message,
     ObjectKind.DELTA: decode_delta,
     ObjectKind.SEQUENCE: decode_sequence,
     ObjectKind.FILE: parse_file,
 }
 _ARTIFACTS = (ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE)
+_BATCH_DELTAS = 20
+"""The number of deltas whose messages are read together by name."""
 _TYPES = {
     "object": {"key": "blob", "pack": "integer"},
     "artifact": {"key": "blob", "pack": "integer"},
@@ -116,6 +126,10 @@ class _Tables:
     """Digits of a name -> a pack that lacks the object and may require it."""
     existing: set[str] = field(default_factory=set)
     files: list[ArtifactRef] = field(default_factory=list)
+    deltas: list[ArtifactRef] = field(default_factory=list)
+    """Deltas that do not decode, or that have messages in other packs."""
+    invalid: set[str] = field(default_factory=set)
+    """Messages and other objects that were reported because they do not decode."""
     stand_ins: dict[str, str] = field(default_factory=dict)
     """Name of a stand-in -> name of the purged object."""
 
@@ -140,7 +154,8 @@ def iter_findings(
             yield from _check_missing(connection, tables)
             yield from _check_leftovers(tables)
             for key in iter_damaged_keys(connection):
-                yield StoreFinding(f"derived {key}", "it has another sum")
+                yield StoreFinding(f"derived {key}", "checksum mismatch")
+        yield from _check_deltas(store, tables)
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
         yield StoreFinding("file", str(error))
@@ -205,7 +220,13 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
             try:
                 _DECODERS[kind](body)
             except ValueError as error:
+                tables.invalid.add(name)
                 yield StoreFinding(name, f"it cannot be read: {error}")
+    tables.deltas += [
+        ArtifactRef(name)
+        for name in by_kind[ObjectKind.DELTA]
+        if name not in tables.invalid and read_messages(pack, pack.places[name]) is None
+    ]
     tables.files += map(ArtifactRef, by_kind[ObjectKind.FILE])
     for name in by_kind[ObjectKind.COMMIT]:
         if problem := _find_row_problem(CommitId(name), objects[name][1], row, tables):
@@ -215,6 +236,21 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
     for index, names in ((tables.objects, object_names), (tables.artifacts, artifacts)):
         for name in index.consume(names, row):
             yield StoreFinding(name, f"the index does not lead to pack {row.first}, where it is")
+
+
+def _check_deltas(store: SqliteStore, tables: _Tables) -> Iterator[StoreFinding]:
+    """Decode the messages of deltas that could not be decoded from one pack."""
+    for start in range(0, len(tables.deltas), _BATCH_DELTAS):
+        try:
+            deltas = store.deltas(tables.deltas[start : start + _BATCH_DELTAS])
+            bodies = read_bodies(store, [entry for delta in deltas.values() for entry in delta])
+        except HarkenError:
+            continue  # A damaged pack or a missing object is reported already.
+        for name, delta in deltas.items():
+            for message, problem in iter_problems(name, delta, bodies):
+                if message not in tables.invalid:
+                    tables.invalid.add(message)
+                    yield StoreFinding(message, problem)
 
 
 def _check_missing(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
@@ -270,7 +306,7 @@ def _check_leftovers(tables: _Tables) -> Iterator[StoreFinding]:
     for kind, index in (("object", tables.objects), ("artifact", tables.artifacts)):
         for key, number in index.iter_remaining():
             place = f"{kind} {key.hex()}"
-            yield StoreFinding(place, f"the index leads to pack {number}, which has no such thing")
+            yield StoreFinding(place, f"the index refers to pack {number}, which lacks the object")
     for name, rows in tables.history.items():
         for row in rows:
             place = f"row {row.id} of history"

@@ -200,7 +200,7 @@ def _decode_label(data: object) -> str:
     if isinstance(data, bytes):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8", "surrogatepass")
-    raise RowCorrupted(f"{data!r} is no label")
+    raise RowCorrupted(f"{data!r} is not a label")
 
 
 def _insert_labels(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:

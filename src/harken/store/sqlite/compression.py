@@ -93,13 +93,13 @@ class _Zstandard(threading.local):
     def decompress(self, data: bytes) -> bytes:
         size = read_content_size(data)
         if size > MAX_CONTENT_BYTES:
-            raise DecompressionError(f"it says that it has {size} bytes")
+            raise DecompressionError(f"its header has a content size of {size} bytes")
         return self._decompressor.decompress(data)
 
     def unwoven(self, data: bytes, first: int) -> bytes:
         if not 0 <= first <= min(read_content_size(data), MAX_CONTENT_BYTES):
             raise DecompressionError(
-                f"it says that it has {first} of {read_content_size(data)} bytes"
+                f"its first part has {first} bytes, its content {read_content_size(data)}"
             )
         content = self._stream_decompressor.stream_reader(data).read(first)
         if len(content) < first:
@@ -127,7 +127,7 @@ def read_content_size(data: bytes) -> int:
     except zstandard.ZstdError as error:
         raise DecompressionError(str(error)) from None
     if size < 0:
-        raise DecompressionError("it does not say how many bytes it has")
+        raise DecompressionError("its header has no content size")
     return size
 
 

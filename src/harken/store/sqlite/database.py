@@ -220,7 +220,7 @@ class SqliteDatabase:
         # this process. A writable connection would recover the journals of other programs, also in
         # a file that is not a store.
         if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would treat it as an empty file.
-            raise InvalidStore(self.path, "is no store of Harken; it was not touched")
+            raise InvalidStore(self.path, "not a store of Harken; nothing was changed")
         try:
             header = self._read_header("mode=ro" if self._mode == _READ_WRITE else self._mode)
         except sqlite3.OperationalError as error:
@@ -231,7 +231,7 @@ class SqliteDatabase:
             header = self._read_header(_READ_ONLY)
         application, version, tables = header
         if application != APPLICATION and (application or version or tables):
-            raise InvalidStore(self.path, "is a database of something else; it was not touched")
+            raise InvalidStore(self.path, "is a database of another program; nothing was changed")
         if version > VERSION:
             raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
         if 0 < version < NEW_FILE_VERSION:
@@ -277,7 +277,7 @@ def convert_errors(path: Path) -> Iterator[None]:
         if _is_busy(error):
             raise StoreLocked(path) from error
         if code == sqlite3.SQLITE_NOTADB:
-            raise InvalidStore(path, "is no store of Harken; it was not touched") from error
+            raise InvalidStore(path, "not a store of Harken; nothing was changed") from error
         if code in _REFUSED_CODES:
             raise StoreWriteError(path, reason=str(error)) from error
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
@@ -295,11 +295,11 @@ def _create_file(path: Path) -> None:
     except FileExistsError:
         return
     except FileNotFoundError:
-        raise StoreWriteError(path, reason=f"there is no folder {path.parent}") from None
+        raise StoreWriteError(path, reason=f"the folder {path.parent} does not exist") from None
     except OSError as error:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error
     except ValueError as error:
-        raise StoreError(repr(str(path)), f"is no path: {error}") from None
+        raise StoreError(repr(str(path)), f"not a valid path: {error}") from None
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -77,7 +77,7 @@ def decode_raw_frame(data: bytes, places: Sequence[int], sizes: Sequence[bytes])
     start = int.from_bytes(data[:4])
     numbers = [int.from_bytes(size) for size in sizes]
     if start + sum(numbers) != compression.read_content_size(data[4:]):
-        raise compression.DecompressionError("it does not hold as many raw bytes as it says")
+        raise compression.DecompressionError("its content size does not match its header")
     return RawFrame(data[4:], start, dict(zip(places, numbers, strict=True)))
 
 
@@ -183,7 +183,7 @@ class Pack:
             if stored_digits is None:
                 self._digits[position] = digits
             elif stored_digits != digits:
-                raise PackCorrupted(f"what it has as {stored_digits.decode()} is something else")
+                raise PackCorrupted(f"the object {stored_digits.decode()} has another hash")
             objects[_PREFIXES[kind] + digits.decode()] = kind, body
         return objects
 
@@ -347,7 +347,7 @@ def decode_pack(data: bytes) -> Pack:
     if not isinstance(data, bytes) or len(data) <= CHECKSUM_BYTES:
         raise PackCorrupted("it has no bytes")
     if blake3(data[CHECKSUM_BYTES:]).digest(CHECKSUM_BYTES) != data[:CHECKSUM_BYTES]:
-        raise PackCorrupted("its sum does not fit")
+        raise PackCorrupted("checksum mismatch")
     form, body = data[CHECKSUM_BYTES], data[CHECKSUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
@@ -398,7 +398,7 @@ def _encode_with_raw(inside: _Inside, raws: Sequence[bytes]) -> bytes:
 def _digits(names: bytes) -> list[bytes]:
     """Split concatenated names into hex digits. Raises PackCorrupted for a partial name."""
     if len(names) % 32:
-        raise PackCorrupted("its names are not whole")
+        raise PackCorrupted("its list of names is incomplete")
     digits = names.hex().encode()
     return [digits[start : start + 64] for start in range(0, len(digits), 64)]
 

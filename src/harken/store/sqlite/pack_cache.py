@@ -133,7 +133,7 @@ class PackCache:
             return
         generation = connection.execute("SELECT max(generation) FROM state").fetchone()[0]
         if not isinstance(generation, int):
-            raise StoreError(self._path, "is damaged: nothing says what was taken away")
+            raise StoreError(self._path, "is damaged: its generation is missing")
         if generation > self._generation:
             new_stand_ins = read_stand_ins(connection)
             (evicts,) = connection.execute("SELECT EXISTS (SELECT 1 FROM evicted)").fetchone()
@@ -199,7 +199,7 @@ class PackCache:
                 return kind, body
             # The pack may have been written on another machine.
             except (ValueError, LookupError) as error:
-                damage = f"it cannot be put together: {error}"
+                damage = f"it cannot be reassembled: {error}"
         if damage:
             raise ObjectCorrupted(self._path, name, reason=damage)
         return None
@@ -290,7 +290,7 @@ class PackCache:
             return pack, end
         row = connection.execute(_ROW_SQL, [number]).fetchone()
         if row is None:
-            raise PackCorrupted("it is not there")
+            raise PackCorrupted("the pack is missing")
         first, data, following = row
         pack = decode_pack(data)
         self._used_rows.add(first)

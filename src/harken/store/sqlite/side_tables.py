@@ -31,7 +31,7 @@ def add_seal(name: str, body: bytes) -> bytes:
 def remove_seal(name: str, data: bytes) -> bytes:
     """Return the bytes without their seal. Raises ValueError if the seal does not match."""
     if not is_sealed(name, data):
-        raise ValueError("it has another sum")
+        raise ValueError("checksum mismatch")
     return data[SEAL_BYTES:]
 
 

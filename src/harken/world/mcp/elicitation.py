@@ -189,7 +189,7 @@ class Field:
         for name, value in self.choices.items():
             if answer.lower() in (name.lower(), value.lower()):
                 return value
-        raise _InvalidAnswer(f"it is one of {', '.join(list(self.choices)[:MAX_OPTIONS])}")
+        raise _InvalidAnswer(f"expected one of {', '.join(list(self.choices)[:MAX_OPTIONS])}")
 
     def _parse_list(self, answer: str) -> list[str]:
         parts = [part.strip() for part in answer.split(",") if part.strip()]
@@ -223,7 +223,7 @@ class Field:
         if isinstance(max_length, int) and len(answer) > max_length:
             raise _InvalidAnswer(f"at most {max_length} characters are allowed")
         if not _is_of_format(answer, self.schema.get("format")):
-            raise _InvalidAnswer(f"it is a {self.schema.get('format')}")
+            raise _InvalidAnswer(f"expected a {self.schema.get('format')}")
         return answer
 
 

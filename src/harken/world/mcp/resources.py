@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from harken.core.arguments import format_existing
 from harken.core.messages import Content, TextPart
 from harken.core.untrusted import escape_hook_markers
 from harken.world.mcp.connection import McpConnection
@@ -27,8 +28,8 @@ def parse_resource_uri(
     """Return the connection and the URI that `SERVER/URI` names. Raises ToolError."""
     name, slash, uri = resource.strip().partition("/")
     if name not in connections or not slash or not uri:
-        server_names = ", ".join(connections) or "none"
-        raise ToolError(f"{resource!r} is not SERVER/URI; servers with resources: {server_names}")
+        existing = format_existing(connections, "servers with resources")
+        raise ToolError(f"{resource!r} is not SERVER/URI{existing}")
     return connections[name], uri
 
 

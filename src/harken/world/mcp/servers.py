@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from harken.core.arguments import format_existing
 from harken.core.messages import Content
 from harken.errors import ConfigError
 from harken.world.mcp.host import McpHost
@@ -95,7 +96,7 @@ class McpServers:
         existing = self.servers.setdefault(server.name, server)
         if existing != server:
             raise ConfigError(
-                f"MCP server {server.name} exists already, of {existing.origin or 'the settings'}"
+                f"MCP server {server.name} exists, from {existing.origin or 'the settings'}"
             )
 
     async def wait_ready(self, granted: Collection[str] = ()) -> None:
@@ -204,8 +205,8 @@ class McpServers:
     ) -> str:
         """Return the text of a prompt with these arguments. Raises ToolError."""
         if server not in self.servers:
-            server_names = ", ".join(self.servers) or "none"
-            raise ToolError(f"MCP server {server!r} not found; existing servers: {server_names}")
+            existing = format_existing(self.servers, "servers")
+            raise ToolError(f"MCP server {server!r} not found{existing}")
         connection = await self._connection(server)
         from harken.world.mcp.prompts import prompt_text  # noqa: PLC0415 - the extra
 
@@ -244,10 +245,8 @@ class McpServers:
 
             connections = self._find_with_resources(granted_to(caller))
             if server is not None and server not in connections:
-                there = ", ".join(connections) or "none"
-                raise ToolError(
-                    f"server {server!r} with resources not found; existing servers: {there}"
-                )
+                existing = format_existing(connections, "servers")
+                raise ToolError(f"server {server!r} with resources not found{existing}")
             selected = connections.values() if server is None else [connections[server]]
             return await resources.listing(selected, None if server is None else cursor)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from harken.core.arguments import check_arguments
+from harken.core.arguments import check_arguments, format_existing
 from harken.core.logged_string import preview
 from harken.world.files.root import Root, size_text
 from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
@@ -89,10 +89,8 @@ class NotesMemory:
         root = Root(self.folder)
         with root.convert_errors(file):
             if not file.exists():
-                existing_names = ", ".join(self._list_names()[:_MAX_LISTED_NAMES]) or "none"
-                raise MemoryNotFound(
-                    f"note {root.format_name(file)} not found; existing notes: {existing_names}"
-                )
+                existing = format_existing(self._list_names()[:_MAX_LISTED_NAMES], "notes")
+                raise MemoryNotFound(f"note {root.format_name(file)} not found{existing}")
             if not file.is_file():
                 raise ToolError(f"{root.format_name(file)} is not a note")
             if file.stat().st_size > MAX_NOTE_BYTES:

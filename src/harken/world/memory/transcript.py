@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from harken.core import canonical
+from harken.core.arguments import format_existing
 from harken.core.events import TranscriptEntry
 from harken.core.logged_string import preview
 from harken.core.messages import text_of
@@ -37,8 +38,8 @@ class SearchableTranscript:
         for entry in _entries(caller):
             if entry.message_id == path:
                 return entry_text(entry)
-        names = ", ".join(texts) or "none"
-        raise MemoryNotFound(f"no note or message {path[:80]!r}; existing notes: {names}")
+        existing = format_existing(texts, "notes")
+        raise MemoryNotFound(f"note or message {path[:80]!r} not found{existing}")
 
     def write(self, path: str, text: str, caller: ToolContext) -> None:
         """Validate the name.

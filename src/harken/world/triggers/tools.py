@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harken.core.arguments import check_arguments
+from harken.core.arguments import check_arguments, format_existing
 from harken.core.clock import format_rfc3339
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import Tool, ToolContext, tool
@@ -187,8 +187,7 @@ def _triggers_tool() -> Tool:
         for name in dict.fromkeys(stop or ()):
             if remaining.pop(name, None) is None:
                 raise ToolError(
-                    f"trigger {name!r} not found; existing triggers: "
-                    f"{', '.join(remaining) or 'none'}"
+                    f"trigger {name!r} not found{format_existing(remaining, 'triggers')}"
                 )
         if stop:
             log_armed(caller.agent, remaining, caller.call)

@@ -204,7 +204,7 @@ def test_where_nobody_searches_that_is_the_result(tmp_path: Path, site: Site) ->
     made.web = None
     one = searching(tmp_path, site, world=made)
     one.ask("How hot?")
-    assert one.result()["content"].startswith("Error: there is no search here")
+    assert one.result()["content"].startswith("Error: web search is not configured")
     assert one.root.subagents == {}
 
 

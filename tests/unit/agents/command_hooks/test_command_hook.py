@@ -209,7 +209,7 @@ def test_without_a_user_what_is_to_be_asked_is_not_done(tmp_path: Path) -> None:
     section = on("PreToolUse", f"echo '{json.dumps(ASK)}'")
     one = commanded(tmp_path, section, main=[bash("echo hi"), "Done."])
     one.ask("Go.")
-    assert "the user's leave is needed (It writes.)" in one.result()["content"]
+    assert "the user's approval is needed (It writes.)" in one.result()["content"]
 
 
 def test_a_command_ends_the_turn(tmp_path: Path) -> None:

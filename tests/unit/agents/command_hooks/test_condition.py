@@ -50,7 +50,7 @@ def test_a_condition_is_a_rule(rule: str, name: str, call: dict[str, Any], holds
 
 @pytest.mark.parametrize("text", ["Bash(git", "git *", "(x)", "Bash)", ""])
 def test_what_is_no_rule_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match="is no rule such as"):
+    with pytest.raises(ValueError, match="is not a rule such as"):
         Condition.parse(text)
 
 

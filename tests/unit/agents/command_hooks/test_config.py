@@ -54,11 +54,11 @@ def test_what_has_no_place_here_is_noted() -> None:
     )
     assert [one.is_async for one in found.entries] == [True, False]
     assert found.notes == (
-        "s.json: hooks of 'CwdChanged' have no place here",
+        "s.json: hooks of 'CwdChanged' are not supported",
         "s.json: a hook of type 'prompt' is not run: only commands are",
         "s.json: a hook for the shell 'powershell' is not run",
-        "s.json: asyncRewake of a hook counts as async here: it wakes nobody",
-        "s.json: 'cwd' of a hook counts for nothing here: it is run all the same",
+        "s.json: asyncRewake of a hook is treated as async: it wakes no agent",
+        "s.json: 'cwd' of a hook is not supported and is ignored",
         "s.json: a hook of Stop with `if` is never run",
     )
 
@@ -66,22 +66,37 @@ def test_what_has_no_place_here_is_noted() -> None:
 @pytest.mark.parametrize(
     ("section", "wrong"),
     [
-        ([], "hooks is no object"),
-        ({"Stop": {}}, "'Stop' is no list"),
-        ({"Stop": ["x"]}, "Stop[0] is no object"),
-        ({"Stop": [{}]}, "'Stop[0].hooks' is no list"),
-        ({"Stop": [{"hooks": ["x"]}]}, "Stop[0].hooks[0] is no object"),
-        ({"PreToolUse": [{"matcher": "(", "hooks": [X]}]}, "PreToolUse hook: '(' is no pattern"),
-        ({"PreToolUse": [{"matcher": 5, "hooks": []}]}, "PreToolUse[0].matcher is no text"),
-        ({"PreToolUse": [{"hooks": [{**X, "if": "Bash(git"}]}]}, "'Bash(git' is no rule such as"),
-        ({"PreToolUse": [{"hooks": [{**X, "if": 5}]}]}, "if is no text"),
-        ({"Stop": [{"hooks": [{"type": "command"}]}]}, "command is no text"),
+        ([], "hooks is not an object"),
+        ({"Stop": {}}, "'Stop' is not a list"),
+        ({"Stop": ["x"]}, "Stop[0] is not an object"),
+        ({"Stop": [{}]}, "'Stop[0].hooks' is not a list"),
+        ({"Stop": [{"hooks": ["x"]}]}, "Stop[0].hooks[0] is not an object"),
+        (
+            {"PreToolUse": [{"matcher": "(", "hooks": [X]}]},
+            "PreToolUse hook: '(' is not a valid pattern",
+        ),
+        ({"PreToolUse": [{"matcher": 5, "hooks": []}]}, "PreToolUse[0].matcher is not a string"),
+        (
+            {"PreToolUse": [{"hooks": [{**X, "if": "Bash(git"}]}]},
+            "'Bash(git' is not a rule such as",
+        ),
+        ({"PreToolUse": [{"hooks": [{**X, "if": 5}]}]}, "if is not a string"),
+        ({"Stop": [{"hooks": [{"type": "command"}]}]}, "command is not a string"),
         ({"Stop": [{"hooks": [{"type": "command", "command": " "}]}]}, "command is empty"),
-        ({"Stop": [{"hooks": [{"type": "command", "command": "\0"}]}]}, "is no text that"),
-        ({"Stop": [{"hooks": [{"type": "command", "command": "\ud800"}]}]}, "is no text that"),
+        (
+            {"Stop": [{"hooks": [{"type": "command", "command": "\0"}]}]},
+            "which a command cannot contain",
+        ),
+        (
+            {"Stop": [{"hooks": [{"type": "command", "command": "\ud800"}]}]},
+            "which a command cannot contain",
+        ),
         ({"Stop": [{"hooks": [{"type": "command", "command": "x", "timeout": "5"}]}]}, "timeout"),
         ({"Stop": [{"hooks": [{"type": "command", "command": "x", "timeout": -1}]}]}, "timeout"),
-        ({"Stop": [{"hooks": [{"type": "command", "command": "x", "args": "y"}]}]}, "no list"),
+        (
+            {"Stop": [{"hooks": [{"type": "command", "command": "x", "args": "y"}]}]},
+            "is not a list",
+        ),
     ],
 )
 def test_what_is_malformed_is_an_error_on_one_line(section: Any, wrong: str) -> None:
@@ -96,7 +111,7 @@ def test_what_is_malformed_is_an_error_on_one_line(section: Any, wrong: str) -> 
 def test_what_is_no_settings_is_an_error(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "settings.json"
     file.write_bytes(text)
-    with pytest.raises(ConfigError, match=r"settings\.json: is no JSON"):
+    with pytest.raises(ConfigError, match=r"settings\.json: (not a JSON object|invalid JSON)"):
         read_settings(file)
 
 

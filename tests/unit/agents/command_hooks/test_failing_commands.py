@@ -35,11 +35,11 @@ FAILURES = {
     "kill -9 $$": "exit code -9",
     "/no/such/program": "exit code 127: ",
     "sleep 60": "did not finish within 0.3 s and was ended",
-    "echo '{\"decision\": '": "what it printed begins as JSON and is none",
-    """echo '{"decision": "perhaps"}'""": "there is no decision 'perhaps'",
-    """echo '{"decision": ["block"]}'""": "there is no decision",
+    "echo '{\"decision\": '": "its output starts like JSON, but is not valid JSON",
+    """echo '{"decision": "perhaps"}'""": "unknown decision 'perhaps'",
+    """echo '{"decision": ["block"]}'""": "unknown decision",
     """echo '{"continue": 0}'""": "continue is neither true nor false",
-    """echo '{"hookSpecificOutput": []}'""": "hookSpecificOutput is no object",
+    """echo '{"hookSpecificOutput": []}'""": "hookSpecificOutput is not an object",
     """echo '{"hookSpecificOutput": {"hookEventName": "Stop"}}'""": "hookEventName is 'Stop'",
 }
 

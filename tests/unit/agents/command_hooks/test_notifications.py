@@ -310,7 +310,7 @@ def test_a_command_does_not_let_a_context_go(tmp_path: Path) -> None:
     model = talk(main=["one", "two"])
     one = watched(tmp_path, on("PreCompact", "echo not now >&2; exit 2", "manual"), model)
     one.ask(WORDS)
-    with pytest.raises(ModelError, match="hook claude-hooks does not let the context go: not now"):
+    with pytest.raises(ModelError, match="hook claude-hooks refuses the compaction: not now"):
         compact(one)
     assert model.requests_of("compaction") == []
     assert said(one) == ["DENY: not now"]
@@ -328,4 +328,4 @@ def test_a_context_that_is_full_is_another_trigger(tmp_path: Path, *, no: bool) 
         one.ask(WORDS)
     assert told(tmp_path)[0]["trigger"] == "auto"
     assert bool(model.requests_of("compaction")) is not no
-    assert any("hook claude-hooks does not let the context go: not now" in n for n in notices) is no
+    assert any("hook claude-hooks refuses the compaction: not now" in n for n in notices) is no

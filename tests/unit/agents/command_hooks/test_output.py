@@ -112,6 +112,6 @@ def test_what_counts_for_nothing_is_said_once(tmp_path: Path) -> None:
     one = commanded(tmp_path, section, notices=notices, main=[*acts, "Done."])
     one.ask("Go.")
     assert one.result("c1")["content"] == "exit code 0\nhi\n"
-    nothing = "updatedToolOutput of a command's answer counts for nothing here"
+    nothing = "updatedToolOutput of a command's answer is not supported and is ignored"
     assert notices == [f"hook claude-hooks: {nothing}"]
     assert said(one) == [f"[command] {nothing}", "COMMENT: Fine.", "COMMENT: Fine."]

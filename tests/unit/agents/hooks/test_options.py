@@ -74,7 +74,7 @@ def test_a_copy_has_the_same_options(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"most": "3"}, "options of hook test-words: Expected `int`, got `str` - at `$.most`"),
-        ({"moist": 3}, "there is no 'moist'; there is: forbidden, most"),
+        ({"moist": 3}, "option 'moist' not found; existing options: forbidden, most"),
     ],
 )
 def test_options_that_cannot_be_are_one_line(tmp_path: Path, options: Any, said: str) -> None:

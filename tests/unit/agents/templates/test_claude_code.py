@@ -58,10 +58,10 @@ def test_what_has_a_counterpart_counts_and_the_rest_is_noted(folder: Path) -> No
     path = folder / "reviewer.md"
     assert found.notes == (
         f"{path}: tool 'NotebookEdit' not found",
-        f"{path}: the tool 'Bash(git *)' is left out: here it is all of it or nothing",
-        f"{path}: 'Agent(cook, baker)' does not limit here which agents it can make",
-        f"{path}: the model 'sonnet' is none here: it has that of its parent",
-        f"{path}: maxTurns: counts for nothing here",
+        f"{path}: the tool 'Bash(git *)' is omitted: restrictions of a tool are not supported",
+        f"{path}: 'Agent(cook, baker)': the limit of agent types is ignored",
+        f"{path}: the model 'sonnet' is not known: the model of the parent is used",
+        f"{path}: maxTurns: not supported and ignored",
     )
     (folder / "reviewer.md").write_text("---\nmodel: inherit\n---\nNew.")
     [found] = Templates([], [ClaudeAgents([folder])])

@@ -57,7 +57,7 @@ def test_a_skill_is_its_front_matter_and_its_instructions(folder: Path) -> None:
     ("text", "wrong"),
     [
         ("---\ndescription: x\n---\n", "has no instructions"),
-        ("---\ndescription: [x]\n---\nHi", "description is a text"),
+        ("---\ndescription: [x]\n---\nHi", "description must be a string"),
         ("x" * 300_000, "longer than 256 KB"),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_skill_may_be_written_as_claude_code_has_them(tmp_path: Path, folder: 
     text, unrun, nothing = one.result()["content"].rsplit("\n\n", 2)
     assert text.endswith(f"See {made.resolve()}/words.md and !`git status`.")
     assert unrun.startswith("[what stands in it as !`COMMAND` was not run")
-    assert nothing == "[context in its front matter: counts for nothing here]"
+    assert nothing == "[context in its front matter: not supported and ignored]"
 
 
 def test_what_only_the_user_may_name_is_not_listed(folder: Path) -> None:

@@ -142,10 +142,10 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "Eve"}, "there is no subagent 'Eve'; there is: Ann, Ben"),
-        ({"name": "Ann"}, "there is a subagent 'Ann' already"),
-        ({"name": "Ann", "into": "Joe"}, "there is no subagent 'Joe'"),
-        ({"name": "Ann", "as_name": "user"}, "neither user nor hook"),
+        ({"name": "Eve"}, "subagent 'Eve' not found; existing subagents: Ann, Ben"),
+        ({"name": "Ann"}, "subagent 'Ann' exists"),
+        ({"name": "Ann", "into": "Joe"}, "subagent 'Joe' not found"),
+        ({"name": "Ann", "as_name": "user"}, "is reserved"),
     ],
 )
 def test_what_cannot_be_copied_is_said_and_nobody_is_born(

@@ -225,7 +225,7 @@ def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     assert one.result("c2")["content"].startswith("Dumped main to me.json")
-    assert "is no dump: choose another name" in one.result("c3")["content"]
+    assert "is not a dump; choose another name" in one.result("c3")["content"]
     assert "decides which programs run later" in one.result("c4")["content"]
     assert "is outside" in one.result("c5")["content"]
     assert (tmp_path / "note.md").read_text() == "Mine."
@@ -318,12 +318,12 @@ def _budget(agent: dict[str, Any]) -> None:
     ("change", "said"),
     [
         (_kind, "registered agent class 'of-mine' not found"),
-        (_command, "no file may say what that does"),
-        (_search, "no file may say what that does"),
+        (_command, "cannot be restored from a file"),
+        (_search, "cannot be restored from a file"),
         (_points, "what the dump says of guard cannot be"),
-        (_twins, "have one name"),
-        (_result, "cannot be made as the dump says"),
-        (_name, "neither user nor hook"),
+        (_twins, "have the same name"),
+        (_result, "cannot be created from the dump"),
+        (_name, "is reserved"),
         (_deep, "a dump has at most 1000 agents, and 100 levels of them"),
         (_budget, "what the dump says of Ann cannot be"),
         (lambda agent: agent.pop("kind"), "this dump cannot be read"),
@@ -341,9 +341,9 @@ def test_what_is_wrong_with_a_dump_is_said_and_nobody_is_born(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "this is no dump of an agent"),
-        (b"\xff\xfe{}", "this is no dump of an agent"),
-        (b"[" * 100_000, "this is no dump of an agent"),
+        (b"", "not a dump of an agent"),
+        (b"\xff\xfe{}", "not a dump of an agent"),
+        (b"[" * 100_000, "not a dump of an agent"),
         (b'{"format":"harken-agent-dump","version":2}', "has version '2'; this Harken reads 1"),
         (b'{"format":"harken-agent-dump","version":1,"sum":"0","agent":{}}', "is damaged"),
         (b'{"format":"harken-agent-dump","version":1,"agent":7}', "is damaged"),

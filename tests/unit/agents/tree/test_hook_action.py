@@ -111,14 +111,17 @@ def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"name": "guard", "instructions": "x"}, "there is a hook 'guard' already"),
-        ({"name": "user", "instructions": "x"}, "cannot be called 'user'"),
+        ({"name": "guard", "instructions": "x"}, "hook 'guard' exists"),
+        ({"name": "user", "instructions": "x"}, "the agent name 'user' is reserved"),
         ({"name": "b"}, "a hook needs instructions"),
         ({"name": "b", "instructions": " "}, "a hook needs instructions"),
         ({"name": "b", "instructions": "x", "points": ["thought"]}, "points"),
         ({"name": "b", "instructions": "template:none"}, "template:none cannot be used"),
-        ({"name": "b", "instructions": "hook:none"}, "no hooks with names"),
-        ({"name": "b", "instructions": "hook:none", "tools": ["send"]}, "says itself"),
+        ({"name": "b", "instructions": "hook:none"}, "has no hook library"),
+        (
+            {"name": "b", "instructions": "hook:none", "tools": ["send"]},
+            "points and tools are defined by",
+        ),
     ],
 )
 def test_a_hook_that_cannot_be_is_refused(tmp_path: Path, arguments: Any, why: str) -> None:

@@ -65,7 +65,7 @@ def test_what_a_file_names_and_is_not_there_is_said_with_the_file(tmp_path: Path
     one = filed(tmp_path, Cast())
     for name, why in (
         ("odd", "built-in hook 'nobody' not found"),
-        ("far", "no provider 'nowhere'"),
+        ("far", "provider 'nowhere' not found"),
     ):
         with pytest.raises(ConfigError, match=f"{name}.md: .*{why}"):
             HookFiles([tmp_path / "hooks"]).create(name, one.root)
@@ -88,7 +88,7 @@ def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("---\npoints: [thought]\n---\nx", "points are input, action, result and response"),
-        ("---\nkeeps: some\n---\nx", "keeps is `notes` or `all`"),
+        ("---\nkeeps: some\n---\nx", "keeps must be `notes` or `all`"),
         ("---\nsubagents: maybe\n---\nx", "subagents is true or false"),
         ("---\noptions: 5\nuse: a\n---\n", "options is a list of members"),
         ("---\noptions: {a: 1}\n---\nx", "options, which are for a hook that is code"),
@@ -210,11 +210,11 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("---\ntools: [fly]\n---\nx", "no tool 'fly' is here; there is: "),
+        ("---\ntools: [fly]\n---\nx", "tool 'fly' not found; existing tools: "),
         ("---\nmodel: nobody/none\n---\nx", "nobody"),
         ("---\nuse: nothing\n---\n", "built-in hook 'nothing' not found"),
         ("---\nuse: smart\n---\n", "built-in hook 'smart' not found"),
-        ("---\nuse: todo-reminder\noptions: {wings: 2}\n---\n", "there is no 'wings'"),
+        ("---\nuse: todo-reminder\noptions: {wings: 2}\n---\n", "option 'wings' not found"),
         (
             "---\nuse: command-hook\noptions: {commands: [{event: Stop, command: id}]}\n---\n",
             "command-hook runs programs, which no hook file may name",

@@ -134,7 +134,7 @@ def test_an_agent_cannot_move_its_hook_out_of_the_way(tmp_path: Path) -> None:
     watch(one, "code")
     assert one.ask("Go.") == "Done."
     for made in ("c2", "c3"):  # the same of both: what it is made of does not matter
-        assert "not yours to move" in one.result(made)["content"]
+        assert "you cannot move a hook" in one.result(made)["content"]
     assert [hook.name for hook in one.root.hooks] == ["guard", "code"]
 
 

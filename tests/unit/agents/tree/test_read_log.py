@@ -73,9 +73,9 @@ def test_a_hook_reads_those_below_whom_it_watches_but_no_other_hook(tmp_path: Pa
     )
     assert "user: Who are you?" in kim
     assert "assistant: I am kim." in kim
-    assert other == "Error: main has no subagent 'other'; there is: kim"
+    assert other == "Error: main has no subagent 'other'; existing subagents: kim"
     assert itself.startswith("5 of 5 messages of main")
-    assert below == "Error: kim has no subagent 'lee'; there is: nobody"
+    assert below == "Error: kim has no subagent 'lee'; no subagents exist"
 
 
 @pytest.mark.req("S4-32")

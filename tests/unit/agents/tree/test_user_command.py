@@ -87,7 +87,7 @@ def test_hooks_are_not_asked_about_what_the_user_does(tmp_path: Path) -> None:
 def test_what_goes_wrong_is_said_to_the_user_and_not_to_the_agent(tmp_path: Path) -> None:
     one = staged(tmp_path)
     assert do(one, "/terminate Bob", "terminate", name="Bob") == (
-        "Error: there is no subagent 'Bob'; there is: none"
+        "Error: subagent 'Bob' not found; no subagents exist"
     )
     [came] = one.select_lines(agent_id=USER, role="user")
     assert came["is_error"]
@@ -141,7 +141,7 @@ def test_the_user_can_take_a_hook_away(tmp_path: Path) -> None:
         return lambda agent, command: remove_hook(agent, command, name)
 
     none = run(run_user_command(one.root, "/hooks remove nobody", removing("nobody")))
-    assert none.content == "Error: no hook 'nobody' watches main; there is: guard"
+    assert none.content == "Error: main has no hook 'nobody'; existing hooks: guard"
     done = run(run_user_command(one.root, "/hooks remove guard", removing("guard")))
     assert done.content == "Removed hook: guard"
     [moved] = one.select_lines(event_type="agent_moved")

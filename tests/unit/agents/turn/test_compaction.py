@@ -260,11 +260,11 @@ def test_a_summary_that_is_no_shorter_than_what_it_sums_up_takes_no_place(
     scene.ask(WORDS)
     scene.ask(WORDS)
     if refused:
-        with pytest.raises(ModelError, match=r"too long - .* no shorter than what it sums up"):
+        with pytest.raises(ModelError, match=r"too long - .* not shorter than the original"):
             scene.ask(WORDS * 4)
     else:
         scene.ask(WORDS)
-        assert scene.told[-1].endswith("a summary that is no shorter than what it sums up")
+        assert scene.told[-1].endswith("a summary that is not shorter than the original")
     assert [text for _, text in scene.context()[1:5]] == [WORDS, "one", WORDS, "two"]
     assert {kind for kind, *_ in shape(scene.commits())} == {"delta"}
     assert scene.root.subagents == {}
@@ -332,7 +332,7 @@ def test_what_cannot_be_made_to_fit_is_said_and_not_tried_for_ever(tmp_path: Pat
     talked = talk(main=["one", *[no_more_than(9)] * 9])
     other = begin(inner(tmp_path), talked)
     other.ask(WORDS)
-    with pytest.raises(ModelError, match="it was compacted, and what is left is too long still"):
+    with pytest.raises(ModelError, match="it was compacted and is still too long"):
         other.ask("second")
     assert [request.agent for request in talked.requests] == ["main", "main", "compaction", "main"]
 

@@ -134,7 +134,7 @@ def test_a_script_without_a_rule_names_the_agent_and_the_text(tmp_path: Path) ->
 def test_a_blank_answer_is_a_failed_call(tmp_path: Path, answer: Any) -> None:
     end = [Finish(stop_reason="end_turn")] if isinstance(answer, list) else []
     one = open_stage(tmp_path, script_model(main=[[*answer, *end] if end else answer]))
-    with pytest.raises(ModelError, match="play gave an empty answer"):
+    with pytest.raises(ModelError, match="play returned an empty answer"):
         one.ask("hello")
     assert one.select_lines(role="assistant") == []
     assert one.select_lines(event_type="llm_response")[0]["stop_reason"] == "error"
@@ -152,7 +152,7 @@ def test_an_impossible_usage_is_not_known(tmp_path: Path) -> None:
 
 def test_who_has_heard_nothing_is_not_asked(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=["Hi."]), system_prompt=None)
-    with pytest.raises(ConfigError, match="main has heard nothing yet"):
+    with pytest.raises(ConfigError, match="main has no messages yet"):
         one.ask()
     assert one.ask("hello") == "Hi."
 

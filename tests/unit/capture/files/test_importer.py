@@ -213,7 +213,7 @@ def test_unreadable_content_is_reported_without_an_error(desk: Desk) -> None:
     desk.write("picture.png", b"\x89PNG....")
     desk.write("empty.jsonl", b"")
     results = desk.run()
-    assert results["picture.png"].report.reason == "nobody here reads it"
+    assert results["picture.png"].report.reason == "unknown format"
     assert (results["picture.png"].report.format, results["picture.png"].report.raw) == (None, None)
     assert results["empty.jsonl"].report.reason == "it is empty"
     assert desk.store.raw(ArtifactRef(results["empty.jsonl"].report.raw or "")) == b""

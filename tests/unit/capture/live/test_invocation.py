@@ -85,7 +85,7 @@ def test_limits_and_folder_are_parsed_from_options() -> None:
 
 
 def test_unknown_client_is_refused_without_an_explicit_kind() -> None:
-    with pytest.raises(ConfigError, match="cat: nobody here knows this client; known are claude"):
+    with pytest.raises(ConfigError, match="client 'cat' not found; supported clients: claude"):
         parse_invocation(["cat", "-p"])
     assert parse_invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
     with pytest.raises(ConfigError):

@@ -173,7 +173,6 @@ def test_frames_are_decoded_from_chunks_of_any_size() -> None:
             (2**40, FrameKind.DATA),
         ]
         assert frames[1].content == b"x" * 1000
-        assert not reader.is_torn
 
 
 def test_spool_files_are_small_and_removed_when_recorded(make: Make) -> None:
@@ -323,9 +322,9 @@ def test_full_disk_pauses_recording_until_there_is_room(make: Make, warnings: li
     answer(ask(spool, "c3"), b"3")
     into = recorded(spool)
     assert [reply.id for reply in into.replies] == ["c1", "begun", "c3"]
-    assert into.replies[1].broken == "not all of it could be kept for the record"
+    assert into.replies[1].broken == "it could not be recorded completely"
     assert warnings[0].endswith("No space left on device")
-    assert warnings[1:] == ["recording goes on"]
+    assert warnings[1:] == ["recording continues"]
     assert sum(spool.unrecorded.values()) == 1
 
 
@@ -336,8 +335,8 @@ def test_spool_without_a_reader_reaches_its_limit(make: Make, warnings: list[str
     answer(ask(spool, "c2"), b"2")
     wait_for(lambda: spool.problem)
     (text,) = warnings
-    assert text.startswith("recording stops, the traffic goes on: ")
-    assert text.endswith(": is full, because what is in it could not be recorded")
+    assert text.startswith("recording stopped, traffic continues: ")
+    assert text.endswith(": the spool is full, because its calls could not be recorded")
 
 
 def test_calls_beyond_the_memory_limit_are_not_recorded(make: Make) -> None:
@@ -348,7 +347,7 @@ def test_calls_beyond_the_memory_limit_are_not_recorded(make: Make) -> None:
         track.data(b"y" * 900)
     track.end(CallEnd(time=TIME, latency_s=1))
     (reply,) = recorded(spool).replies
-    assert reply.broken == "not all of it could be kept for the record"
+    assert reply.broken == "it could not be recorded completely"
 
 
 def test_calls_held_in_memory_are_replayed_after_a_kill(make: Make) -> None:

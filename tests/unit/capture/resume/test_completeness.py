@@ -81,7 +81,7 @@ def test_thoughts_images_and_foreign_blocks_may_be_missing() -> None:
     before = [*cafe()[1:2], *entries(Message("user", other_parts))]
     after = entries(Message("assistant", "I look.", [call("c1")]), Message("user", "Look."))
     result = check_completeness(before, after)
-    assert (result.lost, names(result)) == ((), ["thoughts", "images", "blocks"])
+    assert (result.lost, names(result)) == ((), ["thinking", "images", "blocks"])
 
 
 def test_position_of_a_call_within_its_answer_may_change() -> None:

@@ -71,7 +71,7 @@ def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtim
     result = tried(runtime)
     assert result.is_same, (result.wholeness, result.comparison.differences)
     assert len(result.comparison.rows) >= 6
-    assert [allowed.name for allowed in result.wholeness.allowed] == ["thoughts"]
+    assert [allowed.name for allowed in result.wholeness.allowed] == ["thinking"]
 
 
 def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
@@ -116,7 +116,7 @@ def test_client_that_times_out_is_terminated(tried: Verify, tmp_path: Path) -> N
 
 
 def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
-    with pytest.raises(ConfigError, match="no session of Claude Code can be written"):
+    with pytest.raises(ConfigError, match="sessions of Claude Code cannot be written"):
         tried("claude", kind=replace(native("claude"), writes=None))
 
 

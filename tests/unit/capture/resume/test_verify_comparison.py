@@ -98,7 +98,7 @@ def test_cache_marks_and_empty_members_are_ignored() -> None:
     expected, actual = ({"role": "user", "content": [content]} for content in (block, marked_block))
     result = compare_requests("claude", [expected], [actual])
     assert result.differences == []
-    assert [rule.name for rule in result.ignored] == ["cache marks", "members that say nothing"]
+    assert [rule.name for rule in result.ignored] == ["cache marks", "default members"]
     assert compare_requests("claude", [expected], [{**actual, "role": "assistant"}]).differences
 
 

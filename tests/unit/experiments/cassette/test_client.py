@@ -110,7 +110,7 @@ def test_credentials_of_a_response_are_not_stored(tmp_path: Path) -> None:
         assert "[redacted openai-key]" in client.post(url, json=request_body).text
         refused = client.post(url, json={**request_body, "stream": True})
         assert refused.status_code == 400
-        assert "not there as on the wire" in refused.text
+        assert "not recorded in its wire format" in refused.text
 
 
 def _teapot(request: httpx.Request) -> httpx.Response:

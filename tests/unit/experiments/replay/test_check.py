@@ -485,5 +485,5 @@ def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
         )
     with pytest.raises(ConfigError, match="another program"):
         check_log(log)
-    with pytest.raises(ConfigError, match="no agent was born"):
+    with pytest.raises(ConfigError, match="has no agent"):
         check([])

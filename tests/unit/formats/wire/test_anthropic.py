@@ -321,9 +321,9 @@ BUSY = '{"type":"error","error":{"type":"overloaded_error","message":"Now\\nbusy
         (502, "<html>\nBad gateway", "HTTP 502: <html> Bad gateway"),
         (500, "", "HTTP 500"),
         (400, "{}", "HTTP 400: {}"),
-        (200, "{", "an answer that is no JSON: {"),
+        (200, "{", "an answer that is not JSON: {"),
         (200, "{}", "an answer without sense: 'content'"),
-        (200, "data: {\n\n", "an answer without sense: an event that is no JSON"),
+        (200, "data: {\n\n", "an answer without sense: an event that is not JSON"),
     ],
 )
 def test_error_is_one_line(status: int, body: str, error: str) -> None:

@@ -355,7 +355,7 @@ def test_invalid_folder_is_an_error_on_one_line_and_imports_nothing(
 def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
     export(write_session_log(tmp_path), tmp_path / "out")
     os.mkfifo(tmp_path / "out" / "threads" / "tea--agent_001.jsonl")
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         import_folder(tmp_path / "out", tmp_path / "again")
     assert list((tmp_path / "again").glob("*")) == []
 
@@ -363,7 +363,7 @@ def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     log = write_session_log(tmp_path)
     (tmp_path / "file").write_text("here")
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         export(log, tmp_path / "file")
 
 

@@ -147,6 +147,18 @@ def test_unreachable_endpoint_is_an_error_after_retries() -> None:
     assert "s3cret" not in str(error.value)
 
 
+def test_refused_connection_is_reported_at_once_and_fails_soon() -> None:
+    with serve_backend() as receiver:
+        pass
+    start_s, reasons = monotonic(), list[str]()
+    endpoint = OtlpEndpoint(url=receiver.url, timeout_s=60, on_retry=reasons.append)
+    with closing(endpoint), pytest.raises(SendError, match=r"cannot be reached: .*refused"):
+        send(iter_events(DEMO), "demo", endpoint, OPTIONS)
+    assert monotonic() - start_s < 6
+    [reason] = reasons
+    assert "refused" in reason
+
+
 @pytest.mark.req("S3-30")
 def test_partial_success_is_in_the_summary() -> None:
     with serve_backend(BackendResponse(200, partial_success(3, "too\nold"))) as endpoint:
@@ -256,12 +268,12 @@ def test_environment_proxy_is_not_used_for_loopback(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("localhost:4318", "say http"),
-        ("ftp://x/", "say http"),
-        ("http://", "say http"),
-        ("http://x:port", "say http"),
-        ("http://user:pa55@x", "no password"),
-        ("http://collector.example/v1", "in the clear"),
+        ("localhost:4318", "write http"),
+        ("ftp://x/", "write http"),
+        ("http://", "write http"),
+        ("http://x:port", "write http"),
+        ("http://user:pa55@x", "do not put a password"),
+        ("http://collector.example/v1", "unencrypted"),
     ],
 )
 def test_invalid_address_is_refused(url: str, why: str) -> None:

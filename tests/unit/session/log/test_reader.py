@@ -114,7 +114,9 @@ def test_damage_error_names_file_line_and_offset(log: Path) -> None:
     error = damage(log, [*lines[:2], lines[2].replace(b"one", b"won"), *lines[3:]])
     assert error.line == 3
     assert error.byte == len(lines[0] + lines[1])
-    assert str(error).startswith(f"{log}: corrupted at line 3, byte {error.byte}: its sum does not")
+    assert str(error).startswith(
+        f"{log}: corrupted at line 3, byte {error.byte}: checksum mismatch"
+    )
     assert "\n" not in str(error)
 
 
@@ -135,7 +137,7 @@ def test_line_of_another_log_is_detected(log: Path, tmp_path: Path) -> None:
 
 def test_line_without_sum_among_sealed_lines_is_damage(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
-    assert damage(log, [*lines, to_json_line(BIRTH) + b"\n"]).reason == "it has no sum"
+    assert damage(log, [*lines, to_json_line(BIRTH) + b"\n"]).reason == "no checksum"
 
 
 def test_first_line_without_sum_does_not_disable_verification(log: Path) -> None:
@@ -150,7 +152,7 @@ def test_sealed_line_in_an_unsealed_log_is_damage(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [lines[0][:-27] + b"}\n", *lines[1:]])
     assert (error.line, error.byte) == (1, 0)
-    assert error.reason == "it has no sum, but line 2 has one"
+    assert error.reason == "no checksum, but line 2 has one"
 
 
 def test_complete_line_that_is_no_event_is_damage(path: Path) -> None:
@@ -166,8 +168,8 @@ def test_complete_line_that_is_no_event_is_damage(path: Path) -> None:
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "no session log"),
-        (b"# A title\n", "no session log"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "not a session log"),
+        (b"# A title\n", "not a session log"),
         (b"\n\n", "no complete event"),
         (b'{"event_type":"session_sta', "no complete event"),
     ],

@@ -68,7 +68,7 @@ def test_different_lines_are_refused_without_a_change(
     for offset, data in [(0, b"".join(different)), (size(lines[:1]) + 1, b"".join(different[1:]))]:
         with pytest.raises(LogDiverged):
             receive_lines(log, offset, data)
-    with pytest.raises(LogDiverged, match="send what comes after"):
+    with pytest.raises(LogDiverged, match="send the lines after"):
         receive_lines(log, size(lines) + 1, other_lines[-1])
     with pytest.raises(LogDiverged):
         receive_lines(log.with_name("none.jsonl"), 10, other_lines[-1])
@@ -147,7 +147,7 @@ def test_end_is_read_after_a_line_of_any_length(tmp_path: Path, log: Path) -> No
 
 def test_log_of_an_older_dialect_is_refused(lines: list[bytes], log: Path) -> None:
     log.write_bytes(b'{"type":"x"}\n')
-    with pytest.raises(InvalidLog, match="without sums"):
+    with pytest.raises(InvalidLog, match="without checksums"):
         read_log_end(log)
     with pytest.raises(InvalidLog):
         receive_lines(log, 0, lines[0])

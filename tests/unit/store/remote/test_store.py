@@ -127,7 +127,7 @@ def test_invalid_address_is_refused(url: str) -> None:
 
 @pytest.mark.req("D-07")
 def test_token_is_not_sent_in_cleartext_over_a_network() -> None:
-    with pytest.raises(ConfigError, match="in the clear"):
+    with pytest.raises(ConfigError, match="unencrypted"):
         RemoteStore("http://harken.example:8420", token="secret")
     for url in ("https://harken.example", "http://localhost:1", "http://[::1]:1"):
         RemoteStore(url, token="secret").close()

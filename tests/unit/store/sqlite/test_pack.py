@@ -193,13 +193,13 @@ FRAME = compression.compress_parts([FITS, b"12345"])
         (
             len(FITS),
             compression.compress_parts([inside(b"\0\0\0\x06"), b"12345"]),
-            "as many raw bytes",
+            "does not match its header",
         ),
-        (2**31, FRAME, "it says that it has"),
+        (2**31, FRAME, "its first part has"),
         (len(FITS), b"no frame", "cannot be opened"),
         (len(FITS), FRAME[:20], "cannot be opened"),
         (len(FITS), FRAME[:12] + b"\xff" * 20, "cannot be opened"),
-        (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "does not say"),
+        (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "no content size"),
     ],
 )
 def test_inconsistent_reference_is_damage(start: int, frame: bytes, reason: str) -> None:

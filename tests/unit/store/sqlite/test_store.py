@@ -73,7 +73,7 @@ def test_database_of_another_program_is_unchanged(path: Path) -> None:
     connection.execute("CREATE TABLE pack (id INTEGER PRIMARY KEY)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(InvalidStore, match="something else"):
+    with pytest.raises(InvalidStore, match="another program"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -322,7 +322,7 @@ def test_removed_or_replaced_store_acknowledges_nothing(path: Path) -> None:
 
 
 def test_invalid_path_is_an_error() -> None:
-    with pytest.raises(StoreError, match="no path"):
+    with pytest.raises(StoreError, match="not a valid path"):
         SqliteStore("a\0b")
 
 

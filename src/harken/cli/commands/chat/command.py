@@ -22,11 +22,13 @@ from harken.chat.options import ChatOptions
 from harken.chat.plain_chat import PlainChat, PlainUser, print_session_notes, tell
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
+from harken.cli.options.folder import Folder
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT, SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
 from harken.core.messages import text_of
+from harken.session.session import Session
 from harken.terminal.environment import TerminalEnvironment, has_screen
 from harken.terminal.stdin import StdinReader, stdin_is_interactive
 from harken.terminal.text import escape_control_characters, restore_interrupt
@@ -167,7 +169,7 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option(
         "--memory",
         metavar="FOLDER",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=Folder(),
         help="A folder for notes (Markdown) that agents keep across sessions.",
     ),
     click.option(
@@ -197,7 +199,7 @@ _WISHED: list[Callable[[Any], Any]] = [
 @click.option(
     "--log-directory",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Folder(),
     help="The folder of --interaction-logs (default: logs/interactions).",
 )
 @json_option
@@ -245,6 +247,23 @@ def export_on_exit(chat: OpenChat, logs: Path | None) -> Iterator[None]:
             )
 
 
+@contextmanager
+def print_resume_command_on_interrupt(chat: OpenChat) -> Iterator[None]:
+    """Print the command that resumes the session if Ctrl-C ends the chat."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if chat.session.path.exists():
+            tell(f"\n{format_resume_line(chat.session)}")  # after the prompt and the echoed ^C
+        raise
+
+
+def format_resume_line(session: Session) -> str:
+    """Return the line with the command that resumes a session."""
+    resume_command = command_prefix("chat", "--resume", session.path.stem)
+    return f"session recorded; resume with: {resume_command}"
+
+
 def talk_on_screen(home: Home, wish: ChatOptions, logs: Path | None = None) -> int:
     """Run a chat on the screen. Errors of opening are printed before anything is drawn."""
     code, going = 0, [wish]
@@ -280,8 +299,7 @@ def _on_one_screen(
         if remove_unused_session(wish, chat):
             return code, onward
         chat.end(by_user=code == 0 and onward is None)
-    resume_command = command_prefix("chat", "--resume", session.path.stem)
-    click.secho(f"\nsession recorded; resume with: {resume_command}", dim=True)
+    click.secho(f"\n{format_resume_line(session)}", dim=True)
     return code, onward
 
 
@@ -333,7 +351,12 @@ def talk_in_lines(
     going, failed = [replace(wish, wakes=prompt is None)], False
     for options in going:  # the loop appends the next session
         opened_chat = open_chat(home, options, user=user, on_notice=tell)
-        with opened_chat, export_on_exit(opened_chat, logs), asyncio.Runner() as runner:
+        with (
+            print_resume_command_on_interrupt(opened_chat),
+            opened_chat,
+            export_on_exit(opened_chat, logs),
+            asyncio.Runner() as runner,
+        ):
             print_session_notes(opened_chat, resumed=options.old is not None)
             chat = PlainChat(
                 opened_chat, runner, as_json=as_json, typed=typed, most_calls=options.max_calls

@@ -355,12 +355,14 @@ def print_difference(store: Store, left: str, right: str, difference: CommitDiff
     """Print the difference of two commits."""
     ancestor = difference.ancestor
     print_text(
-        f"in common: {abbreviate_name(store, ancestor) if ancestor is not None else 'nothing'}"
+        "no common ancestor"
+        if ancestor is None
+        else f"common ancestor: {abbreviate_name(store, ancestor)}"
     )
     for name, messages in ((left, difference.ours), (right, difference.theirs)):
         click.echo()
         click.secho(
-            f"{escape_control_characters(name)} saw {format_count(len(messages), 'message')} since",
+            f"{escape_control_characters(name)}: {format_count(len(messages), 'new message')}",
             bold=True,
         )
         for message in messages:

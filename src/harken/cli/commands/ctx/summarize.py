@@ -36,12 +36,15 @@ from harken.context.summarize import (
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import Usage
+from harken.errors import NameNotFound
 from harken.llm.base import Model
 from harken.store.base import Store, StoredCommit
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import format_count
 
+_END_OF_TIME = "9999-12-31T23:59:59.999999Z"
+_RECENT_COMMITS = 1000
 _FAILURES = 10
 """The maximum number of failures that are printed one by one."""
 
@@ -111,14 +114,31 @@ def summarize_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
     settings = load_settings(home, model=wish.model)
     name = settings.model or choose_default_model(settings)
     with open_configured_store(home) as store:
+        check_principal(store, wish.principal)
         commits = list(select_commits(store, wish.choice(), name))
         if wish.dry_run:
+            check_model_name(home, settings, name)
             print_estimate(commits, settings, name, is_full=wish.full, as_json=as_json)
             return 0
         model = load_named_model(build_model_resolver(home, settings), name)
         assert model is not None
         manner = wish.manner(settings.model_parameters.get(name, {}))
         return run_summaries(store, model, commits, manner, as_json=as_json)
+
+
+def check_principal(store: Store, principal: str | None) -> None:
+    """Raise NameNotFound for a principal without commits; it lists principals of recent ones."""
+    if principal is None or store.latest_commit(principal, _END_OF_TIME) is not None:
+        return
+    recent = store.commits(store.newest_commits(_RECENT_COMMITS)).values()
+    raise NameNotFound("principal", principal, sorted({new.commit.principal for new in recent}))
+
+
+def check_model_name(home: Home, settings: Settings, name: str) -> None:
+    """Raise ConfigError for a model that cannot be called. A key may be missing."""
+    provider, slash, model = name.partition("/")
+    if not (slash and model and provider in settings.providers):
+        load_named_model(build_model_resolver(home, settings), name)
 
 
 def run_summaries(
@@ -251,7 +271,7 @@ def command(
     continues where it stopped. Credentials of known formats are not sent to the model.
     """
     if missing == (ctx is not None) or (text is None) != (ctx is None):
-        raise click.UsageError("give CTX and TEXT, or --missing")
+        raise click.UsageError("pass CTX and TEXT, or --missing")
     if ctx is not None and text is not None:
         if not text.strip():
             raise click.UsageError("TEXT is empty: the summary of a commit cannot be empty")

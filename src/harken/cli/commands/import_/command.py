@@ -18,7 +18,7 @@ from harken.config.index import read_facts
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
-from harken.terminal.text import print_json, print_text
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
@@ -64,6 +64,17 @@ def command(
         tell(results, is_verbose=verbose)
     if not no_index:
         read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
+    _refuse_unknown_files(paths, results)
+
+
+def _refuse_unknown_files(paths: Sequence[Path], results: Sequence[ImportResult]) -> None:
+    """Raise ConfigError if a file that was named itself is of an unknown kind."""
+    files = [path for path in paths if path.is_file() and path.stat().st_size]
+    names = {file.display_name for file in _named_files(files)}
+    reports = [result.report for result in results if result.report.is_unknown]
+    unknown = [one_line(report.source, 200) for report in reports if report.source in names]
+    if unknown:
+        raise ConfigError(f"{', '.join(unknown)}: not a session file of a known runtime")
 
 
 def _named_files(paths: Sequence[Path]) -> list[File]:

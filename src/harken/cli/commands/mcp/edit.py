@@ -21,6 +21,7 @@ from harken.cli.commands.init import toml_text
 from harken.cli.options.home import home_option
 from harken.config.file import CONFIG, parse_config, read_config
 from harken.config.home import Home
+from harken.core.arguments import format_existing
 from harken.errors import ConfigError
 from harken.terminal.text import print_text, program_name
 from harken.world.mcp.auth.token_store import Logins
@@ -83,8 +84,8 @@ def remove_command(name: str, home: Home) -> None:
     file = home.folder / CONFIG
     servers = read_config(file).mcp.servers
     if name not in servers:
-        names = ", ".join(servers) or "none"
-        raise ConfigError(f"MCP server {name!r} not found in {file}; existing servers: {names}")
+        existing = format_existing(servers, "servers")
+        raise ConfigError(f"MCP server {name!r} not found in {file}{existing}")
     text = _read_text(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
     print_text(f"Removed {name} from {file}.")

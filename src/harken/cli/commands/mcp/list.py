@@ -142,7 +142,7 @@ def what_to_do(server: McpServerInfo) -> str:
         look = "check the `oauth` settings with the authorization server"
     elif server.program.startswith(("http://", "https://")):
         look = "check that the server is running"
-    elif server.reason.endswith("install it"):
+    elif server.reason.endswith("not found in PATH"):
         look = "install it"
     else:
         look = "run the command by hand to see its error"

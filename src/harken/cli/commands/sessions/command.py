@@ -291,7 +291,7 @@ def describe(path: Path) -> dict[str, Any]:
         return {**row, "state": "empty"}
     try:
         began = beginning(path)
-        state = "packed" if stat.is_packed else read_state(path, is_recorded=began.is_recorded)
+        state = "compressed" if stat.is_packed else read_state(path, is_recorded=began.is_recorded)
         details = {"began": began.first_message, "project": began.folder, "rerun": began.rerun}
         return {**row, **details, "state": state}
     except LogError as error:

@@ -19,21 +19,25 @@ from harken.terminal.text import one_line, print_text
 
 MAX_LISTED = 15
 """The number of listed sessions, the last written first; a terminal has 24 rows."""
-_NAME_PATTERN = re.compile(r"[^\W_][\w.-]{0,79}")
+_MAX_NAME_CHARS = 80
+_NAME_PATTERN = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME_CHARS - 1}}}")
 
 
-def check_new_name(home: Home, name: str) -> None:
-    """Check the name of a new session. Raises ConfigError if it is unfit, or taken."""
+def check_new_name(home: Home, name: str) -> str:
+    """Return the name of a new or renamed session. Raises ConfigError if it is invalid or used."""
     is_reserved = name == LATEST or name.startswith("ctx-") or name.endswith((".jsonl", "."))
     if is_reserved or not _NAME_PATTERN.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is not a valid session name: use letters, digits, '.', '-' "
-            f"and '_', starting with a letter or digit, and not {LATEST!r}, "
+            f"{name!r} is not a valid session name: use letters, digits, '.', '-' and '_' "
+            f"(at most {_MAX_NAME_CHARS}), starting with a letter or digit, and not {LATEST!r}, "
             "'ctx-...' or '....jsonl'"
         )
     if name in {path.stem for path in home.list_logs()}:
         resume_command = command_prefix("chat", "--resume", name)
-        raise ConfigError(f"session {name!r} exists; `{resume_command}` resumes it")
+        raise ConfigError(
+            f"session {name!r} exists; choose another name, or resume it: `{resume_command}`"
+        )
+    return name
 
 
 def pick_session(home: Home) -> str:

@@ -125,7 +125,7 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
     if viewer.events and viewer.reading.torn:
         click.echo("Its last line is incomplete and is skipped.", err=True)
     if not viewer.reading.sealed:
-        dialect = viewer.reading.dialect or "without sums"
+        dialect = viewer.reading.dialect or "without checksums"
         click.echo(f"An older log format ({dialect}) without checksums.", err=True)
     return viewer
 

@@ -134,7 +134,7 @@ def parse_record(data: bytes) -> dict[str, Any]:
     except ValueError:
         value = _parse_leniently(data.decode("utf-8", "replace"))
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 

@@ -161,7 +161,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
             case "event_msg":
                 yield from rollout.process_event(payload)
     if not rollout.is_rollout:
-        raise FormatError(NAME, "no line of it is one of a rollout")
+        raise FormatError(NAME, "it has no line of a rollout")
     yield from rollout.finish_step()
 
 

@@ -68,7 +68,7 @@ def copy_merged_database(path: Path, folder: Path) -> Path:
             with closing(sqlite3.connect(copy)) as database:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
-            raise FormatError(NAME, f"it is no database ({error})") from None
+            raise FormatError(NAME, f"it is not a SQLite database ({error})") from None
     return copy
 
 
@@ -202,7 +202,7 @@ class _DatabaseSource:
         if isinstance(value, dict):
             report.used_lines += 1
             return value
-        report.bad.append(BadLine(report.lines, 0, f"row {_as_text(id_)!a} holds no object"[:120]))
+        report.bad.append(BadLine(report.lines, 0, f"row {_as_text(id_)!a} has no object"[:120]))
         return None
 
 

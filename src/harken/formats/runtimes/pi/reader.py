@@ -163,7 +163,7 @@ def _build_tree(source: SessionFile) -> _Tree:
             start = get_text(record, "firstKeptEntryId") or ("" if index is None else str(index))
             tree.kept_ids[node.id] = tree.path(parent, start)
     if not version:
-        raise FormatError(NAME, "no line of it is the header of a session")
+        raise FormatError(NAME, "it has no session header")
     tree.nodes.is_tree = version > 1
     tree.parents = {}  # The parents are not needed any more.
     return tree

@@ -214,7 +214,7 @@ async def read_limited_body(response: httpx2.Response) -> bytes:
     async for chunk in response.aiter_raw():
         data += chunk
         if len(data) > MAX_BYTES:
-            raise ConfigError("who gives tokens answers more than anybody can use")
+            raise ConfigError("the response of the token endpoint is too large")
     return bytes(data)
 
 
@@ -236,4 +236,4 @@ def with_token(login: Login, token: OAuthToken, now_s: float) -> Login:
 def check_token(token: OAuthToken) -> None:
     """Raise ConfigError for a token that is no valid header value, which an error would repeat."""
     if not _TOKEN_PATTERN.fullmatch(token.access_token):
-        raise ConfigError("who gives tokens gave one that cannot be sent")
+        raise ConfigError("the token endpoint issued a token that is not a valid header value")

@@ -75,11 +75,11 @@ class ProgramBearer(Bearer):
         if self._has_user_header:
             return super()._format_action(response)
         if response.status_code == 401:
-            why = self._obstacle or "the one that was just given for it is refused"
-            return f"it needs a token that it does not get: {why}"
+            why = self._obstacle or "it refused the new token"
+            return f"it needs a token: {why}"
         if "insufficient_scope" in response.headers.get("www-authenticate", ""):
-            return "it wants leave for more than its token gives: write `scope` into `oauth`"
-        return "it answers HTTP 403: who `oauth` says that we are may not do that"
+            return "its token has an insufficient scope: set `scope` in `oauth`"
+        return "it answers HTTP 403: the client in `oauth` has no permission"
 
 
 async def token_for(
@@ -138,7 +138,7 @@ async def _sign_assertion(oauth: OAuthTable, audience: str) -> str:
         return await sign(audience)
     except Exception:  # noqa: BLE001 - each kind of invalid key raises another error
         raise ConfigError(
-            f"private_key is no key that signs {oauth.signing_algorithm}: a PEM without a password"
+            f"private_key is not a key for {oauth.signing_algorithm}: pass a PEM without a password"
         ) from None
 
 

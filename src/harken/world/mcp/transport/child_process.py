@@ -170,7 +170,7 @@ def _build_command(
     if "/" not in server.command:
         program = shutil.which(server.command, path=path) or ""
     if not program:
-        raise ConfigError(f"program {server.command!r} not found in PATH: install it")
+        raise ConfigError(f"program {server.command!r} not found in PATH")
     return [str(folder / Path(program).expanduser()), *server.args]
 
 

@@ -371,8 +371,8 @@ def test_rows_without_an_object_are_reported(tmp_path: Path) -> None:
         connection.commit()
     _, reading = read_steps(NATIVE, path)
     assert {bad.reason for bad in reading.bad} == {
-        "row 'prt_bad' holds no object",
-        "row 'bad' holds no object",
+        "row 'prt_bad' has no object",
+        "row 'bad' has no object",
     }
 
 

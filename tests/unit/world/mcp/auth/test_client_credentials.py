@@ -136,7 +136,7 @@ def test_secret_is_sent_only_to_the_configured_address(
     async def scene() -> None:
         async with open_mcp_stage(tmp_path, server_config(guarded_server, issuer="")) as harness:
             assert harness.notices[-1].endswith(
-                f"it needs a token that it does not get: {office.base}/ is its "
+                f"it needs a token: {office.base}/ is its "
                 "authorization server: if the secret is for that server, set it as "
                 "issuer in `oauth`"
             )
@@ -164,8 +164,7 @@ def test_token_failure_is_a_result_and_keeps_the_connection(
             before, office.access_tokens = office.access_tokens, {}
             office.status = 503
             assert (await harness.failure(GREET, name="Ann")).endswith(
-                "it needs a token that it does not get: it issued no token (HTTP 503, "
-                "temporarily_unavailable)"
+                "it needs a token: it issued no token (HTTP 503, temporarily_unavailable)"
             )
             office.access_tokens = before
             assert await harness.text(GREET, name="Ann") == "Hello Ann"
@@ -244,7 +243,7 @@ def test_invalid_key_is_reported_without_its_value(
     members = {"client_secret": "", "private_key": key, "signing_algorithm": "ES256"}
     with pytest.raises(ConfigError) as caught:
         run(token_for(server_config(guarded_server, **members)))
-    assert str(caught.value) == "private_key is no key that signs ES256: a PEM without a password"
+    assert str(caught.value) == "private_key is not a key for ES256: pass a PEM without a password"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,10 @@ def test_secret_is_not_sent_over_plain_http(url: str, members: dict[str, str], w
     ("answer", "why"),
     [
         ((200, {"access_token": SECRET, "token_type": "s3cret"}), "it issued no token"),
-        ((200, {"access_token": f"{SECRET}\nx: y", "token_type": "Bearer"}), "cannot be sent"),
+        (
+            (200, {"access_token": f"{SECRET}\nx: y", "token_type": "Bearer"}),
+            "not a valid header value",
+        ),
         ((200, {"access_token": "s3cret", "token_type": "Bearer"}), "rejects the token"),
         ((302, SECRET), "it issued no token (HTTP 302)"),
         ((200, SECRET), "it issued no token"),
@@ -299,8 +301,11 @@ def test_slow_response_times_out() -> None:
 @pytest.mark.parametrize(
     ("challenge", "why"),
     [
-        ("", "who `oauth` says that we are may not do that"),
-        ('Bearer error="insufficient_scope"', "its token gives: write `scope` into `oauth`"),
+        ("", "the client in `oauth` has no permission"),
+        (
+            'Bearer error="insufficient_scope"',
+            "its token has an insufficient scope: set `scope` in `oauth`",
+        ),
     ],
 )
 def test_insufficient_scope_is_reported(tmp_path: Path, challenge: str, why: str) -> None:
