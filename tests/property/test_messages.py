@@ -124,7 +124,12 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "relation": st.none() | st.sampled_from(["primary", "subagent", "hook"]),
         "spec": SPEC,
     },
-    ev.TranscriptEntry: {"substance": st.none() | ID, "cause": CAUSE},
+    ev.TranscriptEntry: {
+        "substance": st.none() | ID,
+        "cause": CAUSE,
+        "purpose": st.none() | st.sampled_from(get_args(ev.Purpose)),
+        "closed": st.none() | st.sampled_from(get_args(ev.Closed)),
+    },
     ev.PieceOfText: {"content": STRING, "cause": CAUSE, "trigger": MAYBE, "seen": JSON},
     ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
     ev.AgentStateSaved: {"state": JSON},

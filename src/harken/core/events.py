@@ -26,6 +26,21 @@ Relation: TypeAlias = Literal["primary", "subagent", "hook"]
 Place: TypeAlias = Literal["primary", "subagent", "hook", "gone"]
 
 
+Purpose: TypeAlias = Literal[
+    "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"
+]
+"""Why Harken wrote a message for an agent: a question to a hook; the request to answer it again; a
+hook's comment; the reason why an answer was denied; a report of a user's command; a note of a hook;
+a note on a canceled answer; the summary of a compaction."""
+Closed: TypeAlias = Literal[
+    "denied", "refused", "interrupted", "not_run", "half", "moved", "stopped", "lost"
+]
+"""Why a call has no result of its own: a hook denied it; the user or a permission refused it; it
+had begun when the process ended or the turn was given up; it had not begun then; the answer ended
+in the middle of the call; another agent took the place of the caller; a hook ended the turn; a
+repair of the log closed it."""
+
+
 class Segment(
     msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True
 ):
@@ -127,6 +142,11 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
     tool_call_id: str | None = None
     name: str | None = None
     is_error: bool = False
+    purpose: Purpose | None = None
+    """Set if Harken wrote the message for this reader; only a user message without a purpose asks
+    for an answer."""
+    closed: Closed | None = None
+    """For a result: why the call has no result of its own."""
 
     @property
     def is_utterance(self) -> bool:

@@ -127,10 +127,19 @@ def _check_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         _check_born(state, event)
     if event.role == "tool":
         _check_result(state, event)
-    elif event.tool_call_id is not None:
-        raise InvalidEvent("only a result (role tool) has a tool_call_id")
+    elif event.tool_call_id is not None or event.closed is not None:
+        raise InvalidEvent("only a result (role tool) has a tool_call_id or `closed`")
+    if event.purpose is not None:
+        _check_purpose(event)
     if event.tool_calls is not None:
         _check_calls(state, event)
+
+
+def _check_purpose(event: ev.TranscriptEntry) -> None:
+    if event.role != "user":
+        raise InvalidEvent("only a message with the role user has a purpose")
+    if event.purpose in ("question", "again", "comment", "returned") and event.cause is None:
+        raise InvalidEvent(f"a message with the purpose {event.purpose} names its cause")
 
 
 def _check_result(state: SessionState, event: ev.TranscriptEntry) -> None:

@@ -97,6 +97,7 @@ def _iter_placeholder_results(
                 tool_call_id=call.id,
                 name=call.function.name,
                 is_error=True,
+                closed="lost",
             )
             row.results.append(entry)
             yield entry

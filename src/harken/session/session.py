@@ -470,7 +470,12 @@ class Session:
 
 
 def build_entry(
-    agent: AgentId, message: ChatMessage, *, substance: str | None = None, cause: ev.Cause = None
+    agent: AgentId,
+    message: ChatMessage,
+    *,
+    substance: str | None = None,
+    cause: ev.Cause = None,
+    purpose: ev.Purpose | None = None,
 ) -> ev.TranscriptEntry:
     """Create the transcript entry of a message."""
     content = message.content
@@ -484,4 +489,5 @@ def build_entry(
         tool_call_id=message.tool_call_id,
         name=message.name,
         is_error=message.is_error,
+        purpose=purpose,
     )
