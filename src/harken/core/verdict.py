@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.events import Reference, TranscriptEntry
+from harken.core.events import HookPoint, Reference, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import preview
 from harken.core.messages import ToolCall, text_of
@@ -159,7 +159,6 @@ def _verdict_word(text: str) -> VerdictWord:
     return words[text]
 
 
-HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 HOOK_POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
 BLOCKING_POINTS: frozenset[HookPoint] = frozenset({"action", "response"})
 """Points at which a failed hook blocks; at the others its failure is ignored."""
@@ -338,7 +337,7 @@ def build_verdict(parsed: ParsedVerdict) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class HookVerdict:
+class SpokenVerdict:
     """A verdict, with the hook's name and the id of the message that contains it."""
 
     hook: str

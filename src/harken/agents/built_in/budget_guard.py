@@ -19,8 +19,9 @@ from harken.agents.budget import Budget, budget_of, iter_upwards, spent_by
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.core.events import HookPoint
 from harken.core.ids import AgentId
-from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Count = Annotated[int, Meta(gt=0)]

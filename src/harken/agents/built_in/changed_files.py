@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
-from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 
 _MAX_NAMES = 20

@@ -11,7 +11,8 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
 DISCUSS = "discuss"
 

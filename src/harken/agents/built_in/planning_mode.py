@@ -22,16 +22,15 @@ from harken.agents.hooks.hook import Hook, comment_entry
 from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.names import free_name
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.events import AgentMoved, Cause, TranscriptEntry
+from harken.core.events import AgentMoved, Cause, HookPoint, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.core.verdict import (
     Comment,
     Deny,
-    HookPoint,
     HookQuestion,
-    HookVerdict,
     Ok,
+    SpokenVerdict,
     Verdict,
     format_verdict,
 )
@@ -247,7 +246,7 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
         message = hook.say(format_verdict(verdict), cause)
         agent.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
         if message.message_id is not None and not agent.state.open_calls:
-            opinion = HookVerdict(hook.name, verdict, message.message_id)
+            opinion = SpokenVerdict(hook.name, verdict, message.message_id)
             agent.session.append(comment_entry(agent, opinion, verdict.text))
     return bool(hooks)
 

@@ -16,7 +16,7 @@ from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import Deny, HookVerdict, Rewrite, is_question
+from harken.core.verdict import Deny, Rewrite, SpokenVerdict, is_question
 
 MAX_DENIALS = 3
 """After this number of denials of a response the user is told instead."""
@@ -90,13 +90,13 @@ def _last_answer(agent: Agent) -> TranscriptEntry | None:
     return None
 
 
-def _find_denial(verdicts: dict[AgentId, HookVerdict]) -> HookVerdict | None:
+def _find_denial(verdicts: dict[AgentId, SpokenVerdict]) -> SpokenVerdict | None:
     return next(
         (verdict for verdict in verdicts.values() if isinstance(verdict.verdict, Deny)), None
     )
 
 
-def _is_sent_back(agent: Agent, denied: HookVerdict) -> bool:
+def _is_sent_back(agent: Agent, denied: SpokenVerdict) -> bool:
     inputs = (entry for entry in reversed(agent.state.transcript or ()) if entry.role == "user")
     return any(entry.cause == denied.message_id for entry in inputs)
 

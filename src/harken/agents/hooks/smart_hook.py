@@ -17,7 +17,14 @@ from typing import Any
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.open_calls import has_open_calls
-from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    HookPoint,
+    Reference,
+    Segment,
+    TranscriptEdited,
+    TranscriptEntry,
+)
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
@@ -25,7 +32,6 @@ from harken.core.verdict import (
     ALLOWED_VERDICTS,
     HOOK_FAILED_PREFIX,
     VERDICT_FORMS,
-    HookPoint,
     HookQuestion,
     is_question,
     parse_verdict_entry,

@@ -19,11 +19,11 @@ from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdi
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.rights import usable_tools
 from harken.agents.turn.model_call import HALF_A_CALL
-from harken.core.events import TranscriptEntry
+from harken.core.events import HookPoint, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
-from harken.core.verdict import Deny, HookPoint, HookQuestion, HookVerdict
+from harken.core.verdict import Deny, HookQuestion, SpokenVerdict
 from harken.session.state import OpenCall
 
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
@@ -117,7 +117,7 @@ async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
     return judgement
 
 
-def send_back(agent: Agent, denied: HookVerdict, denials: int) -> None:
+def send_back(agent: Agent, denied: SpokenVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
     reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
     text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
