@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from harken.agents import texts
 from harken.core.events import TranscriptEntry
 from harken.core.messages import ChatMessage, text_of
 
-NO_ANSWER_PREFIXES = ("[hook ", "[the user did this: ")
+NO_ANSWER_PREFIXES = (
+    texts.prefix_of(texts.HOOK_MESSAGE),
+    texts.prefix_of(texts.USER_ACTION),
+)
 """The prefixes of user messages that need no answer. In messages loaded from a commit, only the
 prefix marks them."""
 

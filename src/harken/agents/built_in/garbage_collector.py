@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import spent_by
@@ -133,11 +134,8 @@ def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
         f"{subagent.name} ({_format_usage(subagent.usage)})" for subagent in idle[:_MAX_NAMES]
     ]
     if len(idle) > _MAX_NAMES:
-        descriptions.append(f"and {len(idle) - _MAX_NAMES} more")
-    return (
-        f"Not spoken to for {requests} requests: {', '.join(descriptions)}. "
-        f"Terminate whom you need no longer; what they remember goes with them."
-    )
+        descriptions.append(texts.MORE_NAMES.format(len(idle) - _MAX_NAMES))
+    return texts.IDLE_SUBAGENTS.format(requests, ", ".join(descriptions))
 
 
 def _format_usage(spent: UsageTotals) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_number
@@ -114,11 +115,5 @@ def todo_text(since: int, list_text: str | None) -> str:
     Write it again if it is no longer right.
     """
     if list_text is None:
-        return (
-            f"You have no todo list after {since} requests. If this is work of several steps, "
-            f"write one; if not, go on."
-        )
-    return (
-        f"You have not written your todo list for {since} requests. It stands so:\n{list_text}\n"
-        f"Write it again if it is no longer right."
-    )
+        return texts.TODO_MISSING.format(since)
+    return texts.TODO_STALE.format(since, list_text)

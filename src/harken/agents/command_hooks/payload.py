@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from harken.agents import texts
 from harken.agents.agent import Agent, subagent_ids
 from harken.agents.command_hooks.condition import Condition
 from harken.agents.hooks.notifications import (
@@ -88,7 +89,11 @@ def session_end_event(reason: str) -> HookEvent:
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT_CODE_PATTERN = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
 _REFUSED_PATTERN = re.compile(
-    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
+    f"{re.escape(texts.prefix_of(texts.ACTION_BLOCKED))}"
+    r"|Error: (?:\S+ was not (?:done|run): |\S+ may not use a tool )"
+)
+_BLOCKED_PATTERN = texts.template_pattern(
+    texts.HOOK_MESSAGE.format("{}", texts.RESPONSE_BLOCKED), ".*?", r"\d+", r"\d+", ""
 )
 _LINE_NUMBER_PATTERN = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _EVENTS_WITHOUT_MODE = {
@@ -359,6 +364,6 @@ class Situation:
                 cause = getattr(message, "cause", None)
                 if cause is None:
                     return False
-                if "]: Your response was blocked (" in text_of(message.content)[:300]:
+                if _BLOCKED_PATTERN.match(text_of(message.content)):
                     return True
         return False

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
@@ -48,9 +49,6 @@ from harken.session.state import AgentState
 from harken.world.result import current_task_cancelled
 
 _logger = logging.getLogger(__name__)
-
-BLOCKED = "Error: Action blocked by hook '{}': {}"
-"""The result of an action that a hook denied, with the hook's name and the reason."""
 
 
 @check_arguments
@@ -275,7 +273,7 @@ def _log_failure(
         with suppress(Exception):  # the state may be what failed
             events = hook._with_state(note)
     hook.session.append_all(events)
-    denial = Deny(f"the hook failed ({reason})")
+    denial = Deny(texts.HOOK_FAILED.format(reason))
     return SpokenVerdict(
         hook.name, denial if question.point in BLOCKING_POINTS else Ok(), note.message_id
     )
@@ -344,6 +342,6 @@ def comment_entry(watched: Agent, opinion: SpokenVerdict, text: str) -> Transcri
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {escape_hook_markers(text)}",
+        content=texts.HOOK_MESSAGE.format(opinion.hook, escape_hook_markers(text)),
         cause=opinion.message_id,
     )

@@ -7,8 +7,7 @@ continues there, and no hook is asked twice.
 
 from __future__ import annotations
 
-import re
-
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.hooks.verdict_log import answer_question, is_unjudged, read_verdicts
 from harken.agents.structure import is_code_call
@@ -20,10 +19,8 @@ from harken.core.verdict import Deny, Rewrite, SpokenVerdict, is_question
 
 MAX_DENIALS = 3
 """After this number of denials of a response the user is told instead."""
-BLOCKED = "Your response was blocked ({} of {}): {}"
-"""The message about a denial: its number, the maximum number, and the reason."""
-_BLOCKED_PATTERN = re.compile(
-    r"\[hook .*?\]: Your response was blocked \((\d+) of \d+\): ", re.DOTALL
+_BLOCKED_PATTERN = texts.template_pattern(
+    texts.HOOK_MESSAGE.format("{}", texts.RESPONSE_BLOCKED), ".*?", r"(\d+)", r"\d+", ""
 )
 
 

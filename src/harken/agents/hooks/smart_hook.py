@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.open_calls import has_open_calls
@@ -40,9 +41,6 @@ from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import InvalidArguments, ToolResult
 
-NOTE = "[note] "
-"""The prefix of a note in a hook's context."""
-KEPT = "Kept: "
 DROPPED = "notes dropped"
 MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
 """The maximum characters of a note, the maximum number of notes, and their maximum total
@@ -63,7 +61,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
         raise InvalidArguments(
             f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
         )
-    return ToolResult(KEPT + text)
+    return ToolResult(texts.KEPT + text)
 
 
 def copied_instructions(hook: Agent) -> str | None:
@@ -107,10 +105,7 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
 def format_verdict_request(point: HookPoint) -> str:
     """Return the message to a hook whose answer is no valid verdict at this point."""
     forms = "\n".join(VERDICT_FORMS[kind] for kind in ALLOWED_VERDICTS[point])
-    return (
-        f"That is no verdict on {point}. Answer with one of these and nothing else, "
-        f"the word at the beginning of the line:\n{forms}"
-    )
+    return texts.VERDICT_REQUEST.format(point, forms)
 
 
 def is_judging(hook: Agent) -> bool:
@@ -212,7 +207,7 @@ def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptE
 def is_note(message: ChatMessage) -> bool:
     """Whether a message of a hook's context is a note."""
     is_heard = message.role == "user" and getattr(message, "cause", None) is not None
-    return is_heard and text_of(message.content).startswith(NOTE)
+    return is_heard and text_of(message.content).startswith(texts.NOTE)
 
 
 def _drop_question(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
@@ -223,7 +218,7 @@ def _drop_question(session: Session, state: AgentState, stretch: Sequence[Transc
     }
     for result in _iter_results("keep_note", stretch):
         if result.message_id not in noted_ids:  # a crash may have come after it
-            text = NOTE + text_of(result.content).removeprefix(KEPT)
+            text = texts.NOTE + text_of(result.content).removeprefix(texts.KEPT)
             session.append(
                 TranscriptEntry(
                     agent_id=state.id, role="user", content=text, cause=result.message_id

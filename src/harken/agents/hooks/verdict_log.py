@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import hook_points, is_to_be_asked
@@ -162,7 +163,7 @@ def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> Spo
     verdict = _final_verdict(agent, hook, entry)
     if text.startswith(HOOK_FAILED_PREFIX) and entry.role == "system" and point != "action":
         reason = text.removeprefix(HOOK_FAILED_PREFIX)
-        verdict = Deny(f"the hook failed ({reason})") if point == "response" else Ok()
+        verdict = Deny(texts.HOOK_FAILED.format(reason)) if point == "response" else Ok()
     if verdict is None or not isinstance(verdict, ALLOWED_VERDICTS[point]):
         return None
     if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
@@ -217,5 +218,7 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
     """Return the arguments as rewritten by hooks, or None if they were not."""
     verdicts = read_verdicts(agent, HookQuestion("action", agent.name, call, "")).values()
-    texts = [verdict.verdict.text for verdict in verdicts if isinstance(verdict.verdict, Rewrite)]
-    return texts[-1] if texts else None
+    rewrites = [
+        verdict.verdict.text for verdict in verdicts if isinstance(verdict.verdict, Rewrite)
+    ]
+    return rewrites[-1] if rewrites else None

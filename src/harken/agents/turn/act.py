@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
-from harken.agents.hooks.hook import BLOCKED
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
 from harken.agents.initial_transcript import UNNAMED
@@ -181,7 +181,7 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
     judgement = await judge_call(agent, call)
     if judgement.denial is not None:
         reason = getattr(judgement.denial.verdict, "reason", "")
-        text = BLOCKED.format(judgement.denial.hook, reason)
+        text = texts.ACTION_BLOCKED.format(judgement.denial.hook, reason)
         raise ActionBlocked(text.removeprefix("Error: "))
     arguments = call.arguments
     if judgement.replacement is not None and judgement.rewriter is not None:
@@ -278,7 +278,7 @@ def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
         if result.substance is not None:
             entry.substance = None  # its message does not exist, or is a copy
         elif not isinstance(result.content, str):
-            entry.content = f"Error: {call.name} ran, and its result cannot be kept: {error}"
+            entry.content = texts.RESULT_LOST.format(call.name, error)
             entry.is_error = True
         else:
             raise

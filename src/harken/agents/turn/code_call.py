@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, NoReturn
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
@@ -23,7 +24,7 @@ from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
-from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
+from harken.agents.turn.hook_review import comment_on
 from harken.agents.turn.interrupted import describe_interrupted_call
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core import canonical
@@ -178,9 +179,9 @@ async def _run_judged(
         try:
             text = await judged_arguments(agent, call)
         except TurnEnded:
-            _raise_not_run(TAKEN_OVER, call)
+            _raise_not_run(texts.TAKEN_OVER, call)
         except TurnStopped:
-            _raise_not_run(STOPPED, call)
+            _raise_not_run(texts.STOPPED, call)
         arguments = dict(parse(call.name, text))
         for name, (logged, _) in objects.items():
             if arguments.pop(name, None) != logged:

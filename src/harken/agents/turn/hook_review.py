@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent
 from harken.agents.hooks.comment_queue import deliver_comments, note_comments
 from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
-from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
+from harken.agents.hooks.pending_answer import MAX_DENIALS
 from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.rights import usable_tools
-from harken.agents.turn.model_call import HALF_A_CALL
 from harken.core.events import HookPoint, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
@@ -26,9 +25,7 @@ from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.verdict import Deny, HookQuestion, SpokenVerdict
 from harken.session.state import OpenCall
 
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-STOPPED = "Error: {} was not run: a hook ended the turn"
-_SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
+_SYNTHETIC_RESULTS = (texts.INTERRUPTED, texts.TAKEN_OVER, texts.STOPPED, texts.HALF_A_CALL)
 
 
 def has_hook_at(agent: Agent, point: HookPoint) -> bool:
@@ -76,7 +73,7 @@ def _is_result(agent: Agent, entry: TranscriptEntry) -> bool:
     )  # a move may have taken it
 
     # A note follows only for structural actions; the output of a tool may begin with the same text.
-    if is_structural and text.startswith(INTERRUPTED.format(name)):
+    if is_structural and text.startswith(texts.INTERRUPTED.format(name)):
         return False
     return text not in {template.format(name) for template in _SYNTHETIC_RESULTS}
 
@@ -120,7 +117,7 @@ async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
 def send_back(agent: Agent, denied: SpokenVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
     reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-    text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
+    text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, reason)
     agent.session.append(comment_entry(agent, denied, text))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.templates.template import Template
+from harken.agents.texts import INTERRUPTED
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of

@@ -19,12 +19,12 @@ from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
+from harken.agents.texts import INTERRUPTED
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString

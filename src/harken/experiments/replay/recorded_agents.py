@@ -21,10 +21,10 @@ from harken.agents.agent_classes import get_agent_class, registered_name
 from harken.agents.budget import Budget
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
+from harken.agents.texts import INTERRUPTED
 from harken.agents.turn.code_call import call_action
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId

@@ -17,9 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.hooks.hook import BLOCKED
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
@@ -185,7 +184,7 @@ def _get_executed(links: Links, reference: ev.Reference) -> FunctionCall | None:
 def _is_unanswered(call: FunctionCall, result: ev.TranscriptEntry) -> bool:
     """Whether the call was blocked or interrupted, so that it has no result of the world."""
     text = text_of(result.content)
-    prefixes = (BLOCKED.partition("{")[0], INTERRUPTED.format(call.name))
+    prefixes = (texts.prefix_of(texts.ACTION_BLOCKED), texts.INTERRUPTED.format(call.name))
     return result.is_error and text.startswith(prefixes)
 
 
