@@ -345,6 +345,7 @@ class Agent(AgentStructure["Agent"]):
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
+                closed="interrupted",
             )
         )
 

@@ -45,7 +45,7 @@ from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments
-from harken.core.events import TranscriptEntry
+from harken.core.events import Closed, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
@@ -218,7 +218,7 @@ class SmartAgent(ToolAgent):
             except BudgetExceeded as error:
                 answer = self._stopped_text(str(error))
             except TurnStopped as error:
-                self._close_undone_calls(texts.STOPPED)
+                self._close_undone_calls(texts.STOPPED, "stopped")
                 answer = self._stopped_text(str(error))
             except TurnEnded:
                 self._yield_turn(input)
@@ -228,7 +228,7 @@ class SmartAgent(ToolAgent):
 
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
-        self._close_undone_calls(texts.TAKEN_OVER)
+        self._close_undone_calls(texts.TAKEN_OVER, "moved")
         forget_comments(self)
         above = self.state.parent
         if unheard is not None and above is not None:
@@ -291,7 +291,7 @@ class SmartAgent(ToolAgent):
         if calls:
             await self._act(calls)
         if half_call is not None:
-            log_result(self, half_call, ToolResult(texts.HALF_A_CALL, is_error=True))
+            log_result(self, half_call, ToolResult(texts.HALF_A_CALL, is_error=True, closed="half"))
         if call.answer.tool_calls:
             checkpoint_if_due(self, "tool_call")
         return call.answer
@@ -407,7 +407,7 @@ class SmartAgent(ToolAgent):
         except TurnEnded:
             self._yield_turn()
         except TurnStopped:
-            self._close_undone_calls(texts.STOPPED)
+            self._close_undone_calls(texts.STOPPED, "stopped")
 
     async def _finish_calls(self) -> None:
         """Complete interrupted calls, and the hook questions that follow them."""
@@ -419,10 +419,11 @@ class SmartAgent(ToolAgent):
         deliver_comments(self)
         await comment_on(self, "result", new_results(self))
 
-    def _close_undone_calls(self, why: str) -> None:
+    def _close_undone_calls(self, why: str, closed: Closed) -> None:
         """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, ToolResult(why.format(call.name), is_error=True))
+            result = ToolResult(why.format(call.name), is_error=True, closed=closed)
+            log_result(self, call, result)
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""

@@ -9,8 +9,6 @@ descriptions of tools, which are no part of a transcript.
 
 from __future__ import annotations
 
-import re
-
 # Results of calls without a result of their own.
 
 INTERRUPTED = (
@@ -422,13 +420,3 @@ def prefix_of(template: str) -> str:
     '[hook '
     """
     return template.partition("{")[0]
-
-
-def template_pattern(template: str, *fields: str) -> re.Pattern[str]:
-    r"""Compile the pattern of the texts of a template; `fields` are the patterns of its fields.
-
-    >>> template_pattern("[event {}] {}", ".*?", ".*").match("[event a b] c") is not None
-    True
-    """
-    pattern = re.escape(template).replace(r"\{\}", "{}").format(*fields)
-    return re.compile(pattern, re.DOTALL)

@@ -17,5 +17,5 @@ prefix marks them."""
 def needs_no_answer(message: ChatMessage) -> bool:
     """Whether an input needs no answer: a hook's comment, or a report of the user's command."""
     if isinstance(message, TranscriptEntry):
-        return message.cause is not None
+        return message.purpose is not None
     return text_of(message.content).startswith(NO_ANSWER_PREFIXES)

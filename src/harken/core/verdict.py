@@ -264,18 +264,9 @@ def _fence(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-_QUESTION_PATTERN = re.compile(r"\[(input|action|result|response)\] Agent ")
-
-
 def is_question(entry: TranscriptEntry) -> bool:
-    """Whether an entry of a hook's transcript is a question to judge.
-
-    Other user entries with a cause begin differently: notes, repeated questions, and comments of
-    the hook's own hooks.
-    """
-    if entry.role != "user" or entry.cause is None:
-        return False
-    return _QUESTION_PATTERN.match(text_of(entry.content)) is not None
+    """Whether an entry of a hook's transcript is a question to judge."""
+    return entry.purpose == "question"
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import Event, HookPoint, TranscriptEntry
+from harken.core.events import Event, HookPoint, Purpose, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.untrusted import escape_hook_markers
@@ -234,7 +234,11 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
 
 async def _ask(hook: Agent, question: HookQuestion) -> SpokenVerdict:
     question_entry = TranscriptEntry(
-        agent_id=hook.agent_id, role="user", content=question.prompt, cause=question.subject
+        agent_id=hook.agent_id,
+        role="user",
+        content=question.prompt,
+        cause=question.subject,
+        purpose="question",
     )
     question_id = hook.session.append(question_entry)
     try:
@@ -337,11 +341,14 @@ def _with_text(question: HookQuestion, text: str) -> HookQuestion:
     return HookQuestion(question.point, question.agent, question.subject, text, call)
 
 
-def comment_entry(watched: Agent, opinion: SpokenVerdict, text: str) -> TranscriptEntry:
-    """Create the user message by which a watched agent receives a hook's comment."""
+def comment_entry(
+    watched: Agent, opinion: SpokenVerdict, text: str, purpose: Purpose = "comment"
+) -> TranscriptEntry:
+    """Create the user message by which a watched agent receives a hook's comment or denial."""
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
         content=texts.HOOK_MESSAGE.format(opinion.hook, escape_hook_markers(text)),
         cause=opinion.message_id,
+        purpose=purpose,
     )

@@ -31,7 +31,6 @@ from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import (
     ALLOWED_VERDICTS,
-    HOOK_FAILED_PREFIX,
     VERDICT_FORMS,
     HookQuestion,
     is_question,
@@ -97,6 +96,7 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
         role="user",
         content=format_verdict_request(question.point),
         cause=answer.message_id,
+        purpose="again",
     )
     hook.session.append(entry)
     return True
@@ -179,7 +179,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
         if is_question(entry):
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
-            judged = judged or text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
+            judged = True  # it failed
         elif entry.cause is None:  # a message with a cause was interrupted
             judged = judged or parse_verdict_entry(entry) is not None
     return judged
@@ -206,8 +206,7 @@ def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptE
 
 def is_note(message: ChatMessage) -> bool:
     """Whether a message of a hook's context is a note."""
-    is_heard = message.role == "user" and getattr(message, "cause", None) is not None
-    return is_heard and text_of(message.content).startswith(texts.NOTE)
+    return isinstance(message, TranscriptEntry) and message.purpose == "note"
 
 
 def _drop_question(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
@@ -221,7 +220,11 @@ def _drop_question(session: Session, state: AgentState, stretch: Sequence[Transc
             text = texts.NOTE + text_of(result.content).removeprefix(texts.KEPT)
             session.append(
                 TranscriptEntry(
-                    agent_id=state.id, role="user", content=text, cause=result.message_id
+                    agent_id=state.id,
+                    role="user",
+                    content=text,
+                    cause=result.message_id,
+                    purpose="note",
                 )
             )
     context = session.context(state.id)

@@ -66,7 +66,9 @@ def _notify_agent(agent: Agent, cause: Reference, command: str, outcome: str) ->
     if agent.state.place == "gone":
         return
     text = texts.USER_ACTION.format(command, outcome)
-    entry = TranscriptEntry(agent_id=agent.agent_id, role="user", content=text, cause=cause)
+    entry = TranscriptEntry(
+        agent_id=agent.agent_id, role="user", content=text, cause=cause, purpose="told"
+    )
     agent.session.append(entry)
 
 

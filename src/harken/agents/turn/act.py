@@ -169,7 +169,7 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     try:
         arguments = await judged_arguments(agent, call)
     except ActionBlocked as error:
-        return ToolResult(f"Error: {error}", is_error=True)
+        return ToolResult(f"Error: {error}", is_error=True, closed="denied")
     return await run_catching(call.name, _run(agent, call, arguments))
 
 
@@ -182,7 +182,7 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
     if judgement.denial is not None:
         reason = getattr(judgement.denial.verdict, "reason", "")
         text = texts.ACTION_BLOCKED.format(judgement.denial.hook, reason)
-        raise ActionBlocked(text.removeprefix("Error: "))
+        raise ActionBlocked(text.removeprefix("Error: "), closed="denied")
     arguments = call.arguments
     if judgement.replacement is not None and judgement.rewriter is not None:
         arguments = judgement.replacement
@@ -201,12 +201,11 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
 async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     tool = agent.tools.get(call.name)
     if agent.state.place == "gone":
-        raise ToolError(f"{call.name} was not run: you have left")
+        raise ToolError(f"{call.name} was not run: you have left", closed="refused")
     if tool is None:
         available = ", ".join(agent.tools) or "none"
-        raise InvalidArguments(
-            f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
-        )
+        text = f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
+        raise InvalidArguments(text, closed="refused")
     if is_action(tool):
         return await run_action(agent, call, tool.check(parse(call.name, text)))
     user = agent.runtime.world.user
@@ -271,6 +270,7 @@ def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
         tool_call_id=call.id,
         name=call.name or UNNAMED,
         is_error=result.is_error,
+        closed=result.closed,
     )
     try:
         agent.session.append(entry)

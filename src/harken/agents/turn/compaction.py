@@ -115,6 +115,7 @@ class Compactor(Agent):
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
+                closed="not_run",
             )
         )
 
@@ -233,6 +234,7 @@ def _edit_context(
         role="user",
         content=escape_hook_markers(text),
         cause=summary.message_id,
+        purpose="summary",
     )
     id_ = agent.session.append(entry)
     segments = [Segment(start=0, stop=split.summary_start), Segment(entries=[id_])]

@@ -153,7 +153,12 @@ class ModelCall:
             [
                 build_entry(self.agent_id, Message("assistant", text), cause=self.request_id),
                 self._cancelled_response(finish, entry_id),
-                build_entry(self.agent_id, Message("user", texts.CUT_OFF), cause=entry_id),
+                build_entry(
+                    self.agent_id,
+                    Message("user", texts.CUT_OFF),
+                    cause=entry_id,
+                    purpose="cut_off",
+                ),
             ]
         )
 

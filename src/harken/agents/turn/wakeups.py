@@ -278,12 +278,20 @@ class TriggerListener:
             return
         if state.place == "hook":
             text = texts.HOOK_MESSAGE.format(agent.name, answer)
-            substance, cause = None, answer.message_id
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=text,
+                cause=answer.message_id,
+                purpose="comment",
+            )
         else:
-            text, substance, cause = answer.as_said_by(agent.name), answer.message_id, None
-        entry = TranscriptEntry(
-            agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
-        )
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=str(answer.as_said_by(agent.name)),
+                substance=answer.message_id,
+            )
         self._agent(state.parent)._unread_results.append(entry)
 
 

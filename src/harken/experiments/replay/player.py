@@ -24,7 +24,6 @@ from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
-from harken.agents.texts import INTERRUPTED
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -400,9 +399,7 @@ class Replayer:
         """Whether an event is logged by a resume for an interrupted operation."""
         if isinstance(event, ev.LlmResponse):
             return event.stop_reason == INTERRUPTED_CALL
-        if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
-            return False
-        return text_of(event.content).startswith(INTERRUPTED.format(event.name))
+        return isinstance(event, ev.TranscriptEntry) and event.closed == "interrupted"
 
     def _closes_open_call(self, event: ev.TranscriptEntry) -> bool:
         """Whether a result closes an interrupted call."""
