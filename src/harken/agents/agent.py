@@ -28,12 +28,12 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.structure import AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
-from harken.core.events import Cause, Relation, TranscriptEntry
+from harken.core.events import Cause, HookVerdict, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Message
 from harken.core.untrusted import escape_hook_markers
-from harken.core.verdict import HookQuestion, Verdict, parse_allowed_verdict
+from harken.core.verdict import HookQuestion, Verdict, describe_verdict, parse_allowed_verdict
 from harken.errors import AgentBusy, ConfigError, NameNotFound, NotBorn
 from harken.session.fold import current_messages
 from harken.session.session import Session
@@ -218,19 +218,48 @@ class Agent(AgentStructure["Agent"]):
             raise TypeError(f"inform(dst, txt): dst must be an Agent, not {dst!r}")
         dst.harken(txt)
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict on a question, with the id of the message that contains it.
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Judge a question that is in the transcript already, and log the verdict.
 
-        The question is in the transcript already. By default the answer is parsed as a verdict.
-        Raises UnparsableVerdict if it is none.
+        By default the answer is parsed as a verdict. Raises UnparsableVerdict if it is none.
         """
         answer = await self.response()
-        return parse_allowed_verdict(str(answer), question.point), answer.message_id or question_id
+        verdict = parse_allowed_verdict(str(answer), question.point)
+        self._log_verdict(question, verdict, answer.message_id)
 
-    def _after_verdict(self) -> None:
-        """Do the follow-up work of a verdict, also of a failed one. A second call does nothing."""
+    def _log_verdict(
+        self,
+        question: HookQuestion,
+        verdict: Verdict,
+        said: MessageId | None,
+        failed: str | None = None,
+    ) -> None:
+        """Log a verdict and its effects on the hook itself, in one group.
+
+        said: the message with the verdict. failed: the reason of a failure.
+        """
+        kind, text = describe_verdict(verdict)
+        event = HookVerdict(
+            agent_id=self.agent_id,
+            watched=self.state.parent or AgentId(""),
+            subject=question.subject,
+            point=question.point,
+            verdict=kind,
+            text=text,
+            said=said,
+            failed=failed,
+        )
+        questions = [*self.state.questions.values()]  # earlier ones were given up
+        with self.session.group():
+            self.session.append(event)
+            if questions:
+                self._after_verdict(questions[0])
+
+    def _after_verdict(self, question_id: MessageId) -> None:
+        """Log the effects of a verdict, also of a failed one, on this hook.
+
+        question_id: the oldest question that had no verdict.
+        """
 
     def install(self, agent: Agent, name: str | None = None, *, cause: Cause = None) -> Self:
         """Install this hook on an agent. The birth names `cause`, or the birth of the agent.

@@ -93,10 +93,8 @@ class DumbAgent(Agent):
         """Return the verdict in an answer. Raises UnparsableVerdict if it contains none."""
         return parse_allowed_verdict(str(value), point)
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict of the code, with the id of the message that contains it."""
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Let the code judge, and log its verdict, its state and, if it quit, that it leaves."""
         self._leaves, self._is_judging = False, True
         watched = self.state.parent
         try:
@@ -108,11 +106,11 @@ class DumbAgent(Agent):
         verdict = self._check_verdict(value, question.point)
         with self.session.group():
             message = self.say(format_verdict(verdict), question_id)
+            self._log_verdict(question, verdict, message.message_id)
             if self._leaves:
                 self.session.append(
                     AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
                 )
-        return verdict, message.message_id or question_id
 
     def _leave_after_verdict(self) -> None:
         """Leave after the current verdict: the effect of `quit` while it judges."""

@@ -14,8 +14,6 @@ import msgspec
 
 from harken.agents.agent import Agent, load_agent, log_birth, unload_agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.hooks.smart_hook import finish_verdicts
-from harken.agents.hooks.verdict_log import has_undelivered_comment
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import is_retryable
@@ -110,9 +108,8 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
                 if not is_retryable(agent, call):
                     agent._close_call(call)
     end_compactions(session)
-    finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
-        if not session.state.is_live(state.id) and not has_undelivered_comment(session, state):
+        if not session.state.is_live(state.id):
             unload_agent(session, state.id)  # a long session holds only live agents
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.notify)  # entries that a crash left uncommitted

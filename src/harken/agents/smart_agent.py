@@ -21,8 +21,8 @@ from harken.agents.budget import Budget
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
-from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.hooks.review import deliver_comments
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
 from harken.agents.rights import create_subagent, inherited_model, inherited_skills
@@ -52,7 +52,6 @@ from harken.core.verdict import (
     HookQuestion,
     Rewrite,
     UnparsableVerdict,
-    Verdict,
     parse_allowed_verdict,
     strip_code_fence,
 )
@@ -142,10 +141,8 @@ class SmartAgent(ToolAgent):
         child._birth_options |= spec or {}
         return child
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Parse the answer as a verdict. If it is none, the hook is asked once more.
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Parse the answer as a verdict, and log it. If it is none, the hook is asked once more.
 
         Raises TurnEnded if the hook moved instead of answering, UnparsableVerdict if the second
         answer is no verdict either.
@@ -160,7 +157,7 @@ class SmartAgent(ToolAgent):
             verdict = parse_allowed_verdict(str(answer), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
             verdict = Rewrite(strip_code_fence(verdict.text))
-        return verdict, answer.message_id or question_id
+        self._log_verdict(question, verdict, answer.message_id)
 
     async def _answer_as_hook(self) -> LoggedString:
         position, watched = self._position, self.state.parent
@@ -169,9 +166,9 @@ class SmartAgent(ToolAgent):
             raise TurnEnded
         return answer
 
-    def _after_verdict(self) -> None:
+    def _after_verdict(self, question_id: MessageId) -> None:
         """Leave, or drop the question from the context, if due."""
-        smart_hook.after_verdict(self)
+        smart_hook.after_verdict(self, question_id)
 
     def _copy_for(self, agent: Agent) -> Agent | None:
         """Return a copy with the same instructions if this agent was created as a hook.
@@ -229,7 +226,6 @@ class SmartAgent(ToolAgent):
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
         self._close_undone_calls(texts.TAKEN_OVER, "moved")
-        forget_comments(self)
         above = self.state.parent
         if unheard is not None and above is not None:
             get_agent(self, above).harken(unheard)
@@ -246,9 +242,6 @@ class SmartAgent(ToolAgent):
         self._turn_lock.enter()
         try:
             yield
-        except BaseException:
-            forget_comments(self)
-            raise
         finally:
             self._turn_lock.leave()
 

@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.events import HookPoint, Reference, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.events import HookPoint, Reference, TranscriptEntry, VerdictKind
 from harken.core.logged_string import preview
 from harken.core.messages import ToolCall, text_of
 from harken.core.untrusted import escape_hook_markers
@@ -327,10 +326,14 @@ def build_verdict(parsed: ParsedVerdict) -> Verdict:
             return Rewrite(parsed.text)
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenVerdict:
-    """A verdict, with the hook's name and the id of the message that contains it."""
-
-    hook: str
-    verdict: Verdict
-    message_id: MessageId
+def describe_verdict(verdict: Verdict) -> tuple[VerdictKind, str | None]:
+    """Return the kind of a verdict, and its text."""
+    match verdict:
+        case Ok():
+            return "ok", None
+        case Comment(text):
+            return "comment", text
+        case Deny(reason):
+            return "deny", reason
+        case Rewrite(text):
+            return "rewrite", text

@@ -113,9 +113,11 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed_by = event.message_id
+    agent.questions = {}
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
         before.placed_by = event.message_id
+        before.questions = {}
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
@@ -199,7 +201,6 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     if call is None:
         return  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
-    state.reviews.pop(call.reference, None)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
     if not others or message not in {
@@ -350,7 +351,7 @@ def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
     agent.usage.model_calls += 1
     agent.request = event
     if state.reviews:
-        end_reviews(state, agent, points=("input", "result", "response"))
+        end_reviews(state, agent)
     if agent.new_entries:
         agent.new_entries = []
     state.requests[agent.id] = event

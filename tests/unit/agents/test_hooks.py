@@ -109,8 +109,8 @@ def test_a_comment_on_input_is_heard_before_the_model_is_asked(tmp_path: Path) -
     texts = request_texts(one.runtime.model.requests[0])
     assert texts[1:] == ["Send.", "[hook guard]: It is Friday."]
     [heard] = one.select_lines(content="[hook guard]: It is Friday.")
-    [said] = one.select_lines(content="COMMENT: It is Friday.", agent_id=hook.agent_id)
-    assert (heard["role"], heard["cause"]) == ("user", said["message_id"])
+    [verdict] = one.select_lines(verdict="comment", agent_id=hook.agent_id)
+    assert (heard["role"], heard["cause"]) == ("user", verdict["message_id"])
     assert "substance" not in heard
 
 
@@ -226,7 +226,7 @@ def test_a_denied_response_sends_the_agent_back_with_the_reason(tmp_path: Path) 
     assert told_then[0] == "Done."
     assert told_then[1].startswith("[hook guard]: ")
     assert told_then[1].endswith("say please")
-    [denial] = one.select_lines(agent_id=hook.agent_id, content="DENY: say please")
+    [denial] = one.select_lines(agent_id=hook.agent_id, verdict="deny")
     [sent_back] = one.select_lines(cause=denial["message_id"], agent_id=one.root.agent_id)
     assert sent_back["role"] == "user"
 

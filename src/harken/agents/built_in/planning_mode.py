@@ -19,8 +19,9 @@ from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import entry_at, newest_first
 from harken.agents.guards import is_made
-from harken.agents.hooks.hook import Hook, comment_entry
+from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions, options_dict
+from harken.agents.hooks.review import hook_message
 from harken.agents.names import free_name
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.events import AgentMoved, Cause, HookPoint, TranscriptEntry
@@ -31,7 +32,6 @@ from harken.core.verdict import (
     Deny,
     HookQuestion,
     Ok,
-    SpokenVerdict,
     Verdict,
     format_verdict,
 )
@@ -234,8 +234,8 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
         message = hook.say(format_verdict(verdict), cause)
         agent.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
         if message.message_id is not None and not agent.state.open_calls:
-            opinion = SpokenVerdict(hook.name, verdict, message.message_id)
-            agent.session.append(comment_entry(agent, opinion, verdict.text))
+            comment = hook_message(agent, hook.name, verdict.text, message.message_id)
+            agent.session.append(comment)
     return bool(hooks)
 
 

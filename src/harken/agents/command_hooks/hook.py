@@ -37,7 +37,7 @@ from harken.agents.hooks.notifications import (
     NotificationReply,
 )
 from harken.agents.hooks.options import HookOptions, options_dict
-from harken.agents.hooks.verdict_log import rewritten_arguments
+from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
 from harken.agents.turn_end import TurnStopped
@@ -140,12 +140,10 @@ class CommandHook(Hook):
             self._select_commands(situation, event, names) for event, names in situation.events
         )
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict of the commands, with the id of its message. Raises TurnStopped."""
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Log the verdict of the commands. Raises TurnStopped."""
         self._question_id = question_id
-        return await super()._judge_question(question, question_id)
+        await super()._judge_question(question, question_id)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""

@@ -30,7 +30,7 @@ from harken.agents.hooks.notifications import (
     HookNotification,
     UserInputPending,
 )
-from harken.agents.hooks.verdict_log import rewritten_arguments
+from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.templates.claude_code_tools import (
     claude_names,
     resolve_path,
@@ -39,7 +39,6 @@ from harken.agents.templates.claude_code_tools import (
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.ids import reference_number
-from harken.core.messages import text_of
 from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -254,9 +253,14 @@ class Situation:
         for entry in reversed(self.hook.state.transcript or ()):
             if entry.is_utterance:
                 answered_ids.add(entry.cause)
-            elif entry.message_id in answered_ids and text_of(entry.content).startswith("[input] "):
+            elif entry.message_id in answered_ids and self._is_about_input(entry):
                 return reference_number(entry.message_id)
         return -1
+
+    def _is_about_input(self, question: TranscriptEntry) -> bool:
+        entries = reversed(self.watched.state.transcript or ())
+        subject = next((e for e in entries if e.message_id == question.cause), None)
+        return subject is not None and subject.role == "user"
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:

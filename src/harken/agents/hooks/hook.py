@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harken.agents import texts
@@ -25,20 +24,15 @@ from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import Event, HookPoint, Purpose, TranscriptEntry
+from harken.core.events import Event, HookPoint, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import FunctionCall, ToolCall
-from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import (
     BLOCKING_POINTS,
     HOOK_FAILED_PREFIX,
     HOOK_POINTS,
-    Comment,
     Deny,
     HookQuestion,
     Ok,
-    Rewrite,
-    SpokenVerdict,
     UnparsableVerdict,
     Verdict,
     check_verdict,
@@ -190,25 +184,22 @@ def check_not_judged(agent: Agent) -> None:
         raise AgentBusy(agent.name)
 
 
-async def ask_hook(
-    hook: Agent, watched: AgentId | None, question: HookQuestion
-) -> SpokenVerdict | None:
-    """Ask a hook a question; question and verdict are added to the hook's transcript.
+async def ask_hook(hook: Agent, watched: AgentId, question: HookQuestion) -> None:
+    """Ask a hook a question; its verdict is logged.
 
     Concurrent calls are judged in sequence, since a hook may count them. A waiting hook may have
-    left (returns None), or another agent may have its place, which is asked then. Raises TurnEnded
-    if the hook took the place of the watched agent.
+    left, or another agent may have its place, which is asked then. Raises TurnEnded if the hook
+    took the place of the watched agent.
     """
     while True:
         async with hook._question_lock.current():
             if hook.state.place == "gone":
-                return None
+                return
             if _find_replacement(watched, hook) is hook:
                 token = _judged_agents.set(_judged_agents.get() | {(hook.session, watched)})
                 try:
-                    opinion = await _ask(hook, question)
-                    hook._after_verdict()
-                    return opinion
+                    await _ask(hook, question)
+                    return
                 except TurnEnded:
                     pass  # it moved: ask the agent in its place, if any
                 finally:
@@ -232,31 +223,34 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
     return None
 
 
-async def _ask(hook: Agent, question: HookQuestion) -> SpokenVerdict:
-    question_entry = TranscriptEntry(
-        agent_id=hook.agent_id,
-        role="user",
-        content=question.prompt,
-        cause=question.subject,
-        purpose="question",
-    )
-    question_id = hook.session.append(question_entry)
+async def _ask(hook: Agent, question: HookQuestion) -> None:
+    """Let a hook judge. A question that was asked before a crash is not repeated."""
+    question_id = hook.state.questions.get(question.subject)
+    if question_id is None:
+        question_id = hook.session.append(
+            TranscriptEntry(
+                agent_id=hook.agent_id,
+                role="user",
+                content=question.prompt,
+                cause=question.subject,
+                purpose="question",
+            )
+        )
     try:
-        verdict, message_id = await hook._judge_question(question, question_id)
+        await hook._judge_question(question, question_id)
     except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():
             raise
-        return _log_failure(hook, question, question_id, error)
+        _log_failure(hook, question, question_id, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
-        return _log_failure(hook, question, question_id, error)
-    return SpokenVerdict(hook.name, verdict, message_id)
+        _log_failure(hook, question, question_id, error)
 
 
 def _log_failure(
     hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
-) -> SpokenVerdict:
+) -> None:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
         _logger.error(
             "hook %s (%s) failed at %s of %s",
@@ -276,53 +270,15 @@ def _log_failure(
     if isinstance(hook, DumbAgent):
         with suppress(Exception):  # the state may be what failed
             events = hook._with_state(note)
-    hook.session.append_all(events)
-    denial = Deny(texts.HOOK_FAILED.format(reason))
-    return SpokenVerdict(
-        hook.name, denial if question.point in BLOCKING_POINTS else Ok(), note.message_id
-    )
+    verdict = Deny(texts.HOOK_FAILED.format(reason)) if is_guarded(question.point) else Ok()
+    with hook.session.group():
+        hook.session.append_all(events)
+        hook._log_verdict(question, verdict, note.message_id, failed=reason)
 
 
-@dataclass(slots=True)
-class CombinedVerdict:
-    """The combined verdict of all hooks: a denial, or the rewritten text, and comments."""
-
-    comments: list[SpokenVerdict]
-    denial: SpokenVerdict | None = None
-    replacement: str | None = None
-    rewriter: SpokenVerdict | None = None
-
-
-async def consult(
-    hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, SpokenVerdict]
-) -> CombinedVerdict:
-    """Ask hooks in order: all may comment, the first denial ends, rewrites are chained.
-
-    No hook is asked twice: verdicts in `said` hold, and their comments are or will be delivered.
-    Raises TurnEnded if a hook took the place of the watched agent.
-    """
-    judgement = CombinedVerdict(comments=[])
-    watched = hooks[0].state.parent if hooks else None
-    for hook in hooks:
-        opinion = earlier = said.get(hook.agent_id)
-        if (
-            opinion is None
-            and question.point in hook_points(hook)
-            and is_to_be_asked(hook, question)
-        ):
-            opinion = await ask_hook(hook, watched, question)
-        if opinion is None:
-            continue
-        match opinion.verdict:
-            case Deny():
-                judgement.denial = opinion
-                return judgement
-            case Comment() if earlier is None:
-                judgement.comments.append(opinion)
-            case Rewrite(text):
-                judgement.replacement, judgement.rewriter = text, opinion
-                question = _with_text(question, text)
-    return judgement
+def is_guarded(point: HookPoint) -> bool:
+    """Whether the failure of a hook blocks at a point."""
+    return point in BLOCKING_POINTS
 
 
 def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
@@ -332,23 +288,3 @@ def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
     except Exception:
         _logger.exception("hook %s (%s) failed in should_ask", hook.name, type(hook).__name__)
         return True
-
-
-def _with_text(question: HookQuestion, text: str) -> HookQuestion:
-    call = question.call
-    if call is not None:
-        call = ToolCall(call.id, FunctionCall(call.function.name, text), call.type, call.meta)
-    return HookQuestion(question.point, question.agent, question.subject, text, call)
-
-
-def comment_entry(
-    watched: Agent, opinion: SpokenVerdict, text: str, purpose: Purpose = "comment"
-) -> TranscriptEntry:
-    """Create the user message by which a watched agent receives a hook's comment or denial."""
-    return TranscriptEntry(
-        agent_id=watched.agent_id,
-        role="user",
-        content=texts.HOOK_MESSAGE.format(opinion.hook, escape_hook_markers(text)),
-        cause=opinion.message_id,
-        purpose=purpose,
-    )

@@ -19,6 +19,7 @@ from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
+from harken.agents.hooks.review import hook_name
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
@@ -178,23 +179,23 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
 
     Raises ActionBlocked, TurnEnded, TurnStopped.
     """
-    judgement = await judge_call(agent, call)
-    if judgement.denial is not None:
-        reason = getattr(judgement.denial.verdict, "reason", "")
-        text = texts.ACTION_BLOCKED.format(judgement.denial.hook, reason)
+    verdicts = await judge_call(agent, call)
+    if verdicts.denial is not None:
+        name = hook_name(agent, verdicts.denial)
+        text = texts.ACTION_BLOCKED.format(name, verdicts.denial.text or "")
         raise ActionBlocked(text.removeprefix("Error: "), closed="denied")
-    arguments = call.arguments
-    if judgement.replacement is not None and judgement.rewriter is not None:
-        arguments = judgement.replacement
-        agent.session.append(
-            ActionRewritten(
-                agent_id=agent.agent_id,
-                call=call.reference,
-                tool=call.name,
-                arguments=arguments,
-                cause=judgement.rewriter.message_id,
-            )
+    if verdicts.replacement is None:
+        return call.arguments
+    arguments = verdicts.replacement.text or ""
+    agent.session.append(
+        ActionRewritten(
+            agent_id=agent.agent_id,
+            call=call.reference,
+            tool=call.name,
+            arguments=arguments,
+            cause=verdicts.replacement.message_id,
         )
+    )
     return arguments
 
 

@@ -17,8 +17,8 @@ from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import can_answer
-from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.hook import check_not_judged
+from harken.agents.hooks.review import deliver_comments
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
@@ -163,7 +163,6 @@ async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
     except TurnEnded:
         pass  # a hook moved after the action, whose value is the same
     except TurnStopped as error:
-        forget_comments(agent)
         raise ActionBlocked(f"{call.name} was run, and a hook ended the turn: {error}") from None
     checkpoint_if_due(agent, "tool_call")
     if errors:

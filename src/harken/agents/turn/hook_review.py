@@ -1,8 +1,7 @@
 """Hook questions about an agent's turn, at each of the four points.
 
 Before a model reads an input or a tool result, every hook has been asked about it exactly once; the
-same holds for actions before they run and for answers before they are delivered. Earlier questions
-are read from the log, so this also holds after a crash.
+same holds for actions before they run and for answers before they are delivered.
 """
 
 from __future__ import annotations
@@ -11,17 +10,22 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from harken.agents import texts
-from harken.agents.agent import Agent, get_agent
-from harken.agents.hooks.comment_queue import deliver_comments, note_comments
-from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
+from harken.agents.agent import Agent
+from harken.agents.hooks.hook import hook_points
 from harken.agents.hooks.pending_answer import MAX_DENIALS
-from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
-from harken.core.events import HookPoint, TranscriptEntry
+from harken.agents.hooks.review import (
+    answer_question,
+    deliver_comments,
+    hook_message,
+    hook_name,
+    review,
+)
+from harken.core.events import HookPoint, HookVerdict, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
-from harken.core.verdict import Deny, HookQuestion, SpokenVerdict
-from harken.session.state import OpenCall
+from harken.core.verdict import HookQuestion
+from harken.session.state import OpenCall, Review
 
 
 def has_hook_at(agent: Agent, point: HookPoint) -> bool:
@@ -71,49 +75,36 @@ async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMess
     for message in messages:
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
-            question = HookQuestion(point, agent.name, id_, text)
-            note_comments(agent, await _ask_hooks(agent, question))
+            await review(agent, HookQuestion(point, agent.name, id_, text))
     deliver_comments(agent)
 
 
-async def _ask_hooks(agent: Agent, question: HookQuestion) -> CombinedVerdict:
-    """Ask the hooks that have no verdict on a question yet, also after a resume."""
-    verdicts = read_verdicts(agent, question)
-    hooks = [get_agent(agent, id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
-    return await consult(hooks, question, verdicts)
-
-
-async def judge_call(agent: Agent, call: OpenCall) -> CombinedVerdict:
+async def judge_call(agent: Agent, call: OpenCall) -> Review:
     """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
     tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
-    judgement = await _ask_hooks(agent, question)
-    note_comments(agent, judgement)
-    return judgement
+    return await review(agent, question)
 
 
-async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
+async def judge_answer(agent: Agent, entry: TranscriptEntry) -> Review:
     """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
-    judgement = await _ask_hooks(agent, answer_question(agent, entry))
-    note_comments(agent, judgement)
+    verdicts = await review(agent, answer_question(agent, entry))
     deliver_comments(agent)
-    return judgement
+    return verdicts
 
 
-def send_back(agent: Agent, denied: SpokenVerdict, denials: int) -> None:
+def send_back(agent: Agent, denial: HookVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
-    reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-    text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, reason)
-    agent.session.append(comment_entry(agent, denied, text, "returned"))
+    text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, denial.text or "")
+    name, cause = hook_name(agent, denial), denial.message_id
+    agent.session.append(hook_message(agent, name, text, cause, "returned"))
 
 
-def log_visible_answer(
-    agent: Agent, entry: TranscriptEntry, judgement: CombinedVerdict
-) -> LoggedString:
+def log_visible_answer(agent: Agent, entry: TranscriptEntry, verdicts: Review) -> LoggedString:
     """Return the answer to deliver. Log the text that a user saw if hooks rewrote it."""
-    if judgement.replacement is None:
+    if verdicts.replacement is None:
         return LoggedString(text_of(entry.content), entry.message_id)
-    answer = LoggedString(judgement.replacement, entry.message_id)
+    answer = LoggedString(verdicts.replacement.text or "", entry.message_id)
     if agent.state.place == "primary":
         event = TranscriptEntry(
             agent_id=USER, role="user", content=str(answer), substance=entry.message_id

@@ -37,8 +37,8 @@ _IGNORED = (
 )
 """Events that belong to no lane."""
 _IGNORED_MEMBERS = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
-_REFERENCE_MEMBERS = ("substance", "entry", "request", "summary", "call")
-_AGENT_MEMBERS = ("parent", "speakers", "listeners")
+_REFERENCE_MEMBERS = ("substance", "entry", "request", "summary", "call", "subject", "said")
+_AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched")
 
 
 @dataclass(slots=True)
