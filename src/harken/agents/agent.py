@@ -233,10 +233,13 @@ class Agent(AgentStructure["Agent"]):
         verdict: Verdict,
         said: MessageId | None,
         failed: str | None = None,
+        *,
+        is_stop: bool = False,
     ) -> None:
         """Log a verdict and its effects on the hook itself, in one group.
 
-        said: the message with the verdict. failed: the reason of a failure.
+        said: the message with the verdict. failed: the reason of a failure. is_stop: the denial
+        ends the turn of the watched agent.
         """
         kind, text = describe_verdict(verdict)
         event = HookVerdict(
@@ -244,7 +247,7 @@ class Agent(AgentStructure["Agent"]):
             watched=self.state.parent or AgentId(""),
             subject=question.subject,
             point=question.point,
-            verdict=kind,
+            verdict="stop" if is_stop else kind,
             text=text,
             said=said,
             failed=failed,

@@ -43,7 +43,7 @@ repair of the log closed it."""
 
 HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 """Where a hook is asked: about what the agent received, is about to do, got, is about to answer."""
-VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite"]
+VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
 
 
 class Segment(
@@ -293,6 +293,7 @@ class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
     subject: Reference
     point: HookPoint
     verdict: VerdictKind
+    """`stop`: the hook ended the turn of the watched agent."""
     text: str | None = None
     """The comment, the reason, or the new text or arguments."""
     said: MessageId | None = None

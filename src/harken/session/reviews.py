@@ -30,6 +30,7 @@ def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEnt
     if event.purpose is None:
         if state.reviews:
             end_reviews(state, agent, "response")
+            _end_stopped_reviews(state, agent)
     elif event.purpose == "question":
         if isinstance(event.cause, str):
             agent.questions[event.cause] = event.message_id
@@ -48,3 +49,10 @@ def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | No
     ]
     for subject in ended:
         del state.reviews[subject]
+
+
+def _end_stopped_reviews(state: SessionState, agent: AgentState) -> None:
+    """End the reviews in which a hook ended a turn: another turn begins."""
+    for subject, review in [*state.reviews.items()]:
+        if review.watched == agent.id and review.stop is not None:
+            del state.reviews[subject]

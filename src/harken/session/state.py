@@ -56,6 +56,11 @@ class Review:
         return next((verdict for verdict in self.given if verdict.verdict == "deny"), None)
 
     @property
+    def stop(self) -> HookVerdict | None:
+        """The verdict that ends the turn of the watched agent, or None."""
+        return next((verdict for verdict in self.given if verdict.verdict == "stop"), None)
+
+    @property
     def replacement(self) -> HookVerdict | None:
         """The last verdict that rewrites the subject, or None."""
         rewrites = (verdict for verdict in reversed(self.given) if verdict.verdict == "rewrite")

@@ -354,15 +354,20 @@ class CommandHook(Hook):
         if (answer.end_reason is None and not is_blocked) or point == "response":
             return
         reason = answer.reason if is_blocked else answer.end_reason or ""
-        text = format_verdict(Deny(reason))
+        denial = Deny(reason)
         entry = TranscriptEntry(
-            agent_id=self.agent_id, role="assistant", content=text, cause=self._question_id
+            agent_id=self.agent_id,
+            role="assistant",
+            content=format_verdict(denial),
+            cause=self._question_id,
         )
-        if is_blocked:  # first, so that a crash before the verdict hides the prompt, too
-            self.session.append(
-                _edit_without(watched, situation.question.subject, self._question_id)
-            )
-        self.session.append_all(self._with_state(entry))
+        events = self._with_state(entry)
+        with self.session.group():
+            if is_blocked:
+                edit = _edit_without(watched, situation.question.subject, self._question_id)
+                self.session.append(edit)
+            self.session.append_all(events)
+            self._log_verdict(situation.question, denial, entry.message_id, is_stop=True)
         raise TurnStopped(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:

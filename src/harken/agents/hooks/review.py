@@ -14,6 +14,7 @@ from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import ask_hook, hook_points, is_to_be_asked
+from harken.agents.turn_end import TurnStopped
 from harken.core.events import HookVerdict, Purpose, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import FunctionCall, ToolCall, text_of
@@ -30,6 +31,8 @@ async def review(agent: Agent, question: HookQuestion) -> Review:
     """
     while True:
         verdicts = find_review(agent, question)
+        if verdicts.stop is not None:
+            raise TurnStopped(f"hook {hook_name(agent, verdicts.stop)}: {verdicts.stop.text}")
         hook = None if verdicts.denial else _next_hook(agent, verdicts, question)
         if hook is None:
             return verdicts
