@@ -77,7 +77,12 @@ class RecordedAgent(Hook):
         return self.state.saved_state if self._saves is None else self._saves.state
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether a remaining recorded question of this subject has the same text."""
+        """Whether a remaining recorded question of this subject has the same text.
+
+        A question that was asked before a crash is not recorded again.
+        """
+        if question.subject in self.state.questions:
+            return True
         subject = self.script.replayed.stable_name(question.subject)
         questions = self.script.questions_coming(self.script.agent_key(self), subject)
         return any(recorded_question.content == question.prompt for recorded_question in questions)
