@@ -58,7 +58,7 @@ def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
             talk.user_commands = prompt_commands(await here.mcp.prompts())
             talk('/mcp__lib__review "War and Peace" tone=warm')
             assert await talk.fetched() == "Review War and Peace, warm."
-            assert talk("/mcp__lib__review") == "/mcp__lib__review: say title too: title tone"
+            assert talk("/mcp__lib__review") == "/mcp__lib__review: missing title: title tone"
 
     run(scene())
 

@@ -17,7 +17,7 @@ import click
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.command_tree import COMMANDS, SECTIONS
-from harken.cli.options.home import home_option
+from harken.cli.options.home import unchecked_home_option
 from harken.config.home import Home
 from harken.errors import HarkenError, ModelError
 from harken.terminal.text import escape_control_characters
@@ -30,7 +30,7 @@ from harken.terminal.text import escape_control_characters
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="harken", message="harken %(version)s")
-@home_option
+@unchecked_home_option
 def cli(home: Home) -> None:
     """Run trees of LLM agents, and record everything they receive, say and understand.
 

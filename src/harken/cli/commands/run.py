@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harken.cli.options.home import home_option
+from harken.cli.options.home import unchecked_home_option
 from harken.config.home import Home, current_folder, environment
 from harken.context.socket_client import VARIABLE
 from harken.core.ids import AgentId
@@ -45,7 +45,7 @@ _LOCK_TIMEOUT_S = 10.0
     help="Append each event to this file, as a line of JSON.",
 )
 @click.argument("client", metavar="CLIENT [ARGUMENT]...", nargs=-1, required=True)
-@home_option
+@unchecked_home_option
 def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Path | None) -> int:
     """Run a client (claude, codex, ...) and record its conversation as commits.
 

@@ -14,6 +14,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.built_in.todo_reminder import TodoReminder
+from harken.agents.built_in.websearch import KIND as WEB_SEARCH
 from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
@@ -284,7 +285,7 @@ def _command(agent: dict[str, Any]) -> None:
 
 def _search(agent: dict[str, Any]) -> None:
     saved = {"question": "q", "query": "a secret", "pages": 1}
-    agent["hooks"][0] |= {"kind": "websearch", "spec": {}, "saved": saved}
+    agent["hooks"][0] |= {"kind": WEB_SEARCH, "spec": {}, "saved": saved}
 
 
 def _points(agent: dict[str, Any]) -> None:
