@@ -342,6 +342,16 @@ IDLE_SUBAGENTS = (
     "Terminate whom you need no longer; what they remember goes with them."
 )
 """The comment on idle subagents."""
+IDLE_SUBAGENT = "{} ({})"
+"""An idle subagent and its usage."""
+ONE_MODEL_CALL = "1 model call"
+"""The usage of one model call."""
+MODEL_CALL_COUNT = "{} model calls"
+"""The number of model calls of a usage."""
+TOKENS_USED = ", {:,} tokens"
+"""The tokens of a usage."""
+COST = ", {:.4f} USD"
+"""The cost of a usage."""
 PLANNING_BEGINS = (
     "Planning mode: look, read and think, but change nothing; what would change something is "
     "denied. When your plan stands, end your answer with a line that begins with `PLAN:` and put "

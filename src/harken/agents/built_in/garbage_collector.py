@@ -131,7 +131,8 @@ def last_active(state: AgentState) -> int:
 def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
     """Format the idle subagents with their usage."""
     descriptions = [
-        f"{subagent.name} ({_format_usage(subagent.usage)})" for subagent in idle[:_MAX_NAMES]
+        texts.IDLE_SUBAGENT.format(subagent.name, _format_usage(subagent.usage))
+        for subagent in idle[:_MAX_NAMES]
     ]
     if len(idle) > _MAX_NAMES:
         descriptions.append(texts.MORE_NAMES.format(len(idle) - _MAX_NAMES))
@@ -139,6 +140,8 @@ def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
 
 
 def _format_usage(spent: UsageTotals) -> str:
-    calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
-    tokens = f", {spent.tokens:,} tokens" if spent.tokens else ""
-    return calls + tokens + (f", {spent.cost_usd:.4f} USD" if spent.cost_usd else "")
+    calls = texts.ONE_MODEL_CALL
+    if spent.model_calls != 1:
+        calls = texts.MODEL_CALL_COUNT.format(spent.model_calls)
+    tokens = texts.TOKENS_USED.format(spent.tokens) if spent.tokens else ""
+    return calls + tokens + (texts.COST.format(spent.cost_usd) if spent.cost_usd else "")
