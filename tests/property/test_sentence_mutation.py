@@ -6,13 +6,13 @@ anything of Harken; nothing is patched in this process.
 
 A scripted session is cut after each group of events. Each cut is resumed with the same sentences
 and with others. The model calls, the results, the agents and the links of all entries must be the
-same; only texts may differ. `EXPECTED_FAILURES` has the cuts for which code still recognizes a
-sentence. A failure that is not listed fails the test, and so does a listed cut that passes.
+same; only texts may differ.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -31,21 +31,6 @@ ROOT = Path(__file__).parents[2]
 REWORD = "from tests.property.reworded_texts import install; install(); "
 PROGRAM = "from tests.property.reworded_scene import print_resumes; print_resumes()"
 
-_DENIALS = "the number of denials is read from the message about the denial"
-_NOTE = "a note is recognized by its prefix, and kept again"
-_RESULT = "a result that no tool returned is recognized by its text, and judged"
-EXPECTED_FAILURES: dict[str, str] = {
-    "judge user 3": _NOTE,
-    "main user 3": _DENIALS,
-    "main llm_request 6": _DENIALS,
-    "judge user 6": _NOTE,
-    "main tool 7": _RESULT,
-    "main user 6": _RESULT,
-    "guard user 18": _RESULT,
-    "guard assistant 18": _RESULT,
-    "judge user 9": _NOTE,
-}
-"""The last event of each cut that resumes differently, with the reason."""
 SENTENCES = (
     texts.INTERRUPTED,
     texts.ACTION_BLOCKED,
@@ -101,12 +86,13 @@ def test_a_resume_with_other_sentences_does_the_same(tmp_path: Path) -> None:
     assert (sentence, other_sentence) == (texts.INTERRUPTED, reword(texts.INTERRUPTED))
     reports_by_cut = zip(cuts, reports, reworded_reports, strict=True)
     failures = [label for label, report, other in reports_by_cut if report != other]
-    assert failures == list(EXPECTED_FAILURES)
+    assert failures == []
 
 
 @pytest.mark.parametrize("template", SENTENCES)
 def test_the_session_has_the_sentence(tmp_path: Path, template: str) -> None:
-    pattern = texts.template_pattern(template, *[".*"] * template.count("{}"))
+    parts = map(re.escape, template.split("{}"))
+    pattern = re.compile(".*".join(parts), re.DOTALL)
     contents = [line.get("content") or "" for line in read_lines(play(tmp_path))]
     assert any(pattern.fullmatch(content) for content in contents)
 
