@@ -36,6 +36,7 @@
     │   ├── ScriptError             no rule of a scripted model matches, or an invalid script
     │   └── ReplayMiss              the recorded session has no such request
     ├── AgentBusy                   an agent was addressed during its turn
+    ├── TurnStopped                 a turn ended without an answer (kind, text)
     └── BudgetExceeded              an agent has exhausted its budget
 
 A mistake of a *model* (an unknown tool, bad arguments) is not an exception: it becomes a tool
@@ -49,6 +50,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from harken.core.events import StopReason
+    from harken.core.ids import MessageId
+    from harken.core.logged_string import LoggedString
 
 
 class HarkenError(Exception):
@@ -369,6 +374,26 @@ class AgentBusy(HarkenError, RuntimeError):
     def __init__(self, agent: str) -> None:
         super().__init__(f"{agent} is in a turn: wait for its answer")
         self.agent = agent
+
+
+class TurnStopped(HarkenError):
+    """A turn ended without an answer. What the log has in its place is `text`."""
+
+    def __init__(self, text: LoggedString) -> None:
+        super().__init__(str(text))
+        self.text = text
+        """The text that other agents read in place of an answer, with its id."""
+
+    @property
+    def kind(self) -> StopReason:
+        """Why it ended: `budget`, `denials` (of answers by hooks) or `hook` (one ended it)."""
+        assert self.text.stop_reason is not None
+        return self.text.stop_reason
+
+    @property
+    def message_id(self) -> MessageId | None:
+        """The id of the text."""
+        return self.text.message_id
 
 
 class BudgetExceeded(HarkenError):

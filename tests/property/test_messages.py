@@ -187,6 +187,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "error": MAYBE,
         "partial": MAYBE,
     },
+    ev.AnswerGiven: {"answer": ID},
+    ev.TurnStop: {"reason": st.sampled_from(get_args(ev.StopReason)), "piece": ID},
     ev.HookVerdict: {
         "watched": AGENT,
         "subject": ID | st.just("msg_003.call_abc"),

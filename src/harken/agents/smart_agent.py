@@ -21,10 +21,10 @@ from harken.agents.budget import Budget
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
-from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.hooks.pending_answer import MAX_DENIALS, pending_answer, was_blocked
 from harken.agents.hooks.review import deliver_comments
 from harken.agents.inputs import hear_news
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.rights import create_subagent, inherited_model, inherited_skills
 from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import wait_for_servers
@@ -34,18 +34,18 @@ from harken.agents.turn.act import act, log_result
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
     comment_on,
+    give_answer,
     has_hook_at,
     judge_answer,
-    log_visible_answer,
     new_inputs,
     new_results,
     send_back,
 )
 from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
-from harken.core.events import Closed, TranscriptEntry
+from harken.core.events import Closed, StopReason, TranscriptEntry, TurnStop
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
@@ -55,7 +55,7 @@ from harken.core.verdict import (
     parse_allowed_verdict,
     strip_code_fence,
 )
-from harken.errors import BudgetExceeded, ModelError
+from harken.errors import BudgetExceeded, ModelError, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -111,8 +111,6 @@ class SmartAgent(ToolAgent):
         self._min_compaction_tokens = 0.0
         """The token count below which compaction is not tried again, because the last one did not
         help."""
-        self._returned_answer_id: MessageId | None = None
-        """The last answer that was returned, after all hooks had judged it."""
 
     def _spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
@@ -161,7 +159,7 @@ class SmartAgent(ToolAgent):
 
     async def _answer_as_hook(self) -> LoggedString:
         position, watched = self._position, self.state.parent
-        answer = await self.response()
+        answer = await answer_or_stop(self)
         if self._position not in (position, ("gone", watched)):  # it moved
             raise TurnEnded
         return answer
@@ -200,9 +198,10 @@ class SmartAgent(ToolAgent):
         """Answer the latest input. If `input` is given, append it first.
 
         Goes on where a crash, a failed model call or a cancellation cut the last turn off.
-        Returns the final text with its id; where a budget ends the turn, a text that says so.
-        Raises ModelError, LogWriteError; the session can be resumed after either. Raises
-        AgentBusy where it is answering already.
+        Returns the final text with its id; if another agent has taken its place, a text that says
+        so. Raises TurnStopped if a budget or hooks ended the turn without an answer; ModelError,
+        LogWriteError: the session can be resumed after either; AgentBusy if it is answering
+        already.
         """
         with self._busy():
             try:
@@ -213,14 +212,15 @@ class SmartAgent(ToolAgent):
                     input = None
                 answer = await self._turn()
             except BudgetExceeded as error:
-                answer = self._stopped_text(str(error))
-            except TurnStopped as error:
-                self._close_undone_calls(texts.STOPPED, "stopped")
-                answer = self._stopped_text(str(error))
+                answer = self._stop("budget", str(error))
+            except StoppedByHook as error:
+                answer = self._stop("hook", str(error))
             except TurnEnded:
                 self._yield_turn(input)
                 answer = self._moved_text()
         self.session.sync()
+        if answer.stop_reason not in (None, "moved"):
+            raise TurnStopped(answer)
         return answer
 
     def _yield_turn(self, unheard: str | None = None) -> None:
@@ -232,8 +232,7 @@ class SmartAgent(ToolAgent):
 
     def _has_unjudged_answer(self) -> bool:
         """Whether its last answer waits for the verdicts of hooks."""
-        entry = pending_answer(self)
-        return was_blocked(self) if entry is None else entry.message_id != self._returned_answer_id
+        return pending_answer(self) is not None or was_blocked(self)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
@@ -252,21 +251,17 @@ class SmartAgent(ToolAgent):
         hear_news(self)
         await comment_on(self, "input", new_inputs(self))
         entry = pending_answer(self) or self._last_utterance()
-        for denied in range(denials(self), MAX_DENIALS):
+        for denied in range(self.state.denials, MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._position != position:  # a move of its own
                     raise TurnEnded
             judgement = await judge_answer(self, entry)
             if judgement.denial is None:
-                answer, self._returned_answer_id = (
-                    log_visible_answer(self, entry, judgement),
-                    entry.message_id,
-                )
-                return answer
+                return give_answer(self, entry, judgement)
             send_back(self, judgement.denial, denied)
             entry = None
-        return self._stopped_text(texts.TOO_MANY_DENIALS.format(MAX_DENIALS))
+        return self._stop("denials", texts.TOO_MANY_DENIALS.format(MAX_DENIALS))
 
     @property
     def _position(self) -> tuple[Any, ...]:
@@ -399,7 +394,7 @@ class SmartAgent(ToolAgent):
             await finishing
         except TurnEnded:
             self._yield_turn()
-        except TurnStopped:
+        except StoppedByHook:
             self._close_undone_calls(texts.STOPPED, "stopped")
 
     async def _finish_calls(self) -> None:
@@ -430,17 +425,21 @@ class SmartAgent(ToolAgent):
         """Return a text in place of an answer: another agent answers now."""
         above = self.state.parent
         name = self.name if above is None else self.session.agents[above].name or above
-        return self._log_text(texts.TURN_MOVED.format(name))
+        return self._log_stop("moved", texts.TURN_MOVED.format(name))
 
-    def _stopped_text(self, reason: str) -> LoggedString:
-        """Return a text in place of an answer."""
-        return self._log_text(texts.TURN_STOPPED.format(reason))
+    def _stop(self, reason: StopReason, explanation: str) -> LoggedString:
+        """Log that the turn has no answer. Return the text in place of it."""
+        if reason == "hook":
+            self._close_undone_calls(texts.STOPPED, "stopped")
+        return self._log_stop(reason, texts.TURN_STOPPED.format(explanation))
 
-    def _log_text(self, text: str) -> LoggedString:
-        """Log a text that the agent did not generate."""
+    def _log_stop(self, reason: StopReason, text: str) -> LoggedString:
         entries = self.state.transcript or ()
         cause = entries[-1].message_id if entries else self.state.birth
-        return LoggedString(text, self.session.log_piece_of_text(self.agent_id, text, cause))
+        with self.session.group():
+            piece = self.session.log_piece_of_text(self.agent_id, text, cause)
+            self.session.append(TurnStop(agent_id=self.agent_id, reason=reason, piece=piece))
+        return LoggedString(text, piece, reason)
 
 
 def _context_too_long_error(refusal: ModelError, outcome: str) -> ModelError:

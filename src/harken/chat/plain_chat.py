@@ -341,7 +341,10 @@ class PlainChat:
         tell(f"{text}; an empty line continues" if is_open else text)
 
     def ask(self, line: str | None, how: How = run_unchanged) -> None:
-        """Send a message and print the answer. `how` runs the coroutine of the turn."""
+        """Send a message and print the answer, or on standard error why there is none.
+
+        how: runs the coroutine of the turn.
+        """
         self._tally = UsageTotal()
         began = time.monotonic()
         conversation = self.chat.conversation
@@ -349,8 +352,11 @@ class PlainChat:
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             print_json(row, indent=None)
-        else:
+        elif answer.is_answer:
             say(str(answer))
+        if not answer.is_answer:
+            self.failed = True
+            tell(one_line(str(answer), 300))
 
     def row(self, agent_id: AgentId, answer: LoggedString, seconds: float) -> dict[str, Any]:
         """Return an answer as the object that `--json` prints, with the usage of its turn."""
@@ -360,6 +366,7 @@ class PlainChat:
             "agent": agent_id,
             "message_id": answer.message_id,
             "text": str(answer),
+            "stop_reason": answer.stop_reason,
             "model": state.agents[agent_id].language_model,
             "usage": self._tally.usage(),
             "cost_usd": self._tally.cost_usd,

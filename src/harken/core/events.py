@@ -46,6 +46,11 @@ HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
 
 
+StopReason: TypeAlias = Literal["budget", "denials", "hook", "moved"]
+"""Why a turn has no answer: a budget was spent; hooks denied too many answers; a hook ended the
+turn; another agent took the agent's place and answers now."""
+
+
 class Segment(
     msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True
 ):
@@ -302,6 +307,21 @@ class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
     """Why the hook failed: then the verdict is `deny` at a guarded point, and `ok` elsewhere."""
 
 
+class AnswerGiven(EventBase, tag="answer_given", kw_only=True):
+    """All hooks of a guarded agent let an answer through. It was heard by nobody before."""
+
+    answer: MessageId
+    """The entry of the answer."""
+
+
+class TurnStop(EventBase, tag="turn_stopped", kw_only=True):
+    """A turn ended without an answer."""
+
+    reason: StopReason
+    piece: MessageId
+    """The `piece_of_text` that others read in place of the answer."""
+
+
 class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
     """The agent used its memory."""
 
@@ -360,6 +380,8 @@ KnownEvent: TypeAlias = (
     | LlmResponse
     | ActionRewritten
     | HookVerdict
+    | AnswerGiven
+    | TurnStop
     | MemoryOperation
     | ThreadNoted
 )

@@ -14,7 +14,13 @@ from typing import Any, TypeAlias
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
-from harken.session.reviews import end_reviews, fold_message, fold_verdict
+from harken.session.reviews import (
+    end_reviews,
+    fold_answer_given,
+    fold_message,
+    fold_turn_stop,
+    fold_verdict,
+)
 from harken.session.segments import segment_length, slice_segments
 from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
 
@@ -151,7 +157,6 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
         if event.agent_id == USER:
-            state.last_shown_message = event.substance or state.last_shown_message
             return
         agent = get_or_create_agent(state, event.agent_id)
     if agent.transcript is not None:
@@ -159,7 +164,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
-    if event.role == "user" and (event.purpose is not None or state.reviews):
+    if event.role == "user":
         fold_message(state, agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
@@ -407,4 +412,6 @@ _HANDLERS: dict[type, _Handler] = {
     ev.LlmRequest: _llm_request,
     ev.LlmResponse: _llm_response,
     ev.HookVerdict: fold_verdict,
+    ev.AnswerGiven: fold_answer_given,
+    ev.TurnStop: fold_turn_stop,
 }

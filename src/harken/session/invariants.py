@@ -217,6 +217,16 @@ def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
         raise InvalidEvent(f"{event.agent_id} has given its verdict on {event.subject}")
 
 
+def _check_answer(state: SessionState, event: ev.AnswerGiven) -> None:
+    _check_born(state, event)
+    _check_exists(state, event.answer, "answer")
+
+
+def _check_stop(state: SessionState, event: ev.TurnStop) -> None:
+    _check_born(state, event)
+    _check_exists(state, event.piece, "piece")
+
+
 def _check_tools(state: SessionState, event: ev.ToolsDefined) -> None:
     _check_session_event(state, event)
     if event.tools_hash in state.tools:
@@ -303,6 +313,8 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.ActionRewritten: _check_rewritten,
     ev.AgentMoved: _check_moved,
     ev.HookVerdict: _check_verdict,
+    ev.AnswerGiven: _check_answer,
+    ev.TurnStop: _check_stop,
     ev.InterlocutorsSet: _check_interlocutors,
     ev.TranscriptEdited: _check_edited,
     ev.SessionStarted: _check_started,

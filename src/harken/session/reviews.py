@@ -26,7 +26,9 @@ def fold_verdict(state: SessionState, event: ev.HookVerdict) -> None:
 
 
 def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
-    """Note what a `user` message to an agent does to reviews, owed comments and questions."""
+    """Note what a `user` message to an agent does to its turn, reviews, comments and questions."""
+    if event.purpose in (None, "question"):
+        agent.denials = 0
     if event.purpose is None:
         if state.reviews:
             end_reviews(state, agent, "response")
@@ -37,6 +39,22 @@ def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEnt
     elif event.purpose == "comment":
         agent.owed_comments = [v for v in agent.owed_comments if v.message_id != event.cause]
     elif event.purpose == "returned":
+        agent.denials += 1
+        end_reviews(state, agent, "response")
+
+
+def fold_answer_given(state: SessionState, event: ev.AnswerGiven) -> None:
+    """End the turn of an agent with an answer."""
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is not None:
+        agent.given_answer, agent.denials = event.answer, 0
+
+
+def fold_turn_stop(state: SessionState, event: ev.TurnStop) -> None:
+    """End the turn of an agent without an answer."""
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is not None:
+        agent.denials = 0
         end_reviews(state, agent, "response")
 
 

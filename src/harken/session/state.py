@@ -148,6 +148,10 @@ class AgentState:
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
     owed_comments: list[HookVerdict] = field(default_factory=list)
     """Comments of hooks that were not delivered to the agent yet, oldest first."""
+    denials: int = 0
+    """The number of answers that were returned in the current turn."""
+    given_answer: MessageId | None = None
+    """The last answer of a guarded agent that its hooks let through."""
     questions: dict[Reference, MessageId] = field(default_factory=dict)
     """For a hook: subject -> the entry with the question that waits for its verdict."""
 
@@ -200,8 +204,6 @@ class SessionState:
     pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
     """Agents that received a trigger event and whose parent has not received their answer
     -> their last message about it."""
-    last_shown_message: MessageId = MessageId("")
-    """The last utterance that was shown to the user in a form changed by a hook or a command."""
     ended: bool = False
     _next_number_cache: tuple[str, int] = ("", 0)
     """A cache: the value of `last_id`, and the number after it."""
@@ -287,6 +289,7 @@ def _describe(agent: AgentState) -> dict[str, Any]:
         "unheard": dict(agent.undelivered),
         "owed_comments": [verdict.message_id for verdict in agent.owed_comments],
         "questions": dict(agent.questions),
+        "turn": (agent.denials, agent.given_answer),
         "segments": agent.segments(),
         "hashed": agent.context_hash_state,
         "counted": agent.counted_tokens,

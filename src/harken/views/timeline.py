@@ -32,6 +32,10 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return "\n".join(filter(None, texts))
         case ev.PieceOfText():
             return event.content
+        case ev.AnswerGiven():
+            return event.answer
+        case ev.TurnStop():
+            return _join_facts(event.reason, event.piece)
         case ev.HookVerdict():
             watched = names.latest_name(event.watched)
             return _join_facts(f"{event.verdict} to {watched} at {event.point}", event.text)

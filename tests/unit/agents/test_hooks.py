@@ -6,8 +6,10 @@ from typing import ClassVar
 import pytest
 
 from harken import Comment, Deny, LoggedString, Ok, register_agent_class, tool
+from harken.agents.open_calls import has_open_calls
 from harken.agents.texts import INTERRUPTED
 from harken.core.events import HookPoint
+from harken.errors import TurnStopped
 from harken.world.result import ToolError
 from tests.agent_kit import (
     ScriptModel,
@@ -234,9 +236,11 @@ def test_a_denied_response_sends_the_agent_back_with_the_reason(tmp_path: Path) 
 def test_after_three_denials_the_user_is_told(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=["One.", "Two.", "Three.", "Four.", "Five."]))
     watch(one, response=lambda _: Deny("no"))
-    said = run(one.root.response("Say."))
-    assert "blocked" in said
-    assert "3" in said
+    with pytest.raises(TurnStopped, match="blocked the answer 3 times") as stopped:
+        run(one.root.response("Say."))
+    said = stopped.value.text
+    assert (stopped.value.kind, said.is_answer) == ("denials", False)
+    assert not has_open_calls(one.root)
     assert [r["content"] for r in one.select_lines(role="assistant", agent_id="agent_001")] == [
         "One.",
         "Two.",

@@ -71,6 +71,18 @@ EVENTS: list[tuple[ev.Event, str]] = [
         "0 USD, error: overloaded, partial: Hel",
     ),
     (
+        ev.HookVerdict(
+            watched=JACK,
+            subject=MSG,
+            point="response",
+            verdict="deny",
+            text="rude",
+        ),
+        "deny to Jack at response, rude",
+    ),
+    (ev.AnswerGiven(answer=MSG), MSG),
+    (ev.TurnStop(reason="denials", piece=MSG), "denials, msg_007"),
+    (
         ev.MemoryOperation(memory_type="LTM", operation="QUERY", query="tea?", result_count=1),
         "LTM QUERY, tea?, 1 result",
     ),

@@ -21,7 +21,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import create_hook_copies, end_subtree, install_hooks
@@ -182,7 +182,7 @@ class WebSearch(DumbAgent):
                     self._ask(reader, page)
             except (ToolError, BudgetExceeded) as error:
                 return LoggedString(texts.PAGE_UNREAD.format(error))
-            return await reader.response()  # an earlier answer may still need its hooks
+            return await answer_or_stop(reader)  # an earlier answer may still need its hooks
 
     def _create_reader(self, name: str) -> Agent:
         """Create a reader. Raises BudgetExceeded."""
@@ -226,7 +226,7 @@ def websearch_tool() -> Tool:
         saved = {"question": question, "query": query or question, "pages": pages}
         agent = WebSearch.get_or_create(caller.agent, caller.call, saved)
         try:
-            answer = await agent.response()
+            answer = await answer_or_stop(agent)
         except ToolError:
             end_subtree(agent.session, agent.agent_id, caller.call)
             raise

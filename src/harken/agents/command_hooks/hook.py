@@ -40,7 +40,7 @@ from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
-from harken.agents.turn_end import TurnStopped
+from harken.agents.turn_end import StoppedByHook
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -141,12 +141,12 @@ class CommandHook(Hook):
         )
 
     async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
-        """Log the verdict of the commands. Raises TurnStopped."""
+        """Log the verdict of the commands. Raises StoppedByHook."""
         self._question_id = question_id
         await super()._judge_question(question, question_id)
 
     async def judge(self, question: HookQuestion) -> Verdict:
-        """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""
+        """Return the verdict of the commands. Raises StoppedByHook if a command ends the turn."""
         situation = self._situation(question)
         answer = HookOutput()
         if question.point == "result":
@@ -348,7 +348,7 @@ class CommandHook(Hook):
             self.runtime.notify(f"hook {self.name}: {' '.join(message.split())}")
 
     def _end_turn(self, situation: Situation, answer: HookOutput) -> None:
-        """Raise TurnStopped if the turn must end; a blocked prompt is removed from the context."""
+        """Raise StoppedByHook if the turn must end. Remove a blocked prompt from the context."""
         point, watched = situation.question.point, situation.watched
         is_blocked = point == "input" and answer.decision == "deny"
         if (answer.end_reason is None and not is_blocked) or point == "response":
@@ -368,7 +368,7 @@ class CommandHook(Hook):
                 self.session.append(edit)
             self.session.append_all(events)
             self._log_verdict(situation.question, denial, entry.message_id, is_stop=True)
-        raise TurnStopped(f"hook {self.name}: {reason}")
+        raise StoppedByHook(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:
         match situation.question.point:

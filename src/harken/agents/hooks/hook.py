@@ -22,7 +22,7 @@ from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments, format_suggestion
 from harken.core.events import Event, HookPoint, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
@@ -238,7 +238,7 @@ async def _ask(hook: Agent, question: HookQuestion) -> None:
         )
     try:
         await hook._judge_question(question, question_id)
-    except (LogError, ModelError, TurnEnded, TurnStopped):
+    except (LogError, ModelError, TurnEnded, StoppedByHook):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():

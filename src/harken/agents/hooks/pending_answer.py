@@ -8,7 +8,7 @@ twice.
 from __future__ import annotations
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.review import answer_question, find_review, is_unjudged
+from harken.agents.hooks.review import answer_question, is_unjudged
 from harken.agents.structure import is_code_call
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import TranscriptEntry
@@ -28,30 +28,16 @@ def pending_answer(agent: Agent) -> TranscriptEntry | None:
         return None
     if entry.message_id not in state.new_entries[:1]:
         return None  # no model call of its own brought it
-    question = answer_question(agent, entry)
-    verdicts = find_review(agent, question)
-    if verdicts.denial is not None or is_unjudged(agent, question):
-        return entry
-    return entry if verdicts.replacement is not None and not _is_shown(agent, entry) else None
+    if entry.message_id == state.given_answer:
+        return None
+    is_judged = entry.message_id in agent.session.state.reviews
+    return entry if is_judged or is_unjudged(agent, answer_question(agent, entry)) else None
 
 
 def was_blocked(agent: Agent) -> bool:
     """Whether an agent was told that its last answer was blocked and must give another."""
     entry, is_returned = _last_answer(agent)
-    return entry is not None and is_returned and denials(agent) > 0
-
-
-def denials(agent: Agent) -> int:
-    """Return how many answers of this turn were returned, or 0 if that has ended the turn."""
-    returned: list[TranscriptEntry] = []
-    for entry in reversed(agent.state.transcript or ()):
-        if entry.role == "user" and entry.purpose in (None, "question"):
-            break
-        if entry.purpose == "returned":
-            returned.append(entry)
-    count = len(returned)
-    is_last = count > 0 and agent.session.state.last_id == returned[0].message_id
-    return count if count < MAX_DENIALS or is_last else 0
+    return entry is not None and is_returned and agent.state.denials > 0
 
 
 def _last_answer(agent: Agent) -> tuple[TranscriptEntry | None, bool]:
@@ -73,14 +59,6 @@ def _last_answer(agent: Agent) -> tuple[TranscriptEntry | None, bool]:
         is_answer = message.is_utterance and message.cause is None
         return (message, is_returned) if is_answer else (None, False)
     return None, False
-
-
-def _is_shown(agent: Agent, entry: TranscriptEntry) -> bool:
-    """Whether the rewritten answer was logged for the user; no line is logged for other readers."""
-    shown_id = agent.session.state.last_shown_message
-    return (
-        agent.state.place != "primary" or shown_id == entry.message_id or _is_later(shown_id, entry)
-    )
 
 
 def _asks_hook(message: ChatMessage) -> bool:

@@ -14,7 +14,7 @@ from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import ask_hook, hook_points, is_to_be_asked
-from harken.agents.turn_end import TurnStopped
+from harken.agents.turn_end import StoppedByHook
 from harken.core.events import HookVerdict, Purpose, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import FunctionCall, ToolCall, text_of
@@ -27,12 +27,12 @@ async def review(agent: Agent, question: HookQuestion) -> Review:
     """Ask the hooks that have yet to judge, in order, until one denies. Return all verdicts.
 
     Rewrites are chained: a hook is asked about the text of the hook before it. Raises TurnEnded if
-    a hook took the place of the agent, and TurnStopped.
+    a hook took the place of the agent, and StoppedByHook.
     """
     while True:
         verdicts = find_review(agent, question)
         if verdicts.stop is not None:
-            raise TurnStopped(f"hook {hook_name(agent, verdicts.stop)}: {verdicts.stop.text}")
+            raise StoppedByHook(f"hook {hook_name(agent, verdicts.stop)}: {verdicts.stop.text}")
         hook = None if verdicts.denial else _next_hook(agent, verdicts, question)
         if hook is None:
             return verdicts

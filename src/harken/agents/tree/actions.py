@@ -24,7 +24,7 @@ from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.open_calls import finish_open_calls, has_open_calls
+from harken.agents.open_calls import answer_or_stop, finish_open_calls, has_open_calls
 from harken.agents.rights import allowed_tools, usable_tools
 from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
@@ -136,11 +136,11 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
 
 async def request_answer(agent: Agent, subagent: Agent) -> AgentReply[Agent]:
     """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
-    answer = await subagent.response()
+    answer = await answer_or_stop(subagent)
     while (current := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
         current
     ):
-        subagent, answer = current, await current.response()
+        subagent, answer = current, await answer_or_stop(current)
     return AgentReply(subagent, answer)
 
 

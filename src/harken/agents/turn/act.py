@@ -177,7 +177,7 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
 async def judged_arguments(agent: Agent, call: OpenCall) -> str:
     """Let hooks judge a call. Return its arguments, as rewritten by them.
 
-    Raises ActionBlocked, TurnEnded, TurnStopped.
+    Raises ActionBlocked, TurnEnded, StoppedByHook.
     """
     verdicts = await judge_call(agent, call)
     if verdicts.denial is not None:

@@ -26,7 +26,7 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
 from harken.agents.turn.hook_review import comment_on
 from harken.agents.turn.interrupted import describe_interrupted_call
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core import canonical
 from harken.core.events import Closed, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
@@ -162,7 +162,7 @@ async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
         await comment_on(agent, "result", entries)
     except TurnEnded:
         pass  # a hook moved after the action, whose value is the same
-    except TurnStopped as error:
+    except StoppedByHook as error:
         raise ActionBlocked(f"{call.name} was run, and a hook ended the turn: {error}") from None
     checkpoint_if_due(agent, "tool_call")
     if errors:
@@ -180,7 +180,7 @@ async def _run_judged(
             text = await judged_arguments(agent, call)
         except TurnEnded:
             _raise_not_run(texts.TAKEN_OVER, call, "moved")
-        except TurnStopped:
+        except StoppedByHook:
             _raise_not_run(texts.STOPPED, call, "stopped")
         arguments = dict(parse(call.name, text))
         for name, (logged, _) in objects.items():

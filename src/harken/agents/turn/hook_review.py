@@ -16,11 +16,12 @@ from harken.agents.hooks.pending_answer import MAX_DENIALS
 from harken.agents.hooks.review import (
     answer_question,
     deliver_comments,
+    find_review,
     hook_message,
     hook_name,
     review,
 )
-from harken.core.events import HookPoint, HookVerdict, TranscriptEntry
+from harken.core.events import AnswerGiven, HookPoint, HookVerdict, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
@@ -69,7 +70,7 @@ def _has_result(entry: TranscriptEntry) -> bool:
 
 
 async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
-    """Let hooks comment on inputs or results. Raises TurnEnded, TurnStopped."""
+    """Let hooks comment on inputs or results. Raises TurnEnded, StoppedByHook."""
     if not messages or not has_hook_at(agent, point):
         return
     for message in messages:
@@ -80,14 +81,19 @@ async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMess
 
 
 async def judge_call(agent: Agent, call: OpenCall) -> Review:
-    """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
+    """Let hooks judge a call before it runs. Raises TurnEnded, StoppedByHook."""
     tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
     return await review(agent, question)
 
 
 async def judge_answer(agent: Agent, entry: TranscriptEntry) -> Review:
-    """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
+    """Let hooks judge an answer before it is delivered. Raises TurnEnded, StoppedByHook.
+
+    An answer that was given already is not judged again.
+    """
+    if entry.message_id == agent.state.given_answer:
+        return find_review(agent, answer_question(agent, entry))
     verdicts = await review(agent, answer_question(agent, entry))
     deliver_comments(agent)
     return verdicts
@@ -100,14 +106,17 @@ def send_back(agent: Agent, denial: HookVerdict, denials: int) -> None:
     agent.session.append(hook_message(agent, name, text, cause, "returned"))
 
 
-def log_visible_answer(agent: Agent, entry: TranscriptEntry, verdicts: Review) -> LoggedString:
-    """Return the answer to deliver. Log the text that a user saw if hooks rewrote it."""
-    if verdicts.replacement is None:
-        return LoggedString(text_of(entry.content), entry.message_id)
-    answer = LoggedString(verdicts.replacement.text or "", entry.message_id)
-    if agent.state.place == "primary":
-        event = TranscriptEntry(
-            agent_id=USER, role="user", content=str(answer), substance=entry.message_id
-        )
-        agent.session.append(event)
-    return answer
+def give_answer(agent: Agent, entry: TranscriptEntry, verdicts: Review) -> LoggedString:
+    """Return the answer to deliver. Log that hooks let it through, and how a user reads it."""
+    text = text_of(entry.content)
+    if verdicts.replacement is not None:
+        text = verdicts.replacement.text or ""
+    if entry.message_id != agent.state.given_answer and verdicts.given:
+        with agent.session.group():
+            if verdicts.replacement is not None and agent.state.place == "primary":
+                event = TranscriptEntry(
+                    agent_id=USER, role="user", content=text, substance=entry.message_id
+                )
+                agent.session.append(event)
+            agent.session.append(AnswerGiven(agent_id=agent.agent_id, answer=entry.message_id))
+    return LoggedString(text, entry.message_id)

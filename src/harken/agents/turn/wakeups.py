@@ -24,7 +24,7 @@ from harken.agents import texts
 from harken.agents.agent import Agent, load_agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.inputs import has_news
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.triggered_turn import triggered_turn, wait_for_turn
 from harken.core.events import AgentConfigured, AgentMoved, Event, PieceOfText, TranscriptEntry
@@ -269,7 +269,7 @@ class TriggerListener:
             entry = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(entry.content), entry.message_id)
         async with triggered_turn(agent):
-            return await agent.response()
+            return await answer_or_stop(agent)
 
     def _deliver_to_parent(self, agent: Agent, answer: LoggedString) -> None:
         """Queue an answer for the parent if no caller waits for it."""

@@ -37,7 +37,17 @@ _IGNORED = (
 )
 """Events that belong to no lane."""
 _IGNORED_MEMBERS = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
-_REFERENCE_MEMBERS = ("substance", "entry", "request", "summary", "call", "subject", "said")
+_REFERENCE_MEMBERS = (
+    "substance",
+    "entry",
+    "request",
+    "summary",
+    "call",
+    "subject",
+    "said",
+    "answer",
+    "piece",
+)
 _AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched")
 
 

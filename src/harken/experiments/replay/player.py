@@ -20,7 +20,7 @@ from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.load import load_session
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
@@ -184,7 +184,7 @@ class Replayer:
                     await self._run_turn(caller, work)
                     return
                 agent = self._acting_agent(event)
-                await self._run_turn(agent, agent.response())
+                await self._run_turn(agent, answer_or_stop(agent))
 
     def _send_input(self, event: ev.TranscriptEntry) -> None:
         """Send a recorded input to an agent."""
@@ -203,7 +203,7 @@ class Replayer:
         self._set_tools(birth)
         agent = self._get_agent(self.recorded.agents[parent])
         if not isinstance(agent, SmartAgent) or self.recorded.is_asked_next(parent, birth):
-            await self._run_turn(agent, agent.response())
+            await self._run_turn(agent, answer_or_stop(agent))
             return
         entries = (
             entry for entry in self.recorded.events[lane] if isinstance(entry, ev.TranscriptEntry)
