@@ -23,7 +23,7 @@ from blake3 import blake3
 from harken.context.bundle.create import ProgressCallback
 from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manifest, read_manifest
 from harken.errors import BundleError, LogError, StoreError
-from harken.session.log.copy import VerifiedLog, add_log, verify_log
+from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
@@ -92,7 +92,8 @@ def import_bundle(
     Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
-    return BundleImportResult(copied.commits, tuple(_add_log(log, sessions) for log in bundle.logs))
+    folder = LogFolder(sessions)
+    return BundleImportResult(copied.commits, tuple(_add_log(log, folder) for log in bundle.logs))
 
 
 def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manifest:
@@ -207,10 +208,10 @@ def _verify_log(path: Path, log: Path, member: BundleMember) -> VerifiedLog:
     return verified_log
 
 
-def _add_log(log: VerifiedLog, sessions: Path) -> ImportedLog:
+def _add_log(log: VerifiedLog, folder: LogFolder) -> ImportedLog:
     """Add a log to a folder. Raises BundleError."""
     try:
-        copy = add_log(log, sessions)
+        copy = folder.add(log)
     except LogError as error:
-        raise BundleError(sessions, f"a log cannot be written: {error}") from None
+        raise BundleError(Path(log.path.name), f"cannot be imported: {error}") from None
     return ImportedLog(log.path.name, copy.path, is_new=copy.change == "added")

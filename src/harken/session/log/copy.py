@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
@@ -17,6 +18,7 @@ from typing import BinaryIO, Literal
 
 from blake3 import blake3
 
+from harken.core.canonical import from_json
 from harken.core.clock import parse_rfc3339
 from harken.core.events import SessionStarted
 from harken.errors import InvalidLog, LogError, LogWriteError
@@ -73,10 +75,15 @@ def sanitize_stem(name: str) -> str:
 
 
 def is_session_log(path: Path) -> bool:
-    """Whether a file begins as a log with checksums. Raises LogNotFound, InvalidLog."""
-    with open_log(path) as file:
-        first = file.readline(_CHUNK_BYTES)
-    return first.startswith(b"{") and seems_sealed(first)
+    """Whether a file begins as a log, also of an older dialect. Raises LogNotFound, InvalidLog."""
+    first = _read_first_line(path)
+    if first.startswith(b"{") and seems_sealed(first + b"\n"):
+        return True
+    try:
+        data = from_json(first)
+    except ValueError:
+        return False
+    return isinstance(data, dict) and {"event_type", "message_id"} <= data.keys()
 
 
 def verify_log(path: Path) -> VerifiedLog:
@@ -119,56 +126,63 @@ def _parse_time(time: str) -> int:
         return 0
 
 
-def add_log(log: VerifiedLog, folder: Path, *, can_continue: bool = False) -> LogCopy:
-    """Add a log to a folder, unless a log there has all of its lines.
+class LogFolder:
+    """A folder of logs to which copies are added. Its logs are listed once."""
 
-    If its name is used, it gets a similar one. `can_continue`: append the new lines to a copy of an
-    earlier state. Raises LogLocked, LogWriteError, and InvalidLog if the source has changed.
-    """
-    mtimes_s = [path.stat().st_mtime for path in _iter_logs(folder)]
-    existing = _find_copy(log, folder)
-    if existing is not None:
-        path, size_bytes = existing
-        if size_bytes >= log.size_bytes:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._by_first_line: dict[bytes, list[Path]] = {}
+        self._mtimes_s: list[float] = []
+        files = [path for path in folder.glob("*.jsonl*") if log_path(path).suffix == ".jsonl"]
+        for path in files:
+            if path.is_file():
+                self._mtimes_s.append(path.stat().st_mtime)
+        for path in sorted(set(map(log_path, files))):
+            with suppress(LogError):  # A log that cannot be read is not a copy.
+                self._by_first_line.setdefault(_read_first_line(path), []).append(path)
+
+    def add(self, log: VerifiedLog, *, can_continue: bool = False) -> LogCopy:
+        """Add a log, unless a log in the folder has all of its lines.
+
+        If its name is used, it gets a similar one. `can_continue`: append the new lines to a copy
+        of an earlier state. Raises LogLocked, LogWriteError, and InvalidLog if the source has
+        changed.
+        """
+        copies = self._by_first_line.setdefault(_read_first_line(log.path), [])
+        path, size_bytes = _find_copy(log, copies)
+        if path is not None and size_bytes >= log.size_bytes:
             return LogCopy(path, "none")
-        if can_continue:
-            mtime_s = path.stat().st_mtime if path.exists() else 0.0
+        if path is not None and can_continue:
+            mtime_s = stat_log(path).modified_ns / 1e9
             _append_new_lines(log, path, size_bytes)
             os.utime(path, (mtime_s, mtime_s))
             return LogCopy(path, "continued", log.size_bytes - size_bytes)
-    path = _write_new(log, folder)
-    _set_time(path, log, mtimes_s)
-    return LogCopy(path, "added", log.size_bytes)
+        path = _write_new(log, self._folder)
+        _set_time(path, log, self._mtimes_s)
+        copies.append(path)
+        return LogCopy(path, "added", log.size_bytes)
 
 
-def _iter_logs(folder: Path) -> Iterator[Path]:
-    """Yield the files of logs, plain and compressed."""
-    for path in folder.glob("*.jsonl*"):
-        if log_path(path).suffix == ".jsonl" and path.is_file():
-            yield path
+def _read_first_line(path: Path) -> bytes:
+    with open_log(path) as file:
+        return file.readline(_CHUNK_BYTES).removesuffix(b"\n")
 
 
-def _find_copy(log: VerifiedLog, folder: Path) -> tuple[Path, int] | None:
-    """Find the log that has most of the lines of this one, and nothing else before their end.
+def _find_copy(log: VerifiedLog, paths: Iterable[Path]) -> tuple[Path | None, int]:
+    """Find the longest log of which this one is the beginning, or the other way round.
 
-    Return it with the size of its complete lines, or None.
+    Return it and the size of its complete lines.
     """
-    copies: list[tuple[Path, int]] = []
-    for path in sorted({log_path(path) for path in _iter_logs(folder)}):
-        try:
-            with open_log(log.path) as source, open_log(path) as file:
-                if source.readline() == file.readline():
-                    size_bytes = (read_log_end if log.is_sealed else stat_log)(path).size_bytes
-                    if _begin_equally(source, file, min(size_bytes, log.size_bytes)):
-                        copies.append((path, size_bytes))
-        except LogError:  # A damaged log is no copy.
-            continue
-    return max(copies, key=itemgetter(1), default=None)
+    copies: list[tuple[Path | None, int]] = [(None, 0)]
+    for path in paths:
+        with suppress(LogError), open_log(log.path) as source, open_log(path) as file:
+            size_bytes = (read_log_end if log.is_sealed else stat_log)(path).size_bytes
+            if _begin_equally(source, file, min(size_bytes, log.size_bytes)):
+                copies.append((path, size_bytes))
+    return max(copies, key=itemgetter(1))
 
 
 def _begin_equally(left: BinaryIO, right: BinaryIO, size_bytes: int) -> bool:
-    left.seek(0)
-    right.seek(0)
     chunks = zip(_iter_chunks(left, size_bytes), _iter_chunks(right, size_bytes), strict=True)
     return all(left_chunk == right_chunk for left_chunk, right_chunk in chunks)
 
