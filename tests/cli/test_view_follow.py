@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harken.cli.commands.view.conversation_text import ConversationPrinter, conversation_text
 from harken.cli.commands.view.follow import PrintEvents, print_new_events, print_perspective
+from harken.errors import NameNotFound
 from harken.session.log.checksum import has_more
 from harken.session.session import Session
 from harken.views.viewer import SessionFollower, SessionViewer
@@ -141,6 +142,53 @@ def test_it_says_that_no_process_writes_the_session(
             resumed.end("test")
 
     print_new_events(SessionFollower(session.path), lambda _viewer: lambda _events: None, resume)
+
+
+def follow_agent(session: Session, name: str, wait: Callable[[float], None]) -> None:
+    """Follow the perspective of the agent with this name."""
+
+    def make(viewer: SessionViewer) -> PrintEvents:
+        return print_perspective(viewer.resolve_agent(name), as_json=False)
+
+    print_new_events(SessionFollower(session.path), make, wait)
+
+
+def test_it_waits_for_an_agent_that_is_created_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits: list[str] = []
+    with Session(tmp_path / "tea.jsonl") as session:
+        create_agent(session, name="main")
+
+        def continue_session(_wait_s: float) -> None:
+            waits.append(capsys.readouterr().err)
+            if len(waits) == 1:
+                agent = create_agent(session, cause="msg_001", name="Ann")
+                log_user_message(session, agent, "Tea?")
+            else:
+                session.end("test")
+
+        follow_agent(session, "Ann", continue_session)
+    hint = "tea: agent 'Ann' not found; existing agents: main (agent_001); waiting for it"
+    assert waits == [f"{hint}; Ctrl-C ends it\n", ""]
+
+
+def test_a_name_that_never_exists_is_an_error(tmp_path: Path) -> None:
+    with Session(tmp_path / "tea.jsonl") as session:
+        create_agent(session, name="main")
+        with pytest.raises(NameNotFound, match="'Ann' not found"):
+            follow_agent(session, "Ann", lambda _wait_s: session.end("test"))
+    with pytest.raises(NameNotFound, match="'Ann' not found"):
+        follow_agent(session, "Ann", lambda _wait_s: pytest.fail("it waited for nothing"))
+
+
+def test_an_unknown_name_in_a_session_that_is_not_written_is_an_error_at_once(
+    tmp_path: Path,
+) -> None:
+    with Session(tmp_path / "tea.jsonl") as session:
+        create_agent(session, name="main")
+    with pytest.raises(NameNotFound, match="'Ann' not found"):
+        follow_agent(session, "Ann", lambda _wait_s: pytest.fail("no process writes it"))
 
 
 def test_only_a_log_can_be_followed(cli: Cli, script: str) -> None:

@@ -12,6 +12,7 @@ from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.core.events import AgentCreated, Event
 from harken.core.ids import AgentId
+from harken.errors import AmbiguousName, NameNotFound
 from harken.session.log.file import is_being_written
 from harken.terminal.text import escape_control_characters, print_json, print_text
 from harken.views.dialog import format_items, perspective
@@ -42,28 +43,46 @@ def print_new_events(
     make: Callable[[SessionViewer], PrintEvents],
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Print the events of a session until it ends. `wait` is called between two reads."""
+    """Print the events of a session until it ends. `wait` is called between two reads.
+
+    A running session may create the agent of the view later. Raises NameNotFound if it ends
+    without it.
+    """
     viewer = SessionViewer.of(follower.events, str(follower.path))
     show: PrintEvents | None = None
+    missing: NameNotFound | None = None
     has_waited = False
     while True:
         events: Sequence[Event] = follower.read()
         if show is None and any(isinstance(event, AgentCreated) for event in events):
-            show, events = make(viewer), follower.events.events
+            try:
+                show, events = make(viewer), follower.events.events
+            except NameNotFound as error:
+                missing = error
         if show is not None and events:
             show(events)
-        if follower.has_ended:
-            return
+        if follower.has_ended or (show is None and missing and not _can_grow(follower, missing)):
+            break
         if not has_waited:
             has_waited = True
-            _print_hint(follower)
+            _print_hint(follower, missing)
         wait(POLL_INTERVAL_S)
+    if show is None and missing is not None:
+        raise missing
 
 
-def _print_hint(follower: SessionFollower) -> None:
+def _can_grow(follower: SessionFollower, missing: NameNotFound) -> bool:
+    """Whether an agent that is missing may be created later."""
+    return not isinstance(missing, AmbiguousName) and is_being_written(follower.path)
+
+
+def _print_hint(follower: SessionFollower, missing: NameNotFound | None) -> None:
     """Print that the view waits, and why nothing may follow."""
-    is_running = is_being_written(follower.path)
-    text = "following" if is_running else "no process writes it; following a resume"
+    text = "following"
+    if missing is not None:
+        text = f"{missing}; waiting for it"
+    elif not is_being_written(follower.path):
+        text = "no process writes it; following a resume"
     click.echo(escape_control_characters(f"{follower.path.stem}: {text}; Ctrl-C ends it"), err=True)
 
 
