@@ -46,6 +46,19 @@ class Links:
         """Wrap events. Returns the argument if it is already a `Links`."""
         return events if isinstance(events, Links) else Links(events)
 
+    def extend(self, events: Iterable[Event]) -> None:
+        """Add later events of a running session. The indexes of links are built again on use."""
+        start = len(self.events)
+        self.events.extend(events)
+        computed = self.__dict__  # The values of the cached properties.
+        if "names" in computed:
+            self.names.add(self.events[start:])
+        if "positions" in computed:
+            for position, event in enumerate(self.events[start:], start):
+                self.positions.setdefault(event.message_id, position)
+        for name in ("_links_by_result", "_events_by_target"):
+            computed.pop(name, None)
+
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
 

@@ -34,6 +34,10 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.InterlocutorsSet(speakers=[JACK]), "speakers: Jack; listeners: none"),
     (ev.TranscriptEntry(role="assistant", content="Hm", tool_calls=[CALL]), "Hm\nlook {}"),
     (ev.PieceOfText(content="a piece"), "a piece"),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="response", verdict="deny", text="rude"),
+        "deny to Jack at response, rude",
+    ),
     (ev.ActionRewritten(call="msg_007", tool="look", arguments="[]"), "msg_007: look []"),
     (ev.TranscriptEdited(segments=[SEGMENT]), "now reads 1 stretch"),
     (

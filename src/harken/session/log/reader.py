@@ -193,7 +193,7 @@ def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator
                 reason = f"not an event: {error}"
                 raise LogCorrupted(path, line=number, byte=offset, reason=reason) from None
             if number == 1:
-                _check_schema(event, path)
+                check_schema(event, path)
             offset += len(raw)
             if has_more(line):
                 group.append(_VerifiedLine(event, line, raw, before))
@@ -268,7 +268,7 @@ def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterat
                 reading.dialect = dialect.name
                 for event in translated:
                     if number == 1:
-                        _check_schema(event, path)
+                        check_schema(event, path)
                     yield event, line
             offset += len(raw)
             reading.end = offset if dialect is not None else 0
@@ -280,7 +280,8 @@ def _check_not_empty(reading: LogReadReport, path: Path) -> None:
         raise InvalidLog(path, "has no complete event; start a new session")
 
 
-def _check_schema(event: Event, path: Path) -> None:
+def check_schema(event: Event, path: Path) -> None:
+    """Raise LogVersionUnsupported if the first event is of a newer schema version."""
     if isinstance(event, SessionStarted) and event.schema_version > SCHEMA_VERSION:
         raise LogVersionUnsupported(path, found=event.schema_version, known=SCHEMA_VERSION)
 
