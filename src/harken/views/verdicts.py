@@ -287,7 +287,15 @@ class _Reader:
                     intervention.heard_by_name,
                     intervention.became,
                 )
-            yield from map(self._build_effect, self._find_caused(self.links.target(subject)))
+            for verdict in self._find_stated(subject):
+                yield from map(self._build_effect, self._find_caused(verdict.message_id))
+
+    def _find_stated(self, answer: Reference) -> list[HookVerdict]:
+        """Return the verdicts that the answer of a hook states."""
+        events = self.links.events_to(self.links.target(answer))
+        return [
+            event for event in events if isinstance(event, HookVerdict) and event.said == answer
+        ]
 
     def _find_caused(self, message_id: MessageId) -> list[Event]:
         """Return the events that name an event as their cause, except questions about it."""
