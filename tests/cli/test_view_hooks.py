@@ -109,3 +109,15 @@ def test_a_rewrite_without_a_verdict_is_shown_as_well(hooked: Cli) -> None:
         session.log_transcript_entry("user", message, log_entry(session, "assistant", "No."))
     out = hooked.ok("view", "s.jsonl", "hooks").out
     assert "msg_021 Ann proposed: No.\n  msg_022 user got: Yes.\n1 verdict OK" in out
+
+
+def test_denials_of_a_hook_are_counted_by_its_verdict_events(hooked: Cli) -> None:
+    """The texts of the hook do not matter, nor those of the agent that it watches."""
+    with Session.load(Path("s.jsonl")) as session:
+        answer = log_entry(session, "assistant", "DENY: a quotation")
+        log_verdict(session, "response", answer, "deny", "a secret")
+    arguments = ("raw", "--type", "hook_verdict", "--agent", "Guard", "--json")
+    rows = hooked.ok("view", "s.jsonl", *arguments).json
+    assert [row["verdict"] for row in rows] == ["comment", "deny", "ok", "ok", "deny"]
+    rows = hooked.ok("view", "s.jsonl", "hooks", "--json").json
+    assert [row["text"] for row in rows if row["kind"] == "denial"] == ["too\nlate", "a secret"]
