@@ -200,6 +200,32 @@ def test_count_of_denials_is_the_number_of_events(play: LogBuilder, guard: Agent
     assert [row.text for row in rows] == denials
 
 
+def test_incomplete_log_of_another_program_is_read() -> None:
+    hook, verdict = AgentId("g"), MessageId("msg_7")
+    log: list[ev.Event] = [
+        ev.AgentCreated(message_id=MessageId("msg_5"), agent_id=hook, relation="hook"),
+        ev.TranscriptEntry(
+            message_id=MessageId("msg_6"),
+            agent_id=hook,
+            role="user",
+            content="?",
+            cause=["msg_1", "msg_2"],
+            purpose="question",
+        ),
+        ev.HookVerdict(
+            message_id=verdict,
+            agent_id=hook,
+            watched=AgentId("a"),
+            subject="msg_2",
+            point="input",
+            verdict="ok",
+            said=MessageId("msg_99"),
+        ),
+    ]
+    (row,) = verdicts(log)
+    assert (row.message_id, row.question, row.subject) == (verdict, "msg_6", "msg_2")
+
+
 def test_missing_subject_leaves_only_the_text() -> None:
     hook, watched = AgentId("g"), AgentId("a")
     log: list[ev.Event] = [
