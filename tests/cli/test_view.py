@@ -159,7 +159,7 @@ def test_a_session_with_the_id_latest_comes_first(demo: Cli) -> None:
     assert "incomplete" in demo.ok("view", "latest", "tree").err
 
 
-def test_raw_as_json_is_the_log_without_sums(demo: Cli) -> None:
+def test_raw_as_json_is_the_log_without_sums_and_groups(demo: Cli) -> None:
     lines = [json.loads(line) for line in demo.sessions()[0].read_text().splitlines()]
     for line in lines:
         del line["sum"]

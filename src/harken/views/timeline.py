@@ -38,7 +38,10 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return _join_facts(event.reason, event.piece)
         case ev.HookVerdict():
             watched = names.latest_name(event.watched)
-            return _join_facts(f"{event.verdict} to {watched} at {event.point}", event.text)
+            failure = None if event.failed is None else f"the hook failed: {event.failed}"
+            return _join_facts(
+                f"{event.verdict} to {watched} at {event.point}", event.text or failure
+            )
         case ev.ActionRewritten():
             return f"{event.call}: {event.tool} {event.arguments}"
         case ev.LlmRequest():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -189,13 +189,15 @@ class VerdictRow(SparseRecord, frozen=True, kw_only=True):
     point: Point
     """The kind of subject."""
     message_id: MessageId
-    """Id of the verdict in the hook's transcript."""
+    """Id of the verdict in the hook's transcript, or of the event if the hook wrote no message."""
     hook: AgentId
     hook_name: str | None
     text: str
     """The comment, the reason, the replacement, or the error."""
     question: MessageId
-    """Id of the question in the hook's transcript. Earlier hooks may have rewritten its text."""
+    """Id of the question in the hook's transcript, or else `message_id`. Earlier hooks may have
+    rewritten its text.
+    """
     subject: Reference
     """The message or call that was judged."""
     agent_id: AgentId | None
@@ -238,10 +240,11 @@ class _Reader:
 
     def iter_rows(self) -> Iterator[VerdictRow]:
         """Yield the rows of all verdicts."""
-        questions: dict[tuple[AgentId | None, Any], MessageId] = {}
+        questions: dict[tuple[AgentId | None, Reference], MessageId] = {}
         for event in self.links:
             if isinstance(event, TranscriptEntry) and event.purpose == "question":
-                questions[event.agent_id, event.cause] = event.message_id
+                for subject in causes_of(event):
+                    questions[event.agent_id, subject] = event.message_id
             elif isinstance(event, HookVerdict):
                 yield self._row(event, questions.get((event.agent_id, event.subject)))
 
@@ -251,16 +254,17 @@ class _Reader:
             self.links.get(self.links.target(event.subject)),
             self.links.find_call(event.subject),
         )
-        said = event.said or event.message_id
+        statement = self.links.get(event.said)
+        id_ = event.message_id if statement is None else statement.message_id
         kind = verdict_kind(event)
         return VerdictRow(
             kind=kind,
             point=event.point,
-            message_id=said,
+            message_id=id_,
             hook=event.agent_id or AgentId(""),
             hook_name=self.links.names.latest_name(event.agent_id),
             text=event.failed or event.text or "",
-            question=question or said,
+            question=question or id_,
             subject=event.subject,
             agent_id=event.watched,
             name=self.links.names.latest_name(event.watched),
@@ -287,7 +291,15 @@ class _Reader:
                     intervention.heard_by_name,
                     intervention.became,
                 )
-            yield from map(self._build_effect, self._find_caused(self.links.target(subject)))
+            for verdict in self._find_stated(subject):
+                yield from map(self._build_effect, self._find_caused(verdict.message_id))
+
+    def _find_stated(self, answer: Reference) -> list[HookVerdict]:
+        """Return the verdicts that the answer of a hook states."""
+        events = self.links.events_to(self.links.target(answer))
+        return [
+            event for event in events if isinstance(event, HookVerdict) and event.said == answer
+        ]
 
     def _find_caused(self, message_id: MessageId) -> list[Event]:
         """Return the events that name an event as their cause, except questions about it."""

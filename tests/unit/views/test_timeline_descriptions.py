@@ -53,6 +53,14 @@ EVENTS: list[tuple[ev.Event, str]] = [
         ev.ContextCommitted(ctx="ctx-1", parent_ctx="ctx-0", upto=MSG, checkpoint="turn"),
         "ctx-1, up to msg_007, after ctx-0, turn",
     ),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="response", verdict="deny", text="rude"),
+        "deny to Jack at response, rude",
+    ),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="input", verdict="ok", failed="full"),
+        "ok to Jack at input, the hook failed: full",
+    ),
     (ev.ToolsDefined(tools=[{"name": "look"}, {"name": "task"}], tools_hash="h"), "look, task"),
     (
         ev.LlmRequest(context=[], count=2, context_hash="", model="m"),
