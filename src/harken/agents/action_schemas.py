@@ -161,6 +161,23 @@ def introduce(speakers: list[str] | None = None, listeners: list[str] | None = N
     """
 
 
+@tool
+def compact(keep: str | None = None) -> None:
+    """Replace what you have read and done so far with a summary of it, before your next step.
+
+    For the end of a piece of work whose details you need no more. `keep` is what the summary must
+    not leave out. It is done when all your calls of this message have their results.
+    """
+
+
+@tool
+def export(path: str, format: str = "narrative-v1", name: str | None = None) -> None:
+    """Write your conversation, or that of the subagent `name`, to a new file, for others to read.
+
+    `format` is `narrative-v1` (Markdown) or another format of conversations.
+    """
+
+
 ACTIONS: dict[str, Tool] = {
     action.name: action
     for action in (
@@ -178,6 +195,8 @@ ACTIONS: dict[str, Tool] = {
         dump.with_subject(by="path", edits_files=True),
         restore.with_subject(by="path", shows_files=True),
         introduce,
+        compact,
+        export.with_subject(by="path", edits_files=True),
     )
 }
 """The structural actions by name, as sent to models."""

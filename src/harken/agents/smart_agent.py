@@ -44,6 +44,7 @@ from harken.agents.turn.hook_review import (
 )
 from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
 from harken.agents.turn.request import request_model
+from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
@@ -284,6 +285,7 @@ class SmartAgent(ToolAgent):
     async def _step(self) -> TranscriptEntry:
         """Request the model once and run its calls. Return the model's message."""
         await comment_on(self, "input", hear_news(self))
+        await compact_if_requested(self, self.model)
         await self._make_room()
         call = await self._ask()
         checkpoint_if_due(self, "turn_boundary")
