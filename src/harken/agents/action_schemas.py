@@ -239,21 +239,30 @@ def is_action(tool: Tool | None) -> bool:
     return tool is not None and action is not None and tool.function is action.function
 
 
-def with_templates(listing: str) -> dict[str, Tool]:
-    """Return the structural actions, with these templates in the description of `task`.
+def with_listings(templates: str, hooks: str) -> dict[str, Tool]:
+    """Return the structural actions, with templates in `task` and named hooks in `hook`.
 
-    Without templates the schemas and their hash do not change.
+    An empty listing changes nothing, neither schemas nor their hash.
     """
-    if not listing:
-        return ACTIONS
-    described = replace(task, description=f"{task.description}{_HINT}{listing}")
-    return {**ACTIONS, task.name: described}
+    listings = {task.name: templates, hook.name: hooks}
+    described = {
+        name: replace(
+            ACTIONS[name], description=f"{ACTIONS[name].description}{_HINTS[name]}{listing}"
+        )
+        for name, listing in listings.items()
+        if listing
+    }
+    return {**ACTIONS, **described}
 
 
-def parse_template_listing(description: str) -> str:
-    """Parse the templates from the description of `task`: the inverse of `with_templates`."""
-    before, _, listing = description.partition(_HINT)
-    return listing if before == task.description else ""
+def parse_listing(name: str, description: str) -> str:
+    """Parse the listing from the description of an action: the inverse of `with_listings`."""
+    before, _, listing = description.partition(_HINTS[name])
+    return listing if before == ACTIONS[name].description else ""
 
 
-_HINT = "\n\n`instructions` may also be `template:NAME`, for one of these kinds of agents:\n"
+_HINTS = {
+    "task": "\n\n`instructions` may also be `template:NAME`, for one of these kinds of agents:\n",
+    "hook": "\n\n`instructions` may also be `hook:NAME`, for one of these hooks:\n",
+}
+"""The text between the description of an action and its listing."""

@@ -43,6 +43,13 @@ class HookRegistry(Protocol):
         """Return the names of all hooks."""
         ...
 
+    def listing(self) -> str:
+        """Format a line for each hook that agents may install: its name and description.
+
+        Agents that have the action `hook` read it. An empty text lists none.
+        """
+        ...
+
 
 def _create_world() -> World:
     from harken.world.local_world import LocalWorld  # noqa: PLC0415 - it imports all connections

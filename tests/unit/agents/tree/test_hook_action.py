@@ -315,6 +315,9 @@ class Finder:
     def names(self) -> list[str]:
         return ["judge", "smart"]
 
+    def listing(self) -> str:
+        return "- judge: Judges.\n- smart"
+
 
 @pytest.mark.req("S4-30")
 def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
