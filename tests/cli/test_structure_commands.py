@@ -202,7 +202,7 @@ def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -
 
 def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talking) -> None:
     assert talk("/task") == (
-        "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
+        "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..] [model=..]"
     )
     assert one.select_lines(agent_id=USER) == []
 

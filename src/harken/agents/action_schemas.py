@@ -19,6 +19,7 @@ def task(
     instructions: str | None = None,
     prompt: str | None = None,
     tools: list[str] | None = None,
+    model: str | None = None,
     system_prompt: str | None = None,
     user_prompt: str | None = None,
 ) -> None:
@@ -27,6 +28,7 @@ def task(
     It lives until you terminate it and remembers what it heard. `instructions` is the text, or
     `file:PATH` for a file. With `prompt` it answers at once and its answer is the result.
     `tools` limits what it may use to some of your own tools; by default it has all of them.
+    `model` is the language model that it uses, by default yours.
     """  # system_prompt and user_prompt are other names for instructions and prompt
 
 
@@ -56,13 +58,15 @@ def hook(
     instructions: str | None = None,
     points: list[Literal["input", "action", "result", "response"]] | None = None,
     tools: list[str] | None = None,
+    model: str | None = None,
 ) -> None:
     """Put a hook above yourself: an agent that watches you, comments, blocks or rewrites.
 
     You have no authority over it: only it can end itself. `instructions` say what it watches for:
     the text, `file:PATH`, `template:NAME`, or `hook:NAME` for a hook that exists. `points` is
     where it is asked: what you hear, do, get back, answer; by default at all four. `tools` are
-    those of yours that it may use besides its own. If you are a hook yourself, it is put above
+    those of yours that it may use besides its own. `model` is its language model, by default
+    yours. If you are a hook yourself, it is put above
     the agent that you watch.
     """
 

@@ -131,11 +131,14 @@ class SmartAgent(ToolAgent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent with the world and the models of its parent."""
         runtime = parent.runtime
         child = cls(parent.session, system_prompt, runtime=runtime, tools=tools)
-        name = (template and template.model) or inherited_model(parent) or child._model_name
+        template_model = None if template is None else template.model
+        name = model or template_model or inherited_model(parent) or child._model_name
         child._model_name = name
         child._birth_options["parameters"] = runtime.parameters_for(name) or None
         child._birth_options["template"] = None if template is None else template.origin

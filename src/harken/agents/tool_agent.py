@@ -50,10 +50,13 @@ class ToolAgent(Agent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent that shares the world and the models of its parent.
 
-        The birth records its template, and it has the template's model, else that of its parent.
+        The birth records its template. Its model is `model`, else the template's, else its
+        parent's.
         `spec` adds members to the birth.
         """
 

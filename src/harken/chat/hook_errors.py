@@ -13,6 +13,7 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Self
 
 from harken.session.session import Session
 from harken.terminal.text import one_line
@@ -42,9 +43,10 @@ class HookErrorLog(RotatingFileHandler):
         self._reported: set[str] = set()
         self._write_error = ""
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Write the errors of hooks from now on."""
         LOGGER.addHandler(self)
+        return self
 
     def close(self) -> None:
         """Stop, and close the file. A second call does nothing."""

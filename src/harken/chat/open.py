@@ -125,16 +125,11 @@ def open_chat(
             options=SessionOptions(resolver=checkpoints.resolve, folder=current_folder()),
         )
         opening.callback(session.close)
-        hook_errors = HookErrorLog(home.folder, session, runtime.notify)
-        hook_errors.start()
+        hook_errors = HookErrorLog(home.folder, session, runtime.notify).start()
         opening.callback(hook_errors.close)
         if ctx is not None:
             start_from_commit(root, ctx)
-        if old is None:
-            ChangedFiles(session, runtime=runtime).install(root)
-            watch_with_hooks(root, settings)
-            configure_from_template(wish.template, root)
-        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
+        configure_root(root, settings, wish)
         messages = (*list_start_notes(wish, settings, checkpoints, root), *around.box.notes)
         has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
         notes = (*messages, *([prompt.note] if has_own else ()), *list_trigger_notes(session, wish))
@@ -186,6 +181,15 @@ def check_log_exists(old: Path | None) -> None:
         Session.load(old).close()
 
 
+def configure_root(root: Agent, settings: Settings, wish: ChatOptions) -> None:
+    """Install the hooks of the first agent, and in a new session its template."""
+    if wish.old is None:
+        ChangedFiles(root.session, runtime=root.runtime).install(root)
+        watch_with_hooks(root, settings)
+        configure_from_template(wish.template, root)
+    watch_with_commands(root, settings, is_new=wish.old is None or wish.claude_hooks)
+
+
 def watch_with_hooks(root: Agent, settings: Settings) -> None:
     """Install the configured hooks on an agent. Raises ConfigError."""
     for name in settings.use_hooks:
@@ -226,7 +230,11 @@ def build_runtime(settings: Settings) -> AgentRuntime:
             ),
         ),
         limits=ContextLimits(compact_at=settings.compact_at or None, windows=settings.windows),
-        models=ModelSettings(parameters=settings.parameters, by_model=settings.model_parameters),
+        models=ModelSettings(
+            parameters=settings.parameters,
+            by_model=settings.model_parameters,
+            allowed=[*filter(None, [settings.model]), *settings.model_parameters],
+        ),
     )
 
 

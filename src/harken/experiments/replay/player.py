@@ -91,6 +91,7 @@ class Replayer:
             models=ModelSettings(
                 resolver=lambda name: RecordedModel(self.answers, name),
                 by_model=_collect_parameters(self.recorded),
+                allowed=_collect_models(self.recorded),
             ),
             world=self.world,
             library=AgentLibrary(
@@ -451,6 +452,12 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
             if isinstance(parameters, Mapping) and birth.language_model is not None:
                 parameters_by_model.setdefault(birth.language_model, parameters)
     return parameters_by_model
+
+
+def _collect_models(lanes: AgentEventLists) -> list[str]:
+    """Return the recorded models of created agents."""
+    births = (birth for births in lanes.births.values() for birth in births)
+    return [birth.language_model for birth in births if birth.language_model is not None]
 
 
 def _first_model(events: Links) -> str:
