@@ -187,6 +187,15 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "error": MAYBE,
         "partial": MAYBE,
     },
+    ev.HookVerdict: {
+        "watched": AGENT,
+        "subject": ID | st.just("msg_003.call_abc"),
+        "point": st.sampled_from(get_args(ev.HookPoint)),
+        "verdict": st.sampled_from(get_args(ev.VerdictKind)),
+        "text": MAYBE,
+        "said": st.none() | ID,
+        "failed": MAYBE,
+    },
     ev.ActionRewritten: {
         "call": ID | st.just("msg_003.call_abc"),
         "tool": STRING,

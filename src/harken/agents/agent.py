@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from harken.agents import texts
 from harken.agents.agent_classes import check_registered, get_agent_class, kind_name
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, guarded_agents, is_made, order_hooks
 from harken.agents.initial_transcript import (
-    INTERRUPTED,
     UNNAMED,
     begin_with,
     complete_transcript,
@@ -341,10 +341,11 @@ class Agent(AgentStructure["Agent"]):
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="tool",
-                content=INTERRUPTED.format(call.name) + note,
+                content=texts.INTERRUPTED.format(call.name) + note,
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
+                closed="interrupted",
             )
         )
 

@@ -20,18 +20,13 @@ from harken.core.events import (
     AgentStateSaved,
     Cause,
     Event,
+    HookPoint,
     TranscriptEntry,
 )
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.core.verdict import (
-    HookPoint,
-    HookQuestion,
-    Verdict,
-    format_verdict,
-    parse_allowed_verdict,
-)
+from harken.core.verdict import HookQuestion, Verdict, format_verdict, parse_allowed_verdict
 from harken.session.invariants import encode_checked_event
 from harken.session.state import AgentState
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget
@@ -32,8 +33,6 @@ from harken.agents.tool_agent import ToolAgent, is_retryable
 from harken.agents.turn.act import act, log_result
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
-    STOPPED,
-    TAKEN_OVER,
     comment_on,
     has_hook_at,
     judge_answer,
@@ -42,12 +41,12 @@ from harken.agents.turn.hook_review import (
     new_results,
     send_back,
 )
-from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
+from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments
-from harken.core.events import TranscriptEntry
+from harken.core.events import Closed, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
@@ -223,7 +222,7 @@ class SmartAgent(ToolAgent):
             except BudgetExceeded as error:
                 answer = self._stopped_text(str(error))
             except TurnStopped as error:
-                self._close_undone_calls(STOPPED)
+                self._close_undone_calls(texts.STOPPED, "stopped")
                 answer = self._stopped_text(str(error))
             except TurnEnded:
                 self._yield_turn(input)
@@ -233,7 +232,7 @@ class SmartAgent(ToolAgent):
 
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
-        self._close_undone_calls(TAKEN_OVER)
+        self._close_undone_calls(texts.TAKEN_OVER, "moved")
         forget_comments(self)
         above = self.state.parent
         if unheard is not None and above is not None:
@@ -278,7 +277,7 @@ class SmartAgent(ToolAgent):
                 return answer
             send_back(self, judgement.denial, denied)
             entry = None
-        return self._stopped_text(f"hooks blocked the answer {MAX_DENIALS} times")
+        return self._stopped_text(texts.TOO_MANY_DENIALS.format(MAX_DENIALS))
 
     @property
     def _position(self) -> tuple[Any, ...]:
@@ -297,7 +296,7 @@ class SmartAgent(ToolAgent):
         if calls:
             await self._act(calls)
         if half_call is not None:
-            log_result(self, half_call, ToolResult(HALF_A_CALL, is_error=True))
+            log_result(self, half_call, ToolResult(texts.HALF_A_CALL, is_error=True, closed="half"))
         if call.answer.tool_calls:
             checkpoint_if_due(self, "tool_call")
         return call.answer
@@ -413,7 +412,7 @@ class SmartAgent(ToolAgent):
         except TurnEnded:
             self._yield_turn()
         except TurnStopped:
-            self._close_undone_calls(STOPPED)
+            self._close_undone_calls(texts.STOPPED, "stopped")
 
     async def _finish_calls(self) -> None:
         """Complete interrupted calls, and the hook questions that follow them."""
@@ -425,10 +424,11 @@ class SmartAgent(ToolAgent):
         deliver_comments(self)
         await comment_on(self, "result", new_results(self))
 
-    def _close_undone_calls(self, why: str) -> None:
+    def _close_undone_calls(self, why: str, closed: Closed) -> None:
         """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, ToolResult(why.format(call.name), is_error=True))
+            result = ToolResult(why.format(call.name), is_error=True, closed=closed)
+            log_result(self, call, result)
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""
@@ -442,11 +442,11 @@ class SmartAgent(ToolAgent):
         """Return a text in place of an answer: another agent answers now."""
         above = self.state.parent
         name = self.name if above is None else self.session.agents[above].name or above
-        return self._log_text(f"[moved] {name} answers now")
+        return self._log_text(texts.TURN_MOVED.format(name))
 
     def _stopped_text(self, reason: str) -> LoggedString:
         """Return a text in place of an answer."""
-        return self._log_text(f"[stopped] {reason}")
+        return self._log_text(texts.TURN_STOPPED.format(reason))
 
     def _log_text(self, text: str) -> LoggedString:
         """Log a text that the agent did not generate."""

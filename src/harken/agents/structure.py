@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, overload
 
 from harken.core.arguments import check_arguments
+from harken.core.events import HookPoint
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage
-from harken.core.verdict import HookPoint
 from harken.session.state import OpenCall
 
 AgentT = TypeVar("AgentT")

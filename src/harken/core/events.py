@@ -41,6 +41,11 @@ in the middle of the call; another agent took the place of the caller; a hook en
 repair of the log closed it."""
 
 
+HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
+"""Where a hook is asked: about what the agent received, is about to do, got, is about to answer."""
+VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
+
+
 class Segment(
     msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True
 ):
@@ -280,6 +285,23 @@ class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):
     cause: Cause = None
 
 
+class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
+    """The verdict of a hook (`agent_id`) that counts, after those of its own hooks."""
+
+    watched: AgentId
+    """The agent whose message or call was judged."""
+    subject: Reference
+    point: HookPoint
+    verdict: VerdictKind
+    """`stop`: the hook ended the turn of the watched agent."""
+    text: str | None = None
+    """The comment, the reason, or the new text or arguments."""
+    said: MessageId | None = None
+    """The hook's message with the verdict; absent if code judged."""
+    failed: str | None = None
+    """Why the hook failed: then the verdict is `deny` at a guarded point, and `ok` elsewhere."""
+
+
 class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
     """The agent used its memory."""
 
@@ -337,6 +359,7 @@ KnownEvent: TypeAlias = (
     | LlmRequest
     | LlmResponse
     | ActionRewritten
+    | HookVerdict
     | MemoryOperation
     | ThreadNoted
 )

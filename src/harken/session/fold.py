@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
+from harken.session.reviews import end_reviews, fold_message, fold_verdict
 from harken.session.segments import segment_length, slice_segments
 from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
 
@@ -156,6 +157,8 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
+    if event.role == "user" and (event.purpose is not None or state.reviews):
+        fold_message(state, agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
         if agent.parent is not None:
@@ -196,6 +199,7 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     if call is None:
         return  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
+    state.reviews.pop(call.reference, None)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
     if not others or message not in {
@@ -345,6 +349,8 @@ def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
     agent = get_or_create_agent(state, event.agent_id)
     agent.usage.model_calls += 1
     agent.request = event
+    if state.reviews:
+        end_reviews(state, agent, points=("input", "result", "response"))
     if agent.new_entries:
         agent.new_entries = []
     state.requests[agent.id] = event
@@ -399,4 +405,5 @@ _HANDLERS: dict[type, _Handler] = {
     ev.ToolsDefined: _tools_defined,
     ev.LlmRequest: _llm_request,
     ev.LlmResponse: _llm_response,
+    ev.HookVerdict: fold_verdict,
 }

@@ -203,6 +203,20 @@ def _check_rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
         raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
 
 
+def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
+    _check_born(state, event)
+    if event.watched not in state.agents:
+        raise InvalidEvent(f"watched agent {event.watched} was not born")
+    _check_exists(state, reference_message_id(event.subject), "subject")
+    if event.verdict in ("deny", "rewrite") and event.point not in ("action", "response"):
+        raise InvalidEvent(f"a hook cannot {event.verdict} at {event.point}")
+    if (event.text is None) != (event.verdict == "ok"):
+        raise InvalidEvent(f"a verdict has a text unless it is ok, not {event.verdict}")
+    review = state.reviews.get(event.subject)
+    if review is not None and event.agent_id in [given.agent_id for given in review.given]:
+        raise InvalidEvent(f"{event.agent_id} has given its verdict on {event.subject}")
+
+
 def _check_tools(state: SessionState, event: ev.ToolsDefined) -> None:
     _check_session_event(state, event)
     if event.tools_hash in state.tools:
@@ -288,6 +302,7 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.LlmResponse: _check_response,
     ev.ActionRewritten: _check_rewritten,
     ev.AgentMoved: _check_moved,
+    ev.HookVerdict: _check_verdict,
     ev.InterlocutorsSet: _check_interlocutors,
     ev.TranscriptEdited: _check_edited,
     ev.SessionStarted: _check_started,

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from harken.core.events import (
+    HookPoint,
+    HookVerdict,
     Json,
     LlmRequest,
     Place,
@@ -37,6 +39,27 @@ class UsageTotals:
     def tokens(self) -> int:
         """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
+
+
+@dataclass(slots=True)
+class Review:
+    """The verdicts on a message or call of an agent that may still have an effect."""
+
+    watched: AgentId
+    point: HookPoint
+    given: list[HookVerdict] = field(default_factory=list)
+    """Oldest first."""
+
+    @property
+    def denial(self) -> HookVerdict | None:
+        """The verdict that denies the subject, or None."""
+        return next((verdict for verdict in self.given if verdict.verdict == "deny"), None)
+
+    @property
+    def replacement(self) -> HookVerdict | None:
+        """The last verdict that rewrites the subject, or None."""
+        rewrites = (verdict for verdict in reversed(self.given) if verdict.verdict == "rewrite")
+        return next(rewrites, None)
 
 
 class OpenCall(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +141,10 @@ class AgentState:
     """Name of an armed trigger -> its last event."""
     undelivered: dict[MessageId, str] = field(default_factory=dict)
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
+    owed_comments: list[HookVerdict] = field(default_factory=list)
+    """Comments of hooks that were not delivered to the agent yet, oldest first."""
+    questions: dict[Reference, MessageId] = field(default_factory=dict)
+    """For a hook: subject -> the entry with the question that waits for its verdict."""
 
     @property
     def is_recorded(self) -> bool:
@@ -163,6 +190,8 @@ class SessionState:
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
+    reviews: dict[Reference, Review] = field(default_factory=dict)
+    """Subject -> its verdicts, until they have had their effect."""
     pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
     """Agents that received a trigger event and whose parent has not received their answer
     -> their last message about it."""
@@ -213,6 +242,14 @@ class SessionState:
             "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
             "ended": self.ended,
             "reporting": dict(self.pending_reports),
+            "reviews": {
+                subject: [
+                    review.watched,
+                    review.point,
+                    [given.message_id for given in review.given],
+                ]
+                for subject, review in self.reviews.items()
+            },
             "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
         }
 
@@ -243,6 +280,8 @@ def _describe(agent: AgentState) -> dict[str, Any]:
             for name, trigger_state in agent.trigger_states.items()
         },
         "unheard": dict(agent.undelivered),
+        "owed_comments": [verdict.message_id for verdict in agent.owed_comments],
+        "questions": dict(agent.questions),
         "segments": agent.segments(),
         "hashed": agent.context_hash_state,
         "counted": agent.counted_tokens,

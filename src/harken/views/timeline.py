@@ -32,6 +32,9 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return "\n".join(filter(None, texts))
         case ev.PieceOfText():
             return event.content
+        case ev.HookVerdict():
+            watched = names.latest_name(event.watched)
+            return _join_facts(f"{event.verdict} to {watched} at {event.point}", event.text)
         case ev.ActionRewritten():
             return f"{event.call}: {event.tool} {event.arguments}"
         case ev.LlmRequest():

@@ -20,7 +20,8 @@ from harken import (
 )
 from harken.agents.agent import unload_agent
 from harken.agents.runtime import AgentLibrary
-from harken.core.verdict import HookPoint, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Verdict
 from harken.errors import NameNotFound
 from harken.experiments.replay.check import check
 from tests.agent_kit import (

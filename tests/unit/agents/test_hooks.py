@@ -6,8 +6,8 @@ from typing import ClassVar
 import pytest
 
 from harken import Comment, Deny, LoggedString, Ok, register_agent_class, tool
-from harken.agents.initial_transcript import INTERRUPTED
-from harken.core.verdict import HookPoint
+from harken.agents.texts import INTERRUPTED
+from harken.core.events import HookPoint
 from harken.world.result import ToolError
 from tests.agent_kit import (
     ScriptModel,

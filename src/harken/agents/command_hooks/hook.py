@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.command_hooks.config import EVENTS, CommandHookConfig
@@ -429,9 +430,9 @@ class CommandHook(Hook):
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             decision = await user.approve(request)
         except (UserUnavailable, ToolError) as error:
-            reason = answer.reason or "a hook wants it"
-            return f"the user's approval is needed ({reason}): {error}"
-        return None if decision.allowed else decision.reason or "the user said no"
+            reason = answer.reason or texts.COMMAND_WANTS_APPROVAL
+            return texts.COMMAND_APPROVAL_NEEDED.format(reason, error)
+        return None if decision.allowed else decision.reason or texts.COMMAND_APPROVAL_DENIED
 
 
 def _edit_without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:

@@ -87,9 +87,6 @@ def session_end_event(reason: str) -> HookEvent:
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT_CODE_PATTERN = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
-_REFUSED_PATTERN = re.compile(
-    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
-)
 _LINE_NUMBER_PATTERN = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _EVENTS_WITHOUT_MODE = {
     "Notification",
@@ -300,8 +297,7 @@ class Situation:
     @property
     def _was_refused(self) -> bool:
         """Whether the call was never run: a hook, a rule, the user or its tool refused it."""
-        is_error = self._result is not None and self._result.is_error
-        return is_error and _REFUSED_PATTERN.match(self.question.text) is not None
+        return self._result is not None and self._result.closed in ("denied", "refused")
 
     @property
     def _response(self) -> Any:
@@ -355,10 +351,7 @@ class Situation:
     def _is_stopped(self) -> bool:
         """Whether a hook blocked an answer of the agent since its last input."""
         for message in reversed(self.watched.session.context(self.watched.agent_id)):
-            if message.role == "user":
-                cause = getattr(message, "cause", None)
-                if cause is None:
-                    return False
-                if "]: Your response was blocked (" in text_of(message.content)[:300]:
-                    return True
+            purpose = message.purpose if isinstance(message, TranscriptEntry) else None
+            if message.role == "user" and purpose in (None, "returned"):
+                return purpose == "returned"
         return False

@@ -13,10 +13,10 @@ from harken.agents.agent import Agent
 from harken.agents.hooks.hook import CombinedVerdict, comment_entry
 from harken.agents.hooks.verdict_log import undelivered_comments
 from harken.core.ids import reference_number
-from harken.core.verdict import Comment, HookVerdict
+from harken.core.verdict import Comment, SpokenVerdict
 from harken.session.state import AgentState
 
-_comments: WeakKeyDictionary[Agent, list[HookVerdict]] = WeakKeyDictionary()
+_comments: WeakKeyDictionary[Agent, list[SpokenVerdict]] = WeakKeyDictionary()
 """The undelivered comments of an agent. Without an entry they must be read from the log."""
 
 
@@ -42,7 +42,7 @@ def deliver_comments(agent: Agent) -> None:
             agent.session.append(comment_entry(agent, opinion, opinion.verdict.text))
 
 
-def _read_undelivered(agent: Agent) -> list[HookVerdict]:
+def _read_undelivered(agent: Agent) -> list[SpokenVerdict]:
     """Return the undelivered comments of an agent's hooks in the log, oldest first.
 
     Hooks that left after their comment are included: their last comment still counts.

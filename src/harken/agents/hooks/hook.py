@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
@@ -24,7 +25,7 @@ from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import Event, TranscriptEntry
+from harken.core.events import Event, HookPoint, Purpose, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.untrusted import escape_hook_markers
@@ -34,11 +35,10 @@ from harken.core.verdict import (
     HOOK_POINTS,
     Comment,
     Deny,
-    HookPoint,
     HookQuestion,
-    HookVerdict,
     Ok,
     Rewrite,
+    SpokenVerdict,
     UnparsableVerdict,
     Verdict,
     check_verdict,
@@ -47,9 +47,6 @@ from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import current_task_cancelled
-
-BLOCKED = "Error: Action blocked by hook '{}': {}"
-"""The result of an action that a hook denied, with the hook's name and the reason."""
 
 
 @check_arguments
@@ -193,7 +190,7 @@ def check_not_judged(agent: Agent) -> None:
 
 async def ask_hook(
     hook: Agent, watched: AgentId | None, question: HookQuestion
-) -> HookVerdict | None:
+) -> SpokenVerdict | None:
     """Ask a hook a question; question and verdict are added to the hook's transcript.
 
     Concurrent calls are judged in sequence, since a hook may count them. A waiting hook may have
@@ -233,9 +230,13 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
     return None
 
 
-async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
+async def _ask(hook: Agent, question: HookQuestion) -> SpokenVerdict:
     question_entry = TranscriptEntry(
-        agent_id=hook.agent_id, role="user", content=question.prompt, cause=question.subject
+        agent_id=hook.agent_id,
+        role="user",
+        content=question.prompt,
+        cause=question.subject,
+        purpose="question",
     )
     question_id = hook.session.append(question_entry)
     try:
@@ -248,12 +249,12 @@ async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
         return _log_failure(hook, question, question_id, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
         return _log_failure(hook, question, question_id, error)
-    return HookVerdict(hook.name, verdict, message_id)
+    return SpokenVerdict(hook.name, verdict, message_id)
 
 
 def _log_failure(
     hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
-) -> HookVerdict:
+) -> SpokenVerdict:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
         log_error(hook, f"at {question.point} of {question.agent}", error)
     reason = (
@@ -270,8 +271,8 @@ def _log_failure(
         with suppress(Exception):  # the state may be what failed
             events = hook._with_state(note)
     hook.session.append_all(events)
-    denial = Deny(f"the hook failed ({reason})")
-    return HookVerdict(
+    denial = Deny(texts.HOOK_FAILED.format(reason))
+    return SpokenVerdict(
         hook.name, denial if question.point in BLOCKING_POINTS else Ok(), note.message_id
     )
 
@@ -280,14 +281,14 @@ def _log_failure(
 class CombinedVerdict:
     """The combined verdict of all hooks: a denial, or the rewritten text, and comments."""
 
-    comments: list[HookVerdict]
-    denial: HookVerdict | None = None
+    comments: list[SpokenVerdict]
+    denial: SpokenVerdict | None = None
     replacement: str | None = None
-    rewriter: HookVerdict | None = None
+    rewriter: SpokenVerdict | None = None
 
 
 async def consult(
-    hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, HookVerdict]
+    hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, SpokenVerdict]
 ) -> CombinedVerdict:
     """Ask hooks in order: all may comment, the first denial ends, rewrites are chained.
 
@@ -334,11 +335,14 @@ def _with_text(question: HookQuestion, text: str) -> HookQuestion:
     return HookQuestion(question.point, question.agent, question.subject, text, call)
 
 
-def comment_entry(watched: Agent, opinion: HookVerdict, text: str) -> TranscriptEntry:
-    """Create the user message by which a watched agent receives a hook's comment."""
+def comment_entry(
+    watched: Agent, opinion: SpokenVerdict, text: str, purpose: Purpose = "comment"
+) -> TranscriptEntry:
+    """Create the user message by which a watched agent receives a hook's comment or denial."""
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {escape_hook_markers(text)}",
+        content=texts.HOOK_MESSAGE.format(opinion.hook, escape_hook_markers(text)),
         cause=opinion.message_id,
+        purpose=purpose,
     )

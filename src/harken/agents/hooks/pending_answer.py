@@ -7,24 +7,17 @@ continues there, and no hook is asked twice.
 
 from __future__ import annotations
 
-import re
-
 from harken.agents.agent import Agent
 from harken.agents.hooks.verdict_log import answer_question, is_unjudged, read_verdicts
 from harken.agents.structure import is_code_call
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
-from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import Deny, HookVerdict, Rewrite, is_question
+from harken.core.messages import ChatMessage
+from harken.core.verdict import Deny, Rewrite, SpokenVerdict, is_question
 
 MAX_DENIALS = 3
 """After this number of denials of a response the user is told instead."""
-BLOCKED = "Your response was blocked ({} of {}): {}"
-"""The message about a denial: its number, the maximum number, and the reason."""
-_BLOCKED_PATTERN = re.compile(
-    r"\[hook .*?\]: Your response was blocked \((\d+) of \d+\): ", re.DOTALL
-)
 
 
 def pending_answer(agent: Agent) -> TranscriptEntry | None:
@@ -54,24 +47,16 @@ def was_blocked(agent: Agent) -> bool:
 
 
 def denials(agent: Agent) -> int:
-    """Return how many answers of this turn were blocked, or 0 if that has ended the turn.
-
-    A mere comment of a hook may have the same text.
-    """
-    inputs: dict[str, TranscriptEntry] = {}
+    """Return how many answers of this turn were returned, or 0 if that has ended the turn."""
+    returned: list[TranscriptEntry] = []
     for entry in reversed(agent.state.transcript or ()):
-        if entry.role == "user" and (entry.cause is None or is_question(entry)):
-            return 0
-        if entry.role == "user" and isinstance(entry.cause, str):
-            inputs[entry.cause] = entry
-        elif entry.is_utterance:
-            denial = _find_denial(read_verdicts(agent, answer_question(agent, entry)))
-            notice = None if denial is None else inputs.get(denial.message_id)
-            match = None if notice is None else _BLOCKED_PATTERN.match(text_of(notice.content))
-            if notice is not None and match is not None:
-                is_last = agent.session.state.last_id == notice.message_id
-                return int(match[1]) if int(match[1]) < MAX_DENIALS or is_last else 0
-    return 0
+        if entry.role == "user" and entry.purpose in (None, "question"):
+            break
+        if entry.purpose == "returned":
+            returned.append(entry)
+    count = len(returned)
+    is_last = count > 0 and agent.session.state.last_id == returned[0].message_id
+    return count if count < MAX_DENIALS or is_last else 0
 
 
 def _last_answer(agent: Agent) -> TranscriptEntry | None:
@@ -90,13 +75,13 @@ def _last_answer(agent: Agent) -> TranscriptEntry | None:
     return None
 
 
-def _find_denial(verdicts: dict[AgentId, HookVerdict]) -> HookVerdict | None:
+def _find_denial(verdicts: dict[AgentId, SpokenVerdict]) -> SpokenVerdict | None:
     return next(
         (verdict for verdict in verdicts.values() if isinstance(verdict.verdict, Deny)), None
     )
 
 
-def _is_sent_back(agent: Agent, denied: HookVerdict) -> bool:
+def _is_sent_back(agent: Agent, denied: SpokenVerdict) -> bool:
     inputs = (entry for entry in reversed(agent.state.transcript or ()) if entry.role == "user")
     return any(entry.cause == denied.message_id for entry in inputs)
 

@@ -14,18 +14,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.open_calls import has_open_calls
-from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    HookPoint,
+    Reference,
+    Segment,
+    TranscriptEdited,
+    TranscriptEntry,
+)
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import (
     ALLOWED_VERDICTS,
-    HOOK_FAILED_PREFIX,
     VERDICT_FORMS,
-    HookPoint,
     HookQuestion,
     is_question,
     parse_verdict_entry,
@@ -34,9 +40,6 @@ from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import InvalidArguments, ToolResult
 
-NOTE = "[note] "
-"""The prefix of a note in a hook's context."""
-KEPT = "Kept: "
 DROPPED = "notes dropped"
 MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
 """The maximum characters of a note, the maximum number of notes, and their maximum total
@@ -57,7 +60,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
         raise InvalidArguments(
             f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
         )
-    return ToolResult(KEPT + text)
+    return ToolResult(texts.KEPT + text)
 
 
 def copied_instructions(hook: Agent) -> str | None:
@@ -93,6 +96,7 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
         role="user",
         content=format_verdict_request(question.point),
         cause=answer.message_id,
+        purpose="again",
     )
     hook.session.append(entry)
     return True
@@ -101,10 +105,7 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
 def format_verdict_request(point: HookPoint) -> str:
     """Return the message to a hook whose answer is no valid verdict at this point."""
     forms = "\n".join(VERDICT_FORMS[kind] for kind in ALLOWED_VERDICTS[point])
-    return (
-        f"That is no verdict on {point}. Answer with one of these and nothing else, "
-        f"the word at the beginning of the line:\n{forms}"
-    )
+    return texts.VERDICT_REQUEST.format(point, forms)
 
 
 def is_judging(hook: Agent) -> bool:
@@ -178,7 +179,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
         if is_question(entry):
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
-            judged = judged or text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
+            judged = True  # it failed
         elif entry.cause is None:  # a message with a cause was interrupted
             judged = judged or parse_verdict_entry(entry) is not None
     return judged
@@ -205,8 +206,7 @@ def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptE
 
 def is_note(message: ChatMessage) -> bool:
     """Whether a message of a hook's context is a note."""
-    is_heard = message.role == "user" and getattr(message, "cause", None) is not None
-    return is_heard and text_of(message.content).startswith(NOTE)
+    return isinstance(message, TranscriptEntry) and message.purpose == "note"
 
 
 def _drop_question(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
@@ -217,10 +217,14 @@ def _drop_question(session: Session, state: AgentState, stretch: Sequence[Transc
     }
     for result in _iter_results("keep_note", stretch):
         if result.message_id not in noted_ids:  # a crash may have come after it
-            text = NOTE + text_of(result.content).removeprefix(KEPT)
+            text = texts.NOTE + text_of(result.content).removeprefix(texts.KEPT)
             session.append(
                 TranscriptEntry(
-                    agent_id=state.id, role="user", content=text, cause=result.message_id
+                    agent_id=state.id,
+                    role="user",
+                    content=text,
+                    cause=result.message_id,
+                    purpose="note",
                 )
             )
     context = session.context(state.id)

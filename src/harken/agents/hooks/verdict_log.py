@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import hook_points, is_to_be_asked
@@ -27,9 +28,9 @@ from harken.core.verdict import (
     Comment,
     Deny,
     HookQuestion,
-    HookVerdict,
     Ok,
     Rewrite,
+    SpokenVerdict,
     Verdict,
     build_verdict,
     is_question,
@@ -85,7 +86,7 @@ def answer_question(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
     return HookQuestion("response", agent.name, entry.message_id, text_of(entry.content))
 
 
-def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVerdict]:
+def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, SpokenVerdict]:
     """Return the verdicts on a question by hook, also of hooks that left after it, oldest first."""
     if agent.session.state.last_id == reference_message_id(question.subject):
         return {}  # there was no event since
@@ -98,24 +99,28 @@ def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVer
     return dict(sorted(verdicts, key=lambda pair: reference_number(pair[1].message_id)))
 
 
-def hooks_without_verdict(agent: Agent, verdicts: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
+def hooks_without_verdict(
+    agent: Agent, verdicts: dict[AgentId, SpokenVerdict]
+) -> Sequence[AgentId]:
     """Return the hooks after the last that has a verdict; an earlier hook was not concerned."""
     ids = order_hooks(agent.session.agents, agent.state)
     positions = [position for position, id_ in enumerate(ids) if id_ in verdicts]
     return ids[positions[-1] + 1 :] if positions else ids
 
 
-def is_unjudged(agent: Agent, verdicts: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
+def is_unjudged(
+    agent: Agent, verdicts: dict[AgentId, SpokenVerdict], question: HookQuestion
+) -> bool:
     """Whether a hook that was installed before the subject has yet to be asked about it."""
     return any(_is_due(agent, id_, question) for id_ in hooks_without_verdict(agent, verdicts))
 
 
-def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:
+def undelivered_comments(agent: Agent, hook: AgentState) -> list[SpokenVerdict]:
     """Return the undelivered comments of a loaded hook, oldest first."""
     answers = [*_undelivered_answers(hook, agent.state)]
     verdicts = ((answer, _final_verdict(agent, hook, answer)) for answer in reversed(answers))
     return [
-        HookVerdict(hook.name or hook.id, verdict, answer.message_id)
+        SpokenVerdict(hook.name or hook.id, verdict, answer.message_id)
         for answer, verdict in verdicts
         if isinstance(verdict, Comment)
     ]
@@ -146,7 +151,7 @@ def _undelivered_answers(hook: AgentState, watched: AgentState) -> Iterator[Tran
             yield reply.answer
 
 
-def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> HookVerdict | None:
+def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> SpokenVerdict | None:
     """Return a hook's verdict on a question, or None if there is none yet.
 
     None also for a hook that failed at an action: it is asked again and may succeed.
@@ -158,12 +163,12 @@ def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> Hoo
     verdict = _final_verdict(agent, hook, entry)
     if text.startswith(HOOK_FAILED_PREFIX) and entry.role == "system" and point != "action":
         reason = text.removeprefix(HOOK_FAILED_PREFIX)
-        verdict = Deny(f"the hook failed ({reason})") if point == "response" else Ok()
+        verdict = Deny(texts.HOOK_FAILED.format(reason)) if point == "response" else Ok()
     if verdict is None or not isinstance(verdict, ALLOWED_VERDICTS[point]):
         return None
     if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
         verdict = Rewrite(strip_code_fence(verdict.text))
-    return HookVerdict(hook.name or hook.id, verdict, entry.message_id)
+    return SpokenVerdict(hook.name or hook.id, verdict, entry.message_id)
 
 
 def _final_verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict | None:
@@ -213,5 +218,7 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
     """Return the arguments as rewritten by hooks, or None if they were not."""
     verdicts = read_verdicts(agent, HookQuestion("action", agent.name, call, "")).values()
-    texts = [verdict.verdict.text for verdict in verdicts if isinstance(verdict.verdict, Rewrite)]
-    return texts[-1] if texts else None
+    rewrites = [
+        verdict.verdict.text for verdict in verdicts if isinstance(verdict.verdict, Rewrite)
+    ]
+    return rewrites[-1] if rewrites else None

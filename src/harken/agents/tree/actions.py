@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import (
     Agent,
@@ -39,12 +40,6 @@ from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.world.result import InvalidArguments, ToolError, ToolResult
 from harken.world.tool import ToolContext
-
-INTRODUCED = (
-    "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
-    "Who only listens: {}."
-)
-"""The message that each participant gets about the others."""
 
 
 async def run_task(
@@ -88,7 +83,7 @@ async def run_task(
             agent.inform(child, log_text_piece(agent, call, prompt))
     if prompt is None:
         reply = AgentReply(child, LoggedString(""))
-        return ActionResult(f"Created subagent: {name}", value=reply)
+        return ActionResult(texts.TASK_RESULT.format(name), value=reply)
     reply = await request_answer(agent, child)
     return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
 
@@ -232,18 +227,18 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
         for participant in everyone:
             others = [peer.name for peer in speakers if peer is not participant]
             silent = [peer.name for peer in listeners if peer is not participant]
-            text = INTRODUCED.format(
+            text = texts.INTRODUCED.format(
                 participant.name, agent.name, _format_names(others), _format_names(silent)
             )
             agent.inform(participant, log_text_piece(agent, call, text))
     names = [
         _format_names([participant.name for participant in row]) for row in (speakers, listeners)
     ]
-    return ToolResult(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
+    return ToolResult(texts.INTRODUCE_RESULT.format(*names))
 
 
 def _format_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or texts.NO_NAMES
 
 
 async def run_terminate(
@@ -253,7 +248,7 @@ async def run_terminate(
     (child,) = get_subagents(agent, [arguments["name"]])
     checkpoint_if_due(child, "session_end")
     end_subtree(agent.session, child.agent_id, call)
-    return ActionResult(f"Terminated subagent: {arguments['name']}")
+    return ActionResult(texts.TERMINATE_RESULT.format(arguments["name"]))
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
@@ -350,9 +345,9 @@ def select_prompt(*prompts: str | None) -> str | None:
 
     Raises InvalidArguments if all are blank.
     """
-    texts = [text for text in prompts if text is not None]
-    prompt = next((text for text in texts if text.strip()), None)
-    if texts and prompt is None:
+    prompt_texts = [text for text in prompts if text is not None]
+    prompt = next((text for text in prompt_texts if text.strip()), None)
+    if prompt_texts and prompt is None:
         raise InvalidArguments("the prompt is blank: write a text, or omit it")
     return prompt
 

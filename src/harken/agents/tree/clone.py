@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
@@ -36,18 +37,6 @@ from harken.agents.tree.agent_snapshot import (
 )
 from harken.core.events import Reference
 from harken.world.result import InvalidArguments
-
-COPIED = (
-    "You are a copy of {original}, made just now, with all that it remembers. You are called "
-    "{name} and work for {above}; you share nothing with {original} from now on, and have none of "
-    "its subagents."
-)
-"""The message to a copy."""
-GIVEN = (
-    "You have a new subagent, {name}: a copy of {original} with all that it remembers. `discuss` "
-    "with it where its experience helps."
-)
-"""The message to an agent that got a copy as a subagent."""
 
 
 async def run_clone(
@@ -75,16 +64,16 @@ async def run_clone(
     copy = create_from_snapshot(plan, above.session, above.runtime)
     hooks = _copy_hooks(above, original, copy)
     checkpoint_if_due(above, "spawn")
-    notice = COPIED.format(original=original.name, name=name, above=above.name)
+    notice = texts.COPIED.format(original=original.name, name=name, above=above.name)
     with agent.session.group():
         log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
         install_hooks(hooks, copy)
         agent.inform(copy, log_text_piece(agent, call, notice))
         set_interlocutors(above, call, [copy.agent_id], [])
         if above is not agent:
-            parent_notice = GIVEN.format(name=name, original=original.name)
+            parent_notice = texts.COPY_RECEIVED.format(name=name, original=original.name)
             agent.inform(above, log_text_piece(agent, call, parent_notice))
-    text = f"Cloned {original.name}: {name} is a subagent of {above.name}"
+    text = texts.CLONE_RESULT.format(original.name, name, above.name)
     return ActionResult(text, value=copy)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.agent import Agent
+from harken.agents.texts import COMPACT_RESULT, EXPORT_RESULT, MESSAGE_COUNT, ONE_MESSAGE
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import get_subagents
@@ -28,8 +29,6 @@ from harken.world.files.regular_file import MAX_FILE_BYTES, create
 from harken.world.files.root import size_text
 from harken.world.result import InvalidArguments, ToolError
 
-REQUESTED = "Your conversation is replaced with a summary before your next step."
-
 
 async def run_compact(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
@@ -37,7 +36,7 @@ async def run_compact(
     """Accept the request of an agent to compact its context. Raises InvalidArguments."""
     if not isinstance(agent, ToolAgent):
         raise InvalidArguments(f"{agent.name} is a dumb agent and has no context to compact")
-    return ActionResult(REQUESTED)
+    return ActionResult(COMPACT_RESULT)
 
 
 async def run_export(
@@ -57,9 +56,11 @@ async def run_export(
     async with agent.runtime.world.exclusive():
         agent.session.sync()
         create(root, path, data)
-    count = "1 message" if rendered.message_count == 1 else f"{rendered.message_count} messages"
-    text = f"Exported {target.name} to {root.format_name(path)}: {count}, {rendered.format}"
-    return ActionResult(f"{text}, {size_text(len(data))}", value=path)
+    number = rendered.message_count
+    count = ONE_MESSAGE if number == 1 else MESSAGE_COUNT.format(number)
+    file, size = root.format_name(path), size_text(len(data))
+    text = EXPORT_RESULT.format(target.name, file, count, rendered.format, size)
+    return ActionResult(text, value=path)
 
 
 def _render_conversation(agent: Agent, format_name: str) -> RenderedConversation:

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.hooks.logged_user import LoggedUser
@@ -130,8 +131,9 @@ async def run_dump(
         agent.session.sync()
         _write(root, path, data)
     count = sum(1 for _ in plan.iter_snapshots())
-    agents = "1 agent" if count == 1 else f"{count} agents"
-    text = f"Dumped {target.name} to {root.format_name(path)}: {agents}, {size_text(len(data))}"
+    agents = texts.ONE_AGENT if count == 1 else texts.AGENT_COUNT.format(count)
+    size = size_text(len(data))
+    text = texts.DUMP_RESULT.format(target.name, root.format_name(path), agents, size)
     return ActionResult(text, value=path)
 
 
@@ -150,7 +152,7 @@ async def run_restore(
     child = restorer.restore(plan, name)
     agent.inform(child, log_text_piece(agent, call, restorer.format_restored_notice(plan, name)))
     set_interlocutors(agent, call, [child.agent_id], [])
-    text = f"Restored {name} from {root.format_name(path)}: it is your subagent"
+    text = texts.RESTORE_RESULT.format(name, root.format_name(path))
     return ActionResult(text, value=child)
 
 

@@ -39,7 +39,8 @@ from harken.agents.templates.template import Template
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments, format_existing
-from harken.core.verdict import HOOK_POINTS, HookPoint
+from harken.core.events import HookPoint
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import ConfigError, NameNotFound
 
 HOOK_FILE = b"harken.hook.v1\n"

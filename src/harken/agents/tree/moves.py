@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.dumb_agent import can_answer
@@ -55,11 +56,11 @@ async def run_endo(
     with agent.session.group():
         if agent.state.place == "hook":
             duty = format_hook_protocol(_spec_points(agent), "all").strip()
-            agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
+            agent.inform(child, log_text_piece(agent, call, texts.PLACE_GIVEN.format(duty)))
         if prompt is not None:  # it hears this first: when it stands there, it owes the answer
             agent.inform(child, log_text_piece(agent, call, prompt))
         endo(agent, child, call, arguments["points"])
-    text = f"{child.name} has taken your place; you watch it as its hook."
+    text = texts.ENDO_RESULT.format(child.name)
     return ActionResult(text, value=child)
 
 
@@ -70,8 +71,8 @@ async def run_meta(
     watched = get_watched(agent)
     last_input = _last_input(watched)
     meta(agent, call)
-    context = f" It was last told: {last_input}" if last_input else ""
-    text = f"You have taken the place of {watched.name}, now your subagent.{context}"
+    context = texts.META_LAST_INPUT.format(last_input) if last_input else ""
+    text = texts.META_RESULT.format(watched.name, context)
     return ActionResult(text, value=watched)
 
 
@@ -84,7 +85,7 @@ async def run_talk_with(
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
     taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ActionResult(f"{taker.name} has taken your place.", value=taker)
+    return ActionResult(texts.TALK_WITH_RESULT.format(taker.name), value=taker)
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import Budget, check_birth
@@ -33,13 +34,6 @@ from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
 
 SMART = "smart"
-WOKEN = (
-    "You were restored from a dump and have just woken up, perhaps in another world than the one "
-    "that you remember. It is {time}. This is session {session}{folder}. {above} restored you, and "
-    "you work for it now; here you are called {name}.{model} Files, agents and people that you "
-    "remember may have changed or be gone: look before you rely on them."
-)
-"""The message to a restored agent."""
 
 
 class AgentRestorer:
@@ -78,16 +72,14 @@ class AgentRestorer:
     def format_restored_notice(self, plan: AgentSnapshot, name: str) -> str:
         """Return the message to the restored agent."""
         world, model = self.runtime.world, self._model(plan)
-        folder = "" if world.folder is None else f", in the folder {world.folder.name}"
-        return WOKEN.format(
+        folder = "" if world.folder is None else texts.RESTORED_FOLDER.format(world.folder.name)
+        return texts.RESTORED.format(
             time=format_rfc3339(self.session.options.clock()),
             session=self.session.state.session_id,
             folder=folder,
             above=self.agent.name,
             name=name,
-            model=""
-            if model == plan.model
-            else f" Your model was {plan.model}; it is {model} now.",
+            model="" if model == plan.model else texts.RESTORED_MODEL.format(plan.model, model),
         )
 
     def _restrict(self, plan: AgentSnapshot, relation: Relation) -> AgentSnapshot:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, NoReturn
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
@@ -23,11 +24,11 @@ from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
-from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
+from harken.agents.turn.hook_review import comment_on
 from harken.agents.turn.interrupted import describe_interrupted_call
 from harken.agents.turn_end import TurnEnded, TurnStopped
 from harken.core import canonical
-from harken.core.events import TranscriptEntry
+from harken.core.events import Closed, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import LogError
 from harken.session.state import OpenCall
@@ -61,7 +62,8 @@ async def call_action(
     check_not_judged(agent)
     async with _in_turn(agent):
         if not agent.session.state.is_live(agent.agent_id):
-            raise ToolError(f"{action} was not run: {agent.name} has left")
+            text = f"{action} was not run: {agent.name} has left"
+            raise ToolError(text, closed="refused")
         members = {**arguments, **{name: logged for name, (logged, _) in (objects or {}).items()}}
         text = canonical.to_json_line(members).decode()
         call = _log_call(agent, FunctionCall(action, text), call_id or _new_call_id(agent))
@@ -185,9 +187,9 @@ async def _run_judged(
         try:
             text = await judged_arguments(agent, call)
         except TurnEnded:
-            _raise_not_run(TAKEN_OVER, call)
+            _raise_not_run(texts.TAKEN_OVER, call, "moved")
         except TurnStopped:
-            _raise_not_run(STOPPED, call)
+            _raise_not_run(texts.STOPPED, call, "stopped")
         arguments = dict(parse(call.name, text))
         for name, (logged, _) in objects.items():
             if arguments.pop(name, None) != logged:
@@ -200,6 +202,7 @@ async def _run_judged(
         raise
 
 
-def _raise_not_run(template: str, call: OpenCall) -> NoReturn:
+def _raise_not_run(template: str, call: OpenCall, closed: Closed) -> NoReturn:
     """Raise the error of a call that a hook kept from running."""
-    raise ActionBlocked(template.format(call.name).removeprefix("Error: ")) from None
+    text = template.format(call.name).removeprefix("Error: ")
+    raise ActionBlocked(text, closed=closed) from None

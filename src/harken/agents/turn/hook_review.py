@@ -10,25 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from harken.agents.action_schemas import ACTIONS, is_action
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.hooks.comment_queue import deliver_comments, note_comments
 from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
-from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
+from harken.agents.hooks.pending_answer import MAX_DENIALS
 from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
-from harken.agents.initial_transcript import INTERRUPTED
-from harken.agents.rights import usable_tools
-from harken.agents.turn.model_call import HALF_A_CALL
-from harken.core.events import TranscriptEntry
+from harken.core.events import HookPoint, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
-from harken.core.verdict import Deny, HookPoint, HookQuestion, HookVerdict
+from harken.core.verdict import Deny, HookQuestion, SpokenVerdict
 from harken.session.state import OpenCall
-
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-STOPPED = "Error: {} was not run: a hook ended the turn"
-_SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 
 def has_hook_at(agent: Agent, point: HookPoint) -> bool:
@@ -59,26 +52,16 @@ def new_results(agent: Agent) -> list[TranscriptEntry]:
     results = [
         entry
         for entry in trailing
-        if isinstance(entry, TranscriptEntry) and _is_result(agent, entry)
+        if isinstance(entry, TranscriptEntry) and entry.role == "tool" and _has_result(entry)
     ]
     return [
         entry for entry in reversed(results) if reference_number(entry.message_id) > request_number
     ]
 
 
-def _is_result(agent: Agent, entry: TranscriptEntry) -> bool:
-    if entry.role != "tool" or not entry.is_error:
-        return entry.role == "tool"
-    text, name = text_of(entry.content), entry.name or ""
-    tool = usable_tools(agent).get(name)
-    is_structural = is_action(tool) or (
-        tool is None and name in ACTIONS
-    )  # a move may have taken it
-
-    # A note follows only for structural actions; the output of a tool may begin with the same text.
-    if is_structural and text.startswith(INTERRUPTED.format(name)):
-        return False
-    return text not in {template.format(name) for template in _SYNTHETIC_RESULTS}
+def _has_result(entry: TranscriptEntry) -> bool:
+    """Whether hooks are asked about a result: those of calls that were closed are no results."""
+    return entry.closed in (None, "denied", "refused")
 
 
 async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
@@ -117,11 +100,11 @@ async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
     return judgement
 
 
-def send_back(agent: Agent, denied: HookVerdict, denials: int) -> None:
+def send_back(agent: Agent, denied: SpokenVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
     reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-    text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
-    agent.session.append(comment_entry(agent, denied, text))
+    text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, reason)
+    agent.session.append(comment_entry(agent, denied, text, "returned"))
 
 
 def log_visible_answer(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.tree.actions import filter_strings, parse_arguments_or_empty
 from harken.core.events import AgentCreated, AgentMoved, Event
@@ -31,7 +32,9 @@ def describe_interrupted_call(agent: Agent, call: OpenCall) -> str:
     if call.name in CREATING_ACTIONS:
         created = [agent.session.agents[id_] for id_ in _created_agents(agent, call)]
         names = [_name(state) for state in created if state.place != "gone"]
-        return f" Made: {_join_names(names[:1])}."  # the others are below or above the first
+        return texts.CREATED_BEFORE.format(
+            _join_names(names[:1])
+        )  # the others are below or above the first
     if call.name in MOVING_ACTIONS:
         return _describe_move(agent, call)
     return ""
@@ -49,9 +52,9 @@ def _describe_move(agent: Agent, call: OpenCall) -> str:
     agents = agent.session.agents
     moves = [event for event in _iter_caused_events(agent, call) if isinstance(event, AgentMoved)]
     if not moves:
-        return " Nobody has moved."
+        return texts.NOT_MOVED
     taker = agents[moves[-1].agent_id or agent.agent_id]
-    return f" {_name(taker)} has taken the place."
+    return texts.MOVED_BEFORE.format(_name(taker))
 
 
 def _iter_caused_events(agent: Agent, call: OpenCall) -> Iterator[Event]:
@@ -65,12 +68,13 @@ def _iter_caused_events(agent: Agent, call: OpenCall) -> Iterator[Event]:
 def _describe_task(agent: Agent, call: OpenCall) -> str:
     child = _find_task_agent(agent, call)
     if child is None:
-        return " No subagent was created."
+        return texts.TASK_NOT_CREATED
     arguments = parse_arguments_or_empty(call.arguments)
     if not (arguments.get("prompt") or arguments.get("user_prompt")):
-        return f" Subagent {_name(child)} was created."
-    progress = "had" if _has_answered(agent, child, call) else "had not"
-    return f" Subagent {_name(child)} was created and {progress} answered."
+        return texts.TASK_CREATED.format(_name(child))
+    has_answered = _has_answered(agent, child, call)
+    template = texts.TASK_ANSWERED if has_answered else texts.TASK_UNANSWERED
+    return template.format(_name(child))
 
 
 def _describe_discuss(agent: Agent, call: OpenCall) -> str:
@@ -86,7 +90,7 @@ def _describe_discuss(agent: Agent, call: OpenCall) -> str:
     silent = [_name(agents[id_]) for id_ in ids if _name(agents[id_]) not in names_done]
     if not ids:
         return ""
-    return f" Had spoken: {_join_names(names_done)}. Had not: {_join_names(silent)}."
+    return texts.DISCUSS_PROGRESS.format(_join_names(names_done), _join_names(silent))
 
 
 def _find_task_agent(agent: Agent, call: OpenCall) -> AgentState | None:
@@ -117,4 +121,4 @@ def _name(agent: AgentState) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or texts.NO_NAMES

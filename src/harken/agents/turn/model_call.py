@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.runtime import OnChunk
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
@@ -30,17 +31,10 @@ from harken.formats.tool_calls import parse_json_object
 from harken.llm.base import Model, ModelRequest
 from harken.session.session import Session, build_entry
 
-CUT_OFF = "[interrupted]: your answer was cut off here"
-"""The message to an agent after its canceled answer."""
 TRUNCATED_STOP_REASONS = frozenset(
     {"max_tokens", "length", "model_length", "model_context_window_exceeded"}
 )
 """Stop reasons of truncated answers: the last call may be incomplete."""
-HALF_A_CALL = (
-    "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
-    "Say less at once: do it in several smaller calls."
-)
-"""The result of an incomplete call."""
 
 
 @dataclass(slots=True)
@@ -159,7 +153,12 @@ class ModelCall:
             [
                 build_entry(self.agent_id, Message("assistant", text), cause=self.request_id),
                 self._cancelled_response(finish, entry_id),
-                build_entry(self.agent_id, Message("user", CUT_OFF), cause=entry_id),
+                build_entry(
+                    self.agent_id,
+                    Message("user", texts.CUT_OFF),
+                    cause=entry_id,
+                    purpose="cut_off",
+                ),
             ]
         )
 

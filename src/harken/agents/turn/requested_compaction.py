@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harken.agents.action_schemas import is_action
+from harken.agents.texts import NOT_COMPACTED, TOO_SHORT_TO_COMPACT
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.agents.turn.compaction import compact
@@ -23,9 +24,6 @@ from harken.session.fold import format_call_reference
 from harken.session.log.reader import iter_events
 
 ACTION = "compact"
-NOT_COMPACTED = "[your conversation was not compacted]: {}"
-"""The message to the agent after a compaction that was refused or failed."""
-TOO_SHORT = "it is too short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ async def compact_if_requested(agent: ToolAgent, model: Model) -> None:
         return
     try:
         result = await compact(agent, model, pending=True, instructions=request.keep)
-        reason = TOO_SHORT if result is None else None
+        reason = TOO_SHORT_TO_COMPACT if result is None else None
     except ModelError as error:
         reason = str(error)
     if reason is not None:

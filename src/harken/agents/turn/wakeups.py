@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias
 
+from harken.agents import texts
 from harken.agents.agent import Agent, load_agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.inputs import has_news
@@ -171,7 +172,7 @@ class TriggerListener:
                         await alarm.pause(source.pause_s)
                         await self._wait_until_read(key[0], pieces)
         except ToolError as error:
-            self._log_event(key, armed, TriggerEvent(text=f"the trigger has ended: {error}"))
+            self._log_event(key, armed, TriggerEvent(text=texts.TRIGGER_ENDED.format(error)))
 
     async def _wait_until_read(self, agent_id: AgentId, pieces: list[MessageId]) -> None:
         """Wait until an agent has read most of the given pieces."""
@@ -185,10 +186,10 @@ class TriggerListener:
     def _log_event(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
         """Log a trigger event. Return the id of its piece."""
         agent_id, name, _ = key
-        note = f"\nYou noted: {armed.note}" if armed.note else ""
+        note = texts.TRIGGER_NOTE.format(armed.note) if armed.note else ""
         piece = PieceOfText(
             agent_id=agent_id,
-            content=f"[event {name}] {happening.text}{note}",
+            content=texts.TRIGGER_EVENT.format(name, happening.text) + note,
             cause=armed.cause,
             trigger=name,
             seen=happening.seen,
@@ -276,12 +277,21 @@ class TriggerListener:
         if state.parent is None or agent.agent_id not in self.session.state.pending_reports:
             return
         if state.place == "hook":
-            text, substance, cause = f"[hook {agent.name}]: {answer}", None, answer.message_id
+            text = texts.HOOK_MESSAGE.format(agent.name, answer)
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=text,
+                cause=answer.message_id,
+                purpose="comment",
+            )
         else:
-            text, substance, cause = answer.as_said_by(agent.name), answer.message_id, None
-        entry = TranscriptEntry(
-            agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
-        )
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=str(answer.as_said_by(agent.name)),
+                substance=answer.message_id,
+            )
         self._agent(state.parent)._unread_results.append(entry)
 
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 
+from harken.agents import texts
 from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import tokens_used
@@ -283,7 +284,7 @@ class Screen:
         pieces: list[Piece] = [*self.stream.end(asyncio.get_running_loop().time())]
         if result.answer is not None and result.answer.message_id != self._streamed:
             text = str(result.answer)
-            is_stop = text.startswith("[stopped] ")
+            is_stop = text.startswith(texts.prefix_of(texts.TURN_STOPPED))
             pieces += [note(clean_text(text), "yellow")] if is_stop else iter_prose(text)
         if result.error is not None:
             pieces.append(format_failure(result.error))

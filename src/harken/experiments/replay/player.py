@@ -19,7 +19,6 @@ from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
@@ -410,9 +409,7 @@ class Replayer:
         """Whether an event is logged by a resume for an interrupted operation."""
         if isinstance(event, ev.LlmResponse):
             return event.stop_reason == INTERRUPTED_CALL
-        if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
-            return False
-        return text_of(event.content).startswith(INTERRUPTED.format(event.name))
+        return isinstance(event, ev.TranscriptEntry) and event.closed == "interrupted"
 
     def _closes_open_call(self, event: ev.TranscriptEntry) -> bool:
         """Whether a result closes an interrupted call."""

@@ -21,7 +21,6 @@ from harken.agents.agent_classes import get_agent_class, registered_name
 from harken.agents.budget import Budget
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
@@ -157,7 +156,7 @@ class RecordedAgent(Hook):
         for event in self.script.remaining_events(self.script.agent_key(parent)):
             if isinstance(event, ev.TranscriptEntry) and event.tool_call_id is not None:
                 call = parent.state.open_calls.get(event.tool_call_id)
-                is_interrupted = text_of(event.content).startswith(INTERRUPTED.format(event.name))
+                is_interrupted = event.closed == "interrupted"
                 if call is not None and call.name in ("task", "discuss"):
                     return event if event.is_error and not is_interrupted else None
         return None

@@ -15,7 +15,7 @@ from harken.agents.hooks.notifications import (
     HookNotification,
     NotificationReply,
 )
-from harken.agents.turn.requested_compaction import NOT_COMPACTED, TOO_SHORT
+from harken.agents.texts import NOT_COMPACTED, TOO_SHORT_TO_COMPACT
 from harken.core.verdict import Deny, HookQuestion, Ok, Rewrite
 from harken.experiments.replay.check import check
 from harken.views.viewer import SessionViewer
@@ -67,7 +67,9 @@ def test_a_context_that_is_too_short_stays_and_the_agent_is_told(tmp_path: Path)
     model = talk(main=[call_message(call("compact")), "two"])
     scene = scene_of(tmp_path, model)
     assert scene.ask("word " * 4000) == "two"
-    assert request_texts(model.requests_of("main")[-1])[-1] == NOT_COMPACTED.format(TOO_SHORT)
+    assert request_texts(model.requests_of("main")[-1])[-1] == NOT_COMPACTED.format(
+        TOO_SHORT_TO_COMPACT
+    )
     assert model.requests_of("compaction") == []
     check_log(scene.stage.log)
 
