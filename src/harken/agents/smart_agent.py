@@ -43,6 +43,7 @@ from harken.agents.turn.hook_review import (
 )
 from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
+from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
 from harken.core.events import Closed, StopReason, TranscriptEntry, TurnStop
@@ -126,11 +127,14 @@ class SmartAgent(ToolAgent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent with the world and the models of its parent."""
         runtime = parent.runtime
         child = cls(parent.session, system_prompt, runtime=runtime, tools=tools)
-        name = (template and template.model) or inherited_model(parent) or child._model_name
+        template_model = None if template is None else template.model
+        name = model or template_model or inherited_model(parent) or child._model_name
         child._model_name = name
         child._birth_options["parameters"] = runtime.parameters_for(name) or None
         child._birth_options["template"] = None if template is None else template.origin
@@ -271,6 +275,7 @@ class SmartAgent(ToolAgent):
     async def _step(self) -> TranscriptEntry:
         """Request the model once and run its calls. Return the model's message."""
         await comment_on(self, "input", hear_news(self))
+        await compact_if_requested(self, self.model)
         await self._make_room()
         call = await self._ask()
         checkpoint_if_due(self, "turn_boundary")

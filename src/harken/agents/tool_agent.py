@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harken.agents.action_schemas import with_templates
+from harken.agents.action_schemas import hook, with_listings
 from harken.agents.agent import Agent
 from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
 from harken.agents.templates.skills import SKILL, skills_of, with_skills
@@ -50,10 +50,13 @@ class ToolAgent(Agent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent that shares the world and the models of its parent.
 
-        The birth records its template, and it has the template's model, else that of its parent.
+        The birth records its template. Its model is `model`, else the template's, else its
+        parent's.
         `spec` adds members to the birth.
         """
 
@@ -75,8 +78,8 @@ class ToolAgent(Agent):
     def _get_toolset(self) -> Toolset:
         """Return the tools with their schemas, rebuilt only if they changed.
 
-        Templates are listed as they were when the toolbox was first built: a model's cached prompt
-        begins with the schemas, and a new file must not invalidate it.
+        Templates and hooks are listed as they were when the toolbox was first built: a model's
+        cached prompt begins with the schemas, and a new file must not invalidate it.
         """
         state = self.state
         sources = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
@@ -92,11 +95,18 @@ class ToolAgent(Agent):
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
         candidates = {
-            **with_templates(self.runtime.library.templates.listing()),
+            **self._list_actions(),
             **self._list_tools(),
         }
         tools = {name: tool for name, tool in candidates.items() if may_use_tool(self, tool)}
         return Toolset(key, tools)
+
+    def _list_actions(self) -> dict[str, Tool]:
+        """Return the structural actions; they list templates, and hooks if it may install one."""
+        library = self.runtime.library
+        registry = library.hooks if may_use_tool(self, hook) else None
+        hooks = "" if registry is None else registry.listing()
+        return with_listings(library.templates.listing(), hooks)
 
     def _list_tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` lists the skills that this agent may use."""

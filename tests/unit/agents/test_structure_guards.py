@@ -346,5 +346,5 @@ def test_class_that_only_the_library_knows_is_a_subagent(tmp_path: Path) -> None
 
 def test_points_beside_a_hook_of_the_program_are_an_error(tmp_path: Path) -> None:
     _, agent = troupe(tmp_path)
-    with pytest.raises(TypeError, match="has its own instructions, points and tools"):
+    with pytest.raises(TypeError, match="has its own instructions, points, tools and model"):
         run(agent.hook("h", agent=Judging, points=["action"]))

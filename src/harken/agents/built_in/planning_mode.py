@@ -84,7 +84,9 @@ def _normalize(text: str) -> str:
 
 
 KIND = "planning-mode"
-ALLOWED_ACTIONS = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
+ALLOWED_ACTIONS = frozenset(
+    {"task", "clone", "discuss", "introduce", "terminate", "quit", "compact"}
+)
 """Structural actions that are allowed while planning: agents that these create are under planning
 mode, too. A new hook would not be; `dump` writes a file; a move is for when there is work to do."""
 ASKING = "ask_user"

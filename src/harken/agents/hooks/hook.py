@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -20,6 +19,7 @@ from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
+from harken.agents.hooks.error_log import log_error
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import StoppedByHook, TurnEnded
@@ -41,8 +41,6 @@ from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import current_task_cancelled
-
-_logger = logging.getLogger(__name__)
 
 
 @check_arguments
@@ -252,11 +250,7 @@ def _log_failure(
     hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
 ) -> None:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
-        _logger.error(
-            "hook %s (%s) failed at %s of %s",
-            *(hook.name, type(hook).__name__, question.point, question.agent),
-            exc_info=error,
-        )
+        log_error(hook, f"at {question.point} of {question.agent}", error)
     reason = (
         str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
     )
@@ -285,6 +279,6 @@ def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook is to be asked; a hook whose check fails is asked."""
     try:
         return not isinstance(hook, Hook) or hook.should_ask(question)
-    except Exception:
-        _logger.exception("hook %s (%s) failed in should_ask", hook.name, type(hook).__name__)
+    except Exception as error:  # noqa: BLE001 - the border: a hook's failure is no answer
+        log_error(hook, "in should_ask", error)
         return True

@@ -25,7 +25,7 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.open_calls import answer_or_stop, finish_open_calls, has_open_calls
-from harken.agents.rights import allowed_tools, usable_tools
+from harken.agents.rights import allowed_tools, check_model, usable_tools
 from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
@@ -59,10 +59,17 @@ async def run_task(
     prompt = select_prompt(arguments["prompt"], arguments["user_prompt"])
     check_name(agent, name)
     allowed = allowed_for(agent, arguments["tools"], template)
+    model = check_model(agent, arguments["model"], call)
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
     child = create_child(
-        agent, arguments.get("agent"), instructions, allowed, template=template, spec=servers
+        agent,
+        arguments.get("agent"),
+        instructions,
+        allowed,
+        template=template,
+        spec=servers,
+        model=model,
     )
     hooks = create_hook_copies(child, agent)
     guards = {name for name, hook in hooks if not is_to_be_self_made(hook)}

@@ -12,7 +12,12 @@ from harken.agents.dumb_agent import DumbAgent
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.rights import allowed_tools, create_subagent, usable_tools
+from harken.agents.rights import (
+    allowed_tools,
+    check_model,
+    create_subagent,
+    usable_tools,
+)
 from harken.agents.template_setup import servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
@@ -99,8 +104,9 @@ def new_hook(
     tools: Sequence[str] | None = (),
     template: Template | None = None,
     spec: Mapping[str, Any] | None = None,
+    model: str | None = None,
 ) -> Agent:
-    """Return an unborn smart hook with the world and the model of `maker`.
+    """Return an unborn smart hook with the world of `maker`, and its model unless one is given.
 
     `install(watched, name)` installs it. points: the points at which it is asked (None: all).
     tools: its tools besides those of every hook. spec: further members of its birth, such as
@@ -109,7 +115,9 @@ def new_hook(
     members = {"keeps": "notes", **(spec or {})}
     text = instructions.strip() + format_hook_protocol(points, members["keeps"])
     point_list = None if points is None else list(points)
-    return create_subagent(maker, text, tools, template, {"points": point_list, **members})
+    return create_subagent(
+        maker, text, tools, template, {"points": point_list, **members}, model=model
+    )
 
 
 async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
@@ -122,7 +130,13 @@ async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[s
     tools = allowed_for(agent, tool_names if template else tool_names or [], template)
     servers = servers_for(agent, tool_names if template else tool_names or [], template)
     return new_hook(
-        agent, text, points=arguments["points"], tools=tools, template=template, spec=servers
+        agent,
+        text,
+        points=arguments["points"],
+        tools=tools,
+        template=template,
+        spec=servers,
+        model=check_model(agent, arguments["model"], call),
     )
 
 
@@ -131,8 +145,8 @@ def _create_named_hook(
 ) -> Agent:
     """Create the named hook that the instructions refer to. Raises InvalidArguments."""
     finder, name = agent.runtime.library.hooks, reference.removeprefix("hook:").strip()
-    if arguments["points"] is not None or arguments["tools"] is not None:
-        raise InvalidArguments(f"points and tools are defined by {reference}: omit them")
+    if any(arguments[name] is not None for name in ("points", "tools", "model")):
+        raise InvalidArguments(f"points, tools and model are defined by {reference}: omit them")
     if finder is None:
         raise InvalidArguments(f"{reference} not found: this runtime has no hook library")
     try:

@@ -78,13 +78,18 @@ async def call_action(
 
 
 def check_new_agent(
-    parent: Agent, agent: object, *, has_instructions: bool, has_prompt: bool
+    parent: Agent,
+    agent: object,
+    *,
+    has_instructions: bool,
+    has_prompt: bool,
+    has_model: bool = False,
 ) -> str:
     """Return the kind of a new agent, or of a class of agents.
 
-    Raises TypeError for what is no agent, for instructions beside an agent that has its own, for a
-    prompt to a class that cannot answer, and for a class that is not registered; ValueError for an
-    agent that was born, or of another session.
+    Raises TypeError for what is no agent, for instructions or a model beside an agent that has its
+    own, for a prompt to a class that cannot answer, and for a class that is not registered;
+    ValueError for an agent that was born, or of another session.
     """
     kind = agent if isinstance(agent, type) else type(agent)
     if not issubclass(kind, Agent):
@@ -94,6 +99,8 @@ def check_new_agent(
             f"{kind.__name__} has no method answer(self, input): create it without a prompt, "
             "or install it as a hook with hook(agent=...)"
         )
+    if has_model and not (isinstance(agent, type) and issubclass(kind, ToolAgent)):
+        raise TypeError(f"{kind.__name__} has its own model, or none: pass no model")
     if isinstance(agent, Agent):
         if has_instructions:
             raise TypeError(f"{kind.__name__} already has a system prompt: pass only one")

@@ -34,6 +34,7 @@ from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, g
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.experiments.replay.recorded_agents import build_kinds, repeat_program_calls
+from harken.experiments.replay.recorded_hooks import RecordedHooks
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
@@ -83,15 +84,19 @@ class Replayer:
         """The structural actions of agents without a tool list, as recorded."""
         self._options = SessionOptions(durability="none", resolver=own.resolver)
         self._templates = collect_templates(events, self.recorded)
+        self._hooks = RecordedHooks(self.progress)
         self._runtime = AgentRuntime(
             model=RecordedModel(self.answers, _first_model(events)),
             models=ModelSettings(
                 resolver=lambda name: RecordedModel(self.answers, name),
                 by_model=_collect_parameters(self.recorded),
+                allowed=_collect_models(self.recorded),
             ),
             world=self.world,
             library=AgentLibrary(
-                kinds=build_kinds(self.progress, own.kinds), templates=self._templates
+                kinds=build_kinds(self.progress, own.kinds),
+                templates=self._templates,
+                hooks=self._hooks,
             ),
             policy=ActionPolicy(actions=self._actions),
             observers=Observers(on_notice=self.notes.append),
@@ -144,7 +149,7 @@ class Replayer:
         if is_acting and not self.has_diverged and lane and self._is_crash_point():
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
-            self._templates.template_list = self.recorded.listing(self.recorded.first_tools(lane))
+            self._set_listings(self.recorded.first_tools(lane))
         next_event = None if self._turn is None or self.has_diverged else self.progress.next()
         if isinstance(next_event, ev.PieceOfText) and next_event.trigger is not None:
             self._append(next_event)  # An external event happened during this turn.
@@ -255,8 +260,13 @@ class Replayer:
             self.world.offer(schemas, self._extras.tools)
             self._actions.clear()
             self._actions |= recorded_actions(schemas)
-            self._templates.template_list = self.recorded.listing(tool_lists)
+            self._set_listings(tool_lists)
             self.session.live.clear()  # Agents with other tools are reloaded from the log.
+
+    def _set_listings(self, tool_lists: Sequence[MessageId]) -> None:
+        """Set the templates and hooks that these tool lists describe."""
+        self._templates.template_list = self.recorded.listing("task", tool_lists)
+        self._hooks.hook_list = self.recorded.listing("hook", tool_lists)
 
     def _create_agent(self, event: ev.AgentCreated) -> None:
         cause = None if event.cause is None else self._map_cause(event.cause)
@@ -439,6 +449,12 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
             if isinstance(parameters, Mapping) and birth.language_model is not None:
                 parameters_by_model.setdefault(birth.language_model, parameters)
     return parameters_by_model
+
+
+def _collect_models(lanes: AgentEventLists) -> list[str]:
+    """Return the recorded models of created agents."""
+    births = (birth for births in lanes.births.values() for birth in births)
+    return [birth.language_model for birth in births if birth.language_model is not None]
 
 
 def _first_model(events: Links) -> str:

@@ -120,7 +120,7 @@ def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
         ({"name": "b", "instructions": "hook:none"}, "has no hook library"),
         (
             {"name": "b", "instructions": "hook:none", "tools": ["send"]},
-            "points and tools are defined by",
+            "points, tools and model are defined by",
         ),
     ],
 )
@@ -314,6 +314,9 @@ class Finder:
 
     def names(self) -> list[str]:
         return ["judge", "smart"]
+
+    def listing(self) -> str:
+        return "- judge: Judges.\n- smart"
 
 
 @pytest.mark.req("S4-30")
