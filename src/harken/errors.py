@@ -51,10 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from harken.core.events import StopReason
-    from harken.core.ids import MessageId
-    from harken.core.logged_string import LoggedString
-
 
 class HarkenError(Exception):
     """The base class of all errors that Harken raises on purpose. Its text is one line."""
@@ -376,24 +372,20 @@ class AgentBusy(HarkenError, RuntimeError):
         self.agent = agent
 
 
+StopReason: TypeAlias = Literal["budget", "denials", "hook", "moved"]
+"""Why a turn has no answer: a budget was spent; hooks denied too many answers; a hook ended the
+turn; another agent took the agent's place and answers now."""
+
+
 class TurnStopped(HarkenError):
-    """A turn ended without an answer. What the log has in its place is `text`."""
+    """A turn ended without an answer. The text stands in its place in the log."""
 
-    def __init__(self, text: LoggedString) -> None:
-        super().__init__(str(text))
-        self.text = text
-        """The text that other agents read in place of an answer, with its id."""
-
-    @property
-    def kind(self) -> StopReason:
-        """Why it ended: `budget`, `denials` (of answers by hooks) or `hook` (one ended it)."""
-        assert self.text.stop_reason is not None
-        return self.text.stop_reason
-
-    @property
-    def message_id(self) -> MessageId | None:
-        """The id of the text."""
-        return self.text.message_id
+    def __init__(self, text: str, kind: StopReason, message_id: str | None) -> None:
+        super().__init__(text)
+        self.kind = kind
+        """Why it ended; never `moved`."""
+        self.message_id = message_id
+        """The id of the text that other agents read in place of an answer."""
 
 
 class BudgetExceeded(HarkenError):

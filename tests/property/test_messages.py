@@ -34,6 +34,7 @@ from harken.core.messages import (
     parse_message,
     split_occurrence,
 )
+from harken.errors import StopReason
 
 
 def _has_no_pair(text: str) -> bool:
@@ -188,7 +189,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "partial": MAYBE,
     },
     ev.AnswerGiven: {"answer": ID},
-    ev.TurnStop: {"reason": st.sampled_from(get_args(ev.StopReason)), "piece": ID},
+    ev.TurnStop: {"reason": st.sampled_from(get_args(StopReason)), "piece": ID},
     ev.HookVerdict: {
         "watched": AGENT,
         "subject": ID | st.just("msg_003.call_abc"),

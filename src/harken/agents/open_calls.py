@@ -43,4 +43,4 @@ async def answer_or_stop(agent: Agent, input: str | None = None) -> LoggedString
     try:
         return await agent.response(input)
     except TurnStopped as stop:
-        return stop.text
+        return LoggedString(str(stop), stop.message_id, stop.kind)

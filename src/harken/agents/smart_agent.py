@@ -46,7 +46,7 @@ from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
-from harken.core.events import Closed, StopReason, TranscriptEntry, TurnStop
+from harken.core.events import Closed, TranscriptEntry, TurnStop
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
@@ -56,7 +56,7 @@ from harken.core.verdict import (
     parse_allowed_verdict,
     strip_code_fence,
 )
-from harken.errors import BudgetExceeded, ModelError, TurnStopped
+from harken.errors import BudgetExceeded, ModelError, StopReason, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -223,8 +223,8 @@ class SmartAgent(ToolAgent):
                 self._yield_turn(input)
                 answer = self._moved_text()
         self.session.sync()
-        if answer.stop_reason not in (None, "moved"):
-            raise TurnStopped(answer)
+        if answer.stop_reason is not None and answer.stop_reason != "moved":
+            raise TurnStopped(str(answer), answer.stop_reason, answer.message_id)
         return answer
 
     def _yield_turn(self, unheard: str | None = None) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from harken.core import canonical
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
+from harken.errors import StopReason
 
 SCHEMA_VERSION = 1
 
@@ -44,11 +45,6 @@ repair of the log closed it."""
 HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 """Where a hook is asked: about what the agent received, is about to do, got, is about to answer."""
 VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
-
-
-StopReason: TypeAlias = Literal["budget", "denials", "hook", "moved"]
-"""Why a turn has no answer: a budget was spent; hooks denied too many answers; a hook ended the
-turn; another agent took the agent's place and answers now."""
 
 
 class Segment(
@@ -308,7 +304,7 @@ class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
 
 
 class AnswerGiven(EventBase, tag="answer_given", kw_only=True):
-    """All hooks of a guarded agent let an answer through. It was heard by nobody before."""
+    """All hooks of a guarded agent let its answer through: other agents hear it from now on."""
 
     answer: MessageId
     """The entry of the answer."""

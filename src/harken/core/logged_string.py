@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from harken.core.events import StopReason
 from harken.core.ids import MessageId
+from harken.errors import StopReason
 
 MAX_PREVIEW_CHARS = 100
 """Maximum length of a preview, in characters."""

@@ -59,12 +59,12 @@ def test_what_is_used_up_ends_in_a_readable_text_and_stays_used_up(
     one = looking(tmp_path, budget, **cost)
     with pytest.raises(TurnStopped) as stopped:
         run(one.root.response("Look."))
-    text = stopped.value.text
-    assert (text, text.is_answer, stopped.value.kind) == (f"[stopped] {says}", False, "budget")
+    text = str(stopped.value)
+    assert (text, stopped.value.kind) == (f"[stopped] {says}", "budget")
     [piece] = one.select_lines(event_type="piece_of_text")
     assert (piece["content"], piece["message_id"]) == (text, stopped.value.message_id)
     [stop] = one.select_lines(event_type="turn_stopped")
-    assert (stop["reason"], stop["piece"]) == ("budget", text.message_id)
+    assert (stop["reason"], stop["piece"]) == ("budget", piece["message_id"])
     assert piece["cause"] == one.select_lines(role="tool")[-1]["message_id"]
     check_log(one.log)
     live = full_state(one.session)
