@@ -188,6 +188,19 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "error": MAYBE,
         "partial": MAYBE,
     },
+    ev.DiscussionOpened: {
+        "speakers": st.lists(AGENT, max_size=2),
+        "listeners": st.lists(AGENT, max_size=2),
+        "prompt": st.none() | ID,
+        "cause": CAUSE,
+    },
+    ev.DiscussionSpoken: {
+        "discussion": ID,
+        "speaker": AGENT,
+        "by": AGENT,
+        "said": ID,
+        "heard": MAYBE,
+    },
     ev.AnswerGiven: {"answer": ID},
     ev.TurnStop: {"reason": st.sampled_from(get_args(StopReason)), "piece": ID},
     ev.HookVerdict: {

@@ -29,7 +29,7 @@ from harken.agents.rights import create_subagent, inherited_model, inherited_ski
 from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import wait_for_servers
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent, is_retryable
+from harken.agents.tool_agent import ToolAgent, can_go_on, is_retryable
 from harken.agents.turn.act import act, log_result
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
@@ -210,7 +210,7 @@ class SmartAgent(ToolAgent):
         with self._busy():
             try:
                 if input is not None:
-                    await self._finish_calls()
+                    await self._finish_calls(gives_up=True)
                     hear_news(self)
                     self._receive(input)
                     input = None
@@ -358,7 +358,7 @@ class SmartAgent(ToolAgent):
         of a turn. Entries that hooks have yet to judge are judged first.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls())
+            await self._finish_interrupted(self._finish_calls(gives_up=True))
             await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
             if has_open_calls(self) and pending_answer(self) is not None:
                 raise ModelError(
@@ -391,7 +391,7 @@ class SmartAgent(ToolAgent):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls())
+            await self._finish_interrupted(self._finish_calls(gives_up=True))
 
     async def _finish_interrupted(self, finishing: Awaitable[None]) -> None:
         """Complete interrupted work. If a hook ends it, give open calls a result that says so."""
@@ -402,10 +402,13 @@ class SmartAgent(ToolAgent):
         except StoppedByHook:
             self._close_undone_calls(texts.STOPPED, "stopped")
 
-    async def _finish_calls(self) -> None:
-        """Complete interrupted calls, and the hook questions that follow them."""
+    async def _finish_calls(self, *, gives_up: bool = False) -> None:
+        """Complete interrupted calls, and the hook questions that follow them.
+
+        gives_up: close discussions in place of going on with them.
+        """
         for call in list(self.state.open_calls.values()):
-            if is_retryable(self, call):
+            if is_retryable(self, call) and not (gives_up and can_go_on(self, call)):
                 await act(self, [call])
             else:
                 self._close_call(call)

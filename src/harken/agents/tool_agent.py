@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harken.agents.action_schemas import hook, with_listings
+from harken.agents.action_schemas import hook, is_action, with_listings
 from harken.agents.agent import Agent
 from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
+from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.templates.skills import SKILL, skills_of, with_skills
 from harken.agents.templates.template import Template
 from harken.llm.base import ToolSchema, tools_hash
@@ -120,4 +121,11 @@ class ToolAgent(Agent):
 def is_retryable(agent: Agent, call: OpenCall) -> bool:
     """Whether an interrupted call of an agent may simply be run again."""
     tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
-    return tool is not None and tool.idempotent
+    return tool is not None and (tool.idempotent or can_go_on(agent, call))
+
+
+def can_go_on(agent: Agent, call: OpenCall) -> bool:
+    """Whether an interrupted call goes on where it was: a `task` or `discuss` of a model."""
+    tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
+    is_round = call.name in ("task", "discuss") and is_action(tool)
+    return is_round and not call.id.startswith(CODE_CALL_PREFIX)

@@ -303,6 +303,32 @@ class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
     """Why the hook failed: then the verdict is `deny` at a guarded point, and `ok` elsewhere."""
 
 
+class DiscussionOpened(EventBase, tag="discussion_opened", kw_only=True):
+    """A `discuss` began, or a `task`: agents will be asked, one after the other."""
+
+    speakers: list[AgentId]
+    listeners: list[AgentId] = []
+    prompt: MessageId | None = None
+    """The `piece_of_text` that all participants received, if there is one."""
+    cause: Cause = None
+    """The call."""
+
+
+class DiscussionSpoken(EventBase, tag="discussion_spoken", kw_only=True):
+    """A speaker of a discussion answered, and the other participants received the answer."""
+
+    discussion: MessageId
+    """The `discussion_opened`."""
+    speaker: AgentId
+    """The speaker as it was named when the discussion began."""
+    by: AgentId
+    """The agent that answered: another one if the speaker gave its place to it."""
+    said: MessageId
+    """The answer, or the text in place of one."""
+    heard: str | None = None
+    """The text that others received, if it is not the text of an entry `said`."""
+
+
 class AnswerGiven(EventBase, tag="answer_given", kw_only=True):
     """All hooks of a guarded agent let its answer through: other agents hear it from now on."""
 
@@ -376,6 +402,8 @@ KnownEvent: TypeAlias = (
     | LlmResponse
     | ActionRewritten
     | HookVerdict
+    | DiscussionOpened
+    | DiscussionSpoken
     | AnswerGiven
     | TurnStop
     | MemoryOperation

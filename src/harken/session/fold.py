@@ -22,7 +22,14 @@ from harken.session.reviews import (
     fold_verdict,
 )
 from harken.session.segments import segment_length, slice_segments
-from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
+from harken.session.state import (
+    AgentState,
+    ContextTokens,
+    OpenCall,
+    Round,
+    SessionState,
+    TriggerState,
+)
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Returns the messages of a commit that an agent started from."""
@@ -206,6 +213,7 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     if call is None:
         return  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
+    state.rounds.pop(call.reference, None)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
     if not others or message not in {
@@ -396,6 +404,19 @@ def context_length(agent: AgentState) -> int:
     return before + len(agent.new_entries)
 
 
+def _discussion_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
+    if isinstance(event.cause, str):
+        state.rounds[event.cause] = Round(
+            event.message_id, list(event.speakers), list(event.listeners)
+        )
+
+
+def _discussion_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
+    for open_round in state.rounds.values():
+        if open_round.opened == event.discussion:
+            open_round.spoken.append(event)
+
+
 _HANDLERS: dict[type, _Handler] = {
     ev.SessionStarted: _session_started,
     ev.SessionEnded: _session_ended,
@@ -412,6 +433,8 @@ _HANDLERS: dict[type, _Handler] = {
     ev.LlmRequest: _llm_request,
     ev.LlmResponse: _llm_response,
     ev.HookVerdict: fold_verdict,
+    ev.DiscussionOpened: _discussion_opened,
+    ev.DiscussionSpoken: _discussion_spoken,
     ev.AnswerGiven: fold_answer_given,
     ev.TurnStop: fold_turn_stop,
 }

@@ -217,6 +217,28 @@ def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
         raise InvalidEvent(f"{event.agent_id} has given its verdict on {event.subject}")
 
 
+def _check_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
+    _check_born(state, event)
+    if not isinstance(event.cause, str) or event.cause not in state.open_references:
+        raise InvalidEvent(f"a discussion needs a call in progress as its cause, not {event.cause}")
+    if event.cause in state.rounds:
+        raise InvalidEvent(f"call {event.cause} has opened a discussion")
+    for agent_id in (*event.speakers, *event.listeners):
+        if agent_id not in state.agents:
+            raise InvalidEvent(f"participant {agent_id} was not born")
+
+
+def _check_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
+    _check_born(state, event)
+    rounds = [r for r in state.rounds.values() if r.opened == event.discussion]
+    if not rounds:
+        raise InvalidEvent(f"discussion {event.discussion}: no such discussion in progress")
+    spoken = [earlier.speaker for earlier in rounds[0].spoken]
+    if event.speaker not in rounds[0].speakers or event.speaker in spoken:
+        raise InvalidEvent(f"{event.speaker} is not a speaker that has yet to answer")
+    _check_exists(state, event.said, "said")
+
+
 def _check_answer(state: SessionState, event: ev.AnswerGiven) -> None:
     _check_born(state, event)
     _check_exists(state, event.answer, "answer")
@@ -313,6 +335,8 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.ActionRewritten: _check_rewritten,
     ev.AgentMoved: _check_moved,
     ev.HookVerdict: _check_verdict,
+    ev.DiscussionOpened: _check_opened,
+    ev.DiscussionSpoken: _check_spoken,
     ev.AnswerGiven: _check_answer,
     ev.TurnStop: _check_stop,
     ev.InterlocutorsSet: _check_interlocutors,

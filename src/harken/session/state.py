@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from harken.core.events import (
+    DiscussionSpoken,
     HookPoint,
     HookVerdict,
     Json,
@@ -65,6 +66,18 @@ class Review:
         """The last verdict that rewrites the subject, or None."""
         rewrites = (verdict for verdict in reversed(self.given) if verdict.verdict == "rewrite")
         return next(rewrites, None)
+
+
+@dataclass(slots=True)
+class Round:
+    """A discussion whose call has no result yet."""
+
+    opened: MessageId
+    """The `discussion_opened`; empty if the discussion is not in the log (a user's command)."""
+    speakers: list[AgentId]
+    listeners: list[AgentId]
+    spoken: list[DiscussionSpoken] = field(default_factory=list)
+    """The answers so far, in the order of the speakers."""
 
 
 class OpenCall(msgspec.Struct, frozen=True, gc=False):
@@ -199,6 +212,8 @@ class SessionState:
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
+    rounds: dict[Reference, Round] = field(default_factory=dict)
+    """Call without a result -> its discussion."""
     reviews: dict[Reference, Review] = field(default_factory=dict)
     """Subject -> its verdicts, until they have had their effect."""
     pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
@@ -249,6 +264,10 @@ class SessionState:
             "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
             "ended": self.ended,
             "reporting": dict(self.pending_reports),
+            "rounds": {
+                call: [open_round.opened, [spoken.message_id for spoken in open_round.spoken]]
+                for call, open_round in self.rounds.items()
+            },
             "reviews": {
                 subject: [
                     review.watched,

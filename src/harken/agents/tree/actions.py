@@ -24,13 +24,14 @@ from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.open_calls import answer_or_stop, finish_open_calls, has_open_calls
+from harken.agents.open_calls import finish_open_calls
 from harken.agents.rights import allowed_tools, check_model, usable_tools
 from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.child import create_child
+from harken.agents.tree.rounds import current_agent_at, find_round, open_round, run_round
 from harken.core import canonical
 from harken.core.arguments import format_existing
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
@@ -38,6 +39,7 @@ from harken.core.ids import AgentId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
+from harken.session.state import Round
 from harken.world.result import InvalidArguments, ToolError, ToolResult
 from harken.world.tool import ToolContext
 
@@ -49,6 +51,18 @@ async def run_task(
 
     `agent` in the arguments is a new agent, or a class, in place of a plain smart agent.
     """
+    current = find_round(agent, call) or await _open_task(agent, call, arguments)
+    (child_id,) = current.speakers or current.listeners
+    if not current.speakers:
+        child = get_agent(agent, child_id)
+        reply = AgentReply(child, LoggedString(""))
+        return ActionResult(texts.TASK_RESULT.format(arguments["name"]), value=reply)
+    (reply,) = await run_round(agent, current)
+    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
+
+
+async def _open_task(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
+    """Create the subagent, and open a round in which it speaks if there is a prompt."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = find_template(agent, instructions)
@@ -79,13 +93,12 @@ async def run_task(
         log_birth(child, birth_cause(agent, call), name, "subagent")
         install_hooks(hooks, child)
         set_interlocutors(agent, call, [child.agent_id], [])
-        if prompt is not None:
-            agent.inform(child, log_text_piece(agent, call, prompt))
-    if prompt is None:
-        reply = AgentReply(child, LoggedString(""))
-        return ActionResult(texts.TASK_RESULT.format(name), value=reply)
-    reply = await request_answer(agent, child)
-    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
+        if prompt is None:
+            return open_round(agent, call, [], [child.agent_id], None)
+        message = log_text_piece(agent, call, prompt)
+        opened = open_round(agent, call, [child.agent_id], [], message.message_id)
+        agent.inform(child, message)
+    return opened
 
 
 def create_hook_copies(
@@ -126,31 +139,6 @@ def install_hooks(
         copy.install(child, free)
 
 
-def current_agent_at(agent: Agent, original: Agent) -> Agent:
-    """Return the agent that now stands directly below `agent` where `original` stood.
-
-    A move may have put another agent in its place.
-    """
-    agents, state = agent.session.agents, original.state
-    for _ in agents:
-        if state.parent == agent.agent_id:
-            return get_agent(agent, state.id)
-        if state.parent is None:
-            break
-        state = agents[state.parent]
-    return original
-
-
-async def request_answer(agent: Agent, subagent: Agent) -> AgentReply[Agent]:
-    """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
-    answer = await answer_or_stop(subagent)
-    while (current := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
-        current
-    ):
-        subagent, answer = current, await answer_or_stop(current)
-    return AgentReply(subagent, answer)
-
-
 async def run_discuss(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
 ) -> ActionResult[list[AgentReply[Agent]]]:
@@ -158,6 +146,19 @@ async def run_discuss(
 
     Raises InvalidArguments for unknown names.
     """
+    current = find_round(agent, call) or await _open_discussion(agent, call, arguments)
+    replies = await run_round(agent, current)
+    if len(replies) == 1 and not current.listeners:
+        answer = replies[0].answer
+        return ActionResult(str(answer), substance=answer.message_id, value=replies)
+    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
+    answer_ids = [reply.answer.message_id for reply in replies]
+    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
+    return ActionResult(text, cause=cause, value=replies)
+
+
+async def _open_discussion(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
+    """Open a round, and send the prompt to all participants. Raises InvalidArguments."""
     speakers, listeners = _resolve_participants(
         agent, arguments["speakers"], arguments["listeners"]
     )
@@ -166,36 +167,23 @@ async def run_discuss(
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     prompt = select_prompt(arguments["prompt"])
     _check_free(everyone)
-    if arguments["speakers"] is not None or arguments["listeners"] is not None:
-        ids = [[participant.agent_id for participant in group] for group in (speakers, listeners)]
-        set_interlocutors(agent, call, *ids)
     if prompt is not None:
         for participant in everyone:
             await finish_open_calls(participant)
-        recipients = [current_agent_at(agent, participant) for participant in everyone]
-        _check_free(recipients)  # checked again, so that all get the prompt or none does
-        with agent.session.group():
-            message = log_text_piece(agent, call, prompt)
-            for participant in recipients:
-                agent.inform(participant, message)
-    replies: list[AgentReply[Agent]] = []
-    for speaker in speakers:
-        reply = await request_answer(agent, current_agent_at(agent, speaker))
-        answerer, utterance = reply
-        replies.append(reply)
-        listeners_now = [
-            current_agent_at(agent, listener) for listener in everyone if listener is not speaker
-        ]
-        with agent.session.group():
-            for listener in listeners_now:
-                answerer.inform(listener, utterance.as_said_by(answerer.name))
-    if len(replies) == 1 and not listeners:
-        answer = replies[0].answer
-        return ActionResult(str(answer), substance=answer.message_id, value=replies)
-    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
-    answer_ids = [reply.answer.message_id for reply in replies]
-    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
-    return ActionResult(text, cause=cause, value=replies)
+    recipients = [current_agent_at(agent, participant) for participant in everyone]
+    _check_free(recipients)  # checked again, so that all get the prompt or none does
+    speaker_ids = [participant.agent_id for participant in speakers]
+    listener_ids = [participant.agent_id for participant in listeners]
+    with agent.session.group():
+        if arguments["speakers"] is not None or arguments["listeners"] is not None:
+            set_interlocutors(agent, call, speaker_ids, listener_ids)
+        if prompt is None:
+            return open_round(agent, call, speaker_ids, listener_ids, None)
+        message = log_text_piece(agent, call, prompt)
+        opened = open_round(agent, call, speaker_ids, listener_ids, message.message_id)
+        for participant in recipients:
+            agent.inform(participant, message)
+    return opened
 
 
 async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:

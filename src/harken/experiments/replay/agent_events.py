@@ -48,7 +48,7 @@ _REFERENCE_MEMBERS = (
     "answer",
     "piece",
 )
-_AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched")
+_AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched", "speaker", "by")
 
 
 @dataclass(slots=True)
