@@ -15,6 +15,7 @@ from harken.agents.open_calls import answer_or_stop
 from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
 from harken.core.stream import Chunk
+from harken.errors import ModelError
 from harken.llm.base import Model, ModelRequest
 from harken.session.log.file import Disk
 from harken.session.session import Durability
@@ -94,6 +95,18 @@ class ScriptModel:
 def script_model(**parts: Sequence[ScriptedAnswer]) -> ScriptModel:
     """Return a model with these answers by agent. The root is `main`."""
     return ScriptModel(parts)
+
+
+def fails_once(answer: str, error: str = "overloaded") -> Callable[[ModelRequest], str]:
+    """Return a scripted answer whose first request fails."""
+    failures = [ModelError(error)]
+
+    def respond(_: ModelRequest) -> str:
+        if failures:
+            raise failures.pop()
+        return answer
+
+    return respond
 
 
 @dataclass

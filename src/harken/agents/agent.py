@@ -231,15 +231,15 @@ class Agent(AgentStructure["Agent"]):
         self,
         question: HookQuestion,
         verdict: Verdict,
-        said: MessageId | None,
+        answer_id: MessageId | None,
         failed: str | None = None,
         *,
         is_stop: bool = False,
     ) -> None:
         """Log a verdict and its effects on the hook itself, in one group.
 
-        said: the message with the verdict. failed: the reason of a failure. is_stop: the denial
-        ends the turn of the watched agent.
+        answer_id: the message with the verdict. failed: the reason of a failure. is_stop: the
+        denial ends the turn of the watched agent.
         """
         kind, text = describe_verdict(verdict)
         event = HookVerdict(
@@ -249,7 +249,7 @@ class Agent(AgentStructure["Agent"]):
             point=question.point,
             verdict="stop" if is_stop else kind,
             text=text,
-            said=said,
+            said=answer_id,
             failed=failed,
         )
         questions = [*self.state.questions.values()]  # earlier ones were given up

@@ -21,10 +21,12 @@ from harken.agents.turn.compaction import end_compactions
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
+from harken.core.ids import reference_number
 from harken.core.messages import extend_context_hash
 from harken.errors import InvalidLog
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions
+from harken.session.state import AgentState, OpenCall
 
 
 @check_arguments
@@ -105,7 +107,7 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
         if state.open_calls:
             agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
-                if not is_retryable(agent, call):
+                if not is_retryable(agent, call) or _has_moved_since(state, call):
                     agent._close_call(call)
     end_compactions(session)
     for state in session.agents.values():
@@ -114,6 +116,11 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.notify)  # entries that a crash left uncommitted
     return root
+
+
+def _has_moved_since(state: AgentState, call: OpenCall) -> bool:
+    """Whether an agent got another place after it made a call: its turn has ended."""
+    return reference_number(state.placed_by) > reference_number(call.reference)
 
 
 def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:

@@ -60,12 +60,12 @@ def fold_turn_stop(state: SessionState, event: ev.TurnStop) -> None:
 
 def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | None = None) -> None:
     """End the reviews of an agent's messages and calls, of all points or of one."""
-    ended = [
+    subjects = [
         subject
         for subject, review in state.reviews.items()
         if review.watched == agent.id and point in (None, review.point)
     ]
-    for subject in ended:
+    for subject in subjects:
         del state.reviews[subject]
 
 

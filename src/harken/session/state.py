@@ -265,14 +265,14 @@ class SessionState:
             "ended": self.ended,
             "reporting": dict(self.pending_reports),
             "rounds": {
-                call: [open_round.opened, [spoken.message_id for spoken in open_round.spoken]]
+                call: [open_round.opened, [event.message_id for event in open_round.spoken]]
                 for call, open_round in self.rounds.items()
             },
             "reviews": {
                 subject: [
                     review.watched,
                     review.point,
-                    [given.message_id for given in review.given],
+                    [verdict.message_id for verdict in review.given],
                 ]
                 for subject, review in self.reviews.items()
             },

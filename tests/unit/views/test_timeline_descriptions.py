@@ -92,7 +92,7 @@ EVENTS: list[tuple[ev.Event, str]] = [
         ),
         "deny to Jack at response, rude",
     ),
-    (ev.DiscussionOpened(speakers=[JACK]), "speakers: Jack; listeners: nobody"),
+    (ev.DiscussionOpened(speakers=[JACK]), "speakers: Jack; listeners: none"),
     (ev.DiscussionSpoken(discussion=MSG, speaker=JACK, by=JACK, said=MSG), "Jack, msg_007"),
     (ev.AnswerGiven(answer=MSG), MSG),
     (ev.TurnStop(reason="denials", piece=MSG), "denials, msg_007"),

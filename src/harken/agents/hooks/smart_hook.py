@@ -85,8 +85,10 @@ def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
     """Tell a hook that its answer was no verdict. Return False if it was told, or wrote none."""
     since = reference_number(hook.state.questions.get(question.subject, ""))
-    own = [e for e in hook.state.transcript or () if reference_number(e.message_id) > since]
-    if any(entry.purpose == "again" for entry in own):
+    entries_since = (
+        e for e in hook.state.transcript or () if reference_number(e.message_id) > since
+    )
+    if any(entry.purpose == "again" for entry in entries_since):
         return False
     entries = reversed(hook.state.transcript or ())
     answer_entry = next((entry for entry in entries if entry.message_id == answer.message_id), None)

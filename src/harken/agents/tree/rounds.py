@@ -50,7 +50,7 @@ async def run_round(agent: Agent, current: Round) -> list[AgentReply[Agent]]:
 
     Raises ModelError; the round goes on with the speaker whose model failed.
     """
-    replies = [_read_reply(agent, spoken) for spoken in current.spoken]
+    replies = [_read_reply(agent, event) for event in current.spoken]
     for speaker in current.speakers[len(replies) :]:
         reply = await _request_answer(agent, current, speaker)
         everyone = dict.fromkeys([*current.speakers, *current.listeners])
@@ -59,7 +59,7 @@ async def run_round(agent: Agent, current: Round) -> list[AgentReply[Agent]]:
         ]
         with agent.session.group():
             if current.opened:
-                agent.session.append(_spoken(agent, current, speaker, reply))
+                agent.session.append(_build_spoken_event(agent, current, speaker, reply))
             for hearer in hearers:
                 reply.agent.inform(hearer, reply.answer.as_said_by(reply.agent.name))
         replies.append(reply)
@@ -84,15 +84,15 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
 async def _request_answer(agent: Agent, current: Round, speaker: AgentId) -> AgentReply[Agent]:
     """Return a speaker's answer, or that of the agent that takes its place and owes the answer."""
     subagent = current_agent_at(agent, get_agent(agent, speaker))
-    if current.opened and (said := _earlier_answer(subagent, current.opened)) is not None:
-        return AgentReply(subagent, said)
+    if current.opened and (earlier := _earlier_answer(subagent, current.opened)) is not None:
+        return AgentReply(subagent, earlier)
     answer = await answer_or_stop(subagent)
     while (taker := current_agent_at(agent, subagent)) is not subagent and has_open_calls(taker):
         subagent, answer = taker, await answer_or_stop(taker)
     return AgentReply(subagent, answer)
 
 
-def _earlier_answer(subagent: Agent, opened: MessageId) -> LoggedString | None:
+def _earlier_answer(subagent: Agent, since: MessageId) -> LoggedString | None:
     """Return the answer that an agent of code gave in this round just before a crash, or None.
 
     A smart agent returns such an answer itself.
@@ -101,34 +101,34 @@ def _earlier_answer(subagent: Agent, opened: MessageId) -> LoggedString | None:
     if not isinstance(subagent, DumbAgent) or not entries or not entries[-1].is_utterance:
         return None
     entry = entries[-1]
-    if reference_number(entry.message_id) < reference_number(opened):
+    if reference_number(entry.message_id) < reference_number(since):
         return None
     return LoggedString(text_of(entry.content), entry.message_id)
 
 
-def _spoken(
+def _build_spoken_event(
     agent: Agent, current: Round, speaker: AgentId, reply: AgentReply[Agent]
 ) -> DiscussionSpoken:
-    said = reply.answer.message_id or current.opened
-    is_entry = _find_text(reply.agent, said) == str(reply.answer)
+    answer_id = reply.answer.message_id or current.opened
+    is_entry = _find_text(reply.agent, answer_id) == str(reply.answer)
     return DiscussionSpoken(
         agent_id=agent.agent_id,
         discussion=current.opened,
         speaker=speaker,
         by=reply.agent.agent_id,
-        said=said,
+        said=answer_id,
         heard=None if is_entry else str(reply.answer),
     )
 
 
-def _read_reply(agent: Agent, spoken: DiscussionSpoken) -> AgentReply[Agent]:
+def _read_reply(agent: Agent, event: DiscussionSpoken) -> AgentReply[Agent]:
     """Return an answer as it was before a crash."""
-    answerer = get_agent(agent, spoken.by)
-    text = spoken.heard if spoken.heard is not None else _find_text(answerer, spoken.said)
-    return AgentReply(answerer, LoggedString(text or "", spoken.said))
+    answerer = get_agent(agent, event.by)
+    text = event.heard if event.heard is not None else _find_text(answerer, event.said)
+    return AgentReply(answerer, LoggedString(text or "", event.said))
 
 
-def _find_text(agent: Agent, said: MessageId) -> str | None:
+def _find_text(agent: Agent, message: MessageId) -> str | None:
     """Return the text of an agent's own entry, or None if it has no such entry."""
     entries = reversed(agent.state.transcript or ())
-    return next((text_of(entry.content) for entry in entries if entry.message_id == said), None)
+    return next((text_of(entry.content) for entry in entries if entry.message_id == message), None)

@@ -38,15 +38,8 @@ _IGNORED = (
 """Events that belong to no lane."""
 _IGNORED_MEMBERS = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
 _REFERENCE_MEMBERS = (
-    "substance",
-    "entry",
-    "request",
-    "summary",
-    "call",
-    "subject",
-    "said",
-    "answer",
-    "piece",
+    *("substance", "entry", "request", "summary", "call", "subject", "said", "answer"),
+    "discussion",
 )
 _AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched", "speaker", "by")
 
@@ -255,6 +248,9 @@ class AgentEventLists:
         for name in _REFERENCE_MEMBERS:
             if isinstance(data.get(name), str):
                 data[name] = self.stable_name(data[name])
+        for name in ("prompt", "piece", "said"):  # a piece of text belongs to no lane
+            if str(data.get(name, "")).startswith("msg_"):
+                del data[name]
         if "cause" in data:
             cause = data["cause"]
             is_list = isinstance(cause, list)

@@ -24,6 +24,7 @@ from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
+from harken.agents.tool_agent import can_go_on
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -168,7 +169,7 @@ class Replayer:
             case ev.TranscriptEntry() if self._is_initial_entry(event):
                 self._append(event)
             case ev.TranscriptEntry(role="tool") if self._closes_open_call(event):
-                self._resume()
+                await self._close_calls(event)
             case ev.TranscriptEntry(role="user", cause=None) if event.agent_id != USER:
                 self._send_input(event)
             case ev.TranscriptEdited() if not self._is_from_compactor(event):
@@ -190,6 +191,24 @@ class Replayer:
                     return
                 agent = self._acting_agent(event)
                 await self._run_turn(agent, answer_or_stop(agent))
+
+    async def _close_calls(self, result: ev.TranscriptEntry) -> None:
+        """Close interrupted calls: by a resume, or by the input that gave them up."""
+        agent = self._get_agent(result.agent_id)
+        call = agent.state.open_calls.get(result.tool_call_id or "")
+        if call is None or not can_go_on(agent, call):
+            self._resume()
+            return
+        next_input = self._find_next_input(result)
+        await self._run_turn(agent, answer_or_stop(agent, next_input))
+
+    def _find_next_input(self, event: ev.TranscriptEntry) -> LoggedString | None:
+        """Return the next input of the agent of an event, in the record."""
+        lane, index = self.recorded.positions[event.message_id]
+        for later in self.recorded.events[lane][index:]:
+            if isinstance(later, ev.TranscriptEntry) and self._is_external_input(later):
+                return LoggedString(text_of(later.content))
+        return None
 
     def _send_input(self, event: ev.TranscriptEntry) -> None:
         """Send a recorded input to an agent."""
