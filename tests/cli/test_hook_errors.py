@@ -53,9 +53,9 @@ def test_the_chat_says_where_the_traceback_is_and_the_action_is_denied(
     monkeypatch.chdir(tmp_path)
     install(cli.home, "test-broken-guard")
     model = scripted(tmp_path, WRITE, "{answer: Done.}")
-    ran = cli.ok("chat", "--model", model, "--permission", "all", "-p", "write it")
+    ran = cli.stopped("chat", "--model", model, "--permission", "all", "-p", "write it")
     assert not (tmp_path / "a.txt").exists()
-    assert ran.out == "[stopped] hooks blocked the answer 3 times\n"
+    assert ran.err.endswith("\n[stopped] hooks blocked the answer 3 times\n")
     file = cli.home / FILE_NAME
     assert ran.err.count(f"the traceback of hook guard is in {file}\n") == 1
     assert "hook guard failed: ZeroDivisionError: no tea left" in ran.err
@@ -89,8 +89,8 @@ def test_a_file_that_cannot_be_written_is_reported_and_the_hook_still_denies(
 ) -> None:
     install(cli.home, "test-broken-guard")
     (cli.home / FILE_NAME).mkdir()
-    ran = cli.ok("chat", "--model", scripted(tmp_path, "{answer: Done.}"), "-p", "hello")
-    assert ran.out == "[stopped] hooks blocked the answer 3 times\n"
+    ran = cli.stopped("chat", "--model", scripted(tmp_path, "{answer: Done.}"), "-p", "hello")
+    assert ran.err.endswith("\n[stopped] hooks blocked the answer 3 times\n")
     why = f"the traceback of hook guard cannot be written to {cli.home / FILE_NAME}: Is a directory"
     assert why in ran.err
     assert "Logging error" not in ran.err
