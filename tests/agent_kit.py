@@ -11,9 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 from harken import Agent, AgentRuntime, FunctionModel, LocalWorld, Session, SessionOptions, Tool
 from harken import load_session as load
 from harken.agents.agent import get_agent
+from harken.agents.open_calls import answer_or_stop
 from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
 from harken.core.stream import Chunk
+from harken.errors import ModelError
 from harken.llm.base import Model, ModelRequest
 from harken.session.log.file import Disk
 from harken.session.session import Durability
@@ -95,6 +97,18 @@ def script_model(**parts: Sequence[ScriptedAnswer]) -> ScriptModel:
     return ScriptModel(parts)
 
 
+def fails_once(answer: str, error: str = "overloaded") -> Callable[[ModelRequest], str]:
+    """Return a scripted answer whose first request fails."""
+    failures = [ModelError(error)]
+
+    def respond(_: ModelRequest) -> str:
+        if failures:
+            raise failures.pop()
+        return answer
+
+    return respond
+
+
 @dataclass
 class Stage:
     """A session with its root agent."""
@@ -108,8 +122,8 @@ class Stage:
         return self.session.path
 
     def ask(self, text: str | None = None) -> str:
-        """Send a text to the root and return its answer."""
-        return run(self.root.response(text))
+        """Send a text to the root. Return its answer, or the text of a stopped turn."""
+        return run(answer_or_stop(self.root, text))
 
     def resume(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
         """Close the session and resume it from its log."""

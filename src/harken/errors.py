@@ -36,6 +36,7 @@
     │   ├── ScriptError             no rule of a scripted model matches, or an invalid script
     │   └── ReplayMiss              the recorded session has no such request
     ├── AgentBusy                   an agent was addressed during its turn
+    ├── TurnStopped                 a turn ended without an answer (kind, text)
     └── BudgetExceeded              an agent has exhausted its budget
 
 A mistake of a *model* (an unknown tool, bad arguments) is not an exception: it becomes a tool
@@ -369,6 +370,22 @@ class AgentBusy(HarkenError, RuntimeError):
     def __init__(self, agent: str) -> None:
         super().__init__(f"{agent} is in a turn: wait for its answer")
         self.agent = agent
+
+
+StopReason: TypeAlias = Literal["budget", "denials", "hook", "moved"]
+"""Why a turn has no answer: a budget was spent; hooks denied too many answers; a hook ended the
+turn; another agent took the agent's place and answers now."""
+
+
+class TurnStopped(HarkenError):
+    """A turn ended without an answer. The text stands in its place in the log."""
+
+    def __init__(self, text: str, kind: StopReason, message_id: str | None) -> None:
+        super().__init__(text)
+        self.kind = kind
+        """Why it ended; never `moved`."""
+        self.message_id = message_id
+        """The id of the text that other agents read in place of an answer."""
 
 
 class BudgetExceeded(HarkenError):

@@ -22,7 +22,8 @@ from harken import (
     tool,
 )
 from harken.agents.hooks.registry import get_hook_class
-from harken.core.verdict import HookPoint, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner

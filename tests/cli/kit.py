@@ -64,6 +64,13 @@ class Cli:
         assert ran.code == 0, ran
         return ran
 
+    def stopped(self, *arguments: str | Path) -> Ran:
+        """Run a turn of `harken chat -p` that ends without an answer."""
+        ran = self(*arguments)
+        assert (ran.code, ran.out) == (1, ""), ran
+        assert ran.err.count("[stopped]") == 1, ran
+        return ran
+
     def refused(self, *arguments: str | Path) -> str:
         """Run a command that cannot be done; return the one line that says why."""
         ran = self(*arguments)

@@ -87,6 +87,7 @@ def test_json_is_one_object_an_answer(cli: Cli, script: str) -> None:
         "agent": "agent_001",
         "message_id": answer["message_id"],
         "text": "Ann wants tea.",
+        "stop_reason": None,
         "model": script,
         "usage": {},
         "cost_usd": None,

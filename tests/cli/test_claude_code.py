@@ -20,6 +20,7 @@ from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, t
 
 NO = {"type": "command", "command": "echo no >&2; exit 2"}
 HOOKS = {"hooks": {"UserPromptSubmit": [{"hooks": [NO]}]}}
+STOPPED = "\n[stopped] hook claude-hooks: no\n"
 
 
 @pytest.fixture
@@ -167,11 +168,11 @@ def test_a_chat_is_watched_by_commands_and_goes_on_so(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:
     cli.ok("trust")
-    ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert ran.out == "[stopped] hook claude-hooks: no\n"
+    ran = cli.stopped("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    assert ran.err.endswith(STOPPED)
     (project / ".claude/settings.json").write_text("{}")
-    ran = cli.ok("chat", "--continue", "-p", "hello")
-    assert ran.out == "[stopped] hook claude-hooks: no\n"
+    ran = cli.stopped("chat", "--continue", "-p", "hello")
+    assert ran.err.endswith(STOPPED)
     assert len(rows(cli, event_type="agent_created", name="claude-hooks")) == 1
 
 
@@ -180,16 +181,16 @@ def test_who_goes_on_with_the_session_of_somebody_else_runs_none_of_their_comman
 ) -> None:
     cli.ok("trust")
     chat = ("chat", "--model", script, "-p", "hello")
-    assert cli.ok(*chat, "--claude-hooks").out == "[stopped] hook claude-hooks: no\n"
+    assert cli.stopped(*chat, "--claude-hooks").err.endswith(STOPPED)
     cli.ok("store", "bundle", "create", "-o", "all.bundle")
     other = ("--home", str(tmp_path / "other"))
     cli.ok("store", "bundle", "open", "all.bundle", *other)
     ran = cli.ok(*chat, "--continue", *other)
-    assert ran.out != "[stopped] hook claude-hooks: no\n"
+    assert ran.out == "Hi there.\n"
     assert "hook claude-hooks: its commands are not run: they come with the log" in ran.err
     cli.ok("trust", *other)
-    ran = cli.ok(*chat, "--continue", "--claude-hooks", *other)  # the same commands, as one's own
-    assert ran.out == "[stopped] hook claude-hooks: no\n"
+    ran = cli.stopped(*chat, "--continue", "--claude-hooks", *other)  # the commands of this home
+    assert ran.err.endswith(STOPPED)
 
 
 def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.agent_kit import select_lines
 from tests.cli.kit import Cli, start
 
 
@@ -23,10 +24,34 @@ def scripted(folder: Path, *rules: str) -> str:
 def test_why_hooks_stopped_an_answer_is_told(cli: Cli, tmp_path: Path) -> None:
     with_hook(cli.home, "response")
     model = scripted(tmp_path, "{agent: critic, answer: Well.}", "{answer: Tea.}")
-    ran = cli.ok("chat", "--model", model, "-p", "hello")
-    assert ran.out == "[stopped] hooks blocked the answer 3 times\n"
+    ran = cli.stopped("chat", "--model", model, "-p", "hello")
+    assert ran.err.endswith("\n[stopped] hooks blocked the answer 3 times\n")
     why = "hook critic failed: its answer 'Well.' is none of OK, COMMENT:, DENY:, REWRITE:\n"
     assert ran.err.count(why) == 3
+
+
+def test_a_turn_that_hooks_denied_three_times_has_no_answer(cli: Cli, tmp_path: Path) -> None:
+    with_hook(cli.home, "response")
+    model = scripted(tmp_path, '{agent: critic, answer: "DENY: no tea"}', "{answer: Tea.}")
+    ran = cli("chat", "--model", model, "-p", "hello")
+    assert (ran.code, ran.out) == (1, "")
+    denial = "hook critic denies: no tea"
+    stop = "[stopped] hooks blocked the answer 3 times"
+    assert ran.err.splitlines()[2:] == [denial, denial, denial, stop]
+    [event] = select_lines(cli.sessions()[0], event_type="turn_stopped")
+    assert event["reason"] == "denials"
+
+
+def test_the_object_of_a_turn_without_an_answer_has_the_reason(cli: Cli, tmp_path: Path) -> None:
+    with_hook(cli.home, "response")
+    model = scripted(tmp_path, '{agent: critic, answer: "DENY: no tea"}', "{answer: Tea.}")
+    ran = cli("chat", "--model", model, "-p", "hello", "--json")
+    assert (ran.code, ran.out.count("\n")) == (1, 1)
+    stop = "[stopped] hooks blocked the answer 3 times"
+    assert (ran.json["stop_reason"], ran.json["text"]) == ("denials", stop)
+    assert ran.err.endswith(f"\n{stop}\n")
+    [event] = select_lines(cli.sessions()[0], event_type="turn_stopped")
+    assert ran.json["message_id"] == event["piece"]
 
 
 def test_what_a_hook_denies_is_told_and_what_it_comments_is_not(cli: Cli, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_it_goes_on_and_back_and_says_where_it_ends(reader: ReplayReader) -> Non
 
 
 def test_it_goes_to_a_request_by_number_or_id(reader: ReplayReader) -> None:
-    for given_, wanted in (("3", 3), (" -2 ", 8), ("msg_026", 4)):
+    for given_, wanted in (("3", 3), (" -2 ", 8), ("msg_029", 4)):
         reader.go(given_)
         assert f"request {wanted} of 9" in shown(reader)
     reader.go("77\x1b")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.chat.open import build_runtime
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.config.trust import Trust
@@ -332,3 +333,9 @@ def test_a_file_that_may_not_be_read_is_told(home: Home, tmp_path: Path) -> None
         pytest.skip("this user may read everything")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_settings(home, folder=tmp_path, environ={})
+
+
+def test_agents_may_choose_among_the_configured_models(load: Load) -> None:
+    settings = load('model = "ollama/x"\n[models."ollama/y"]\ncontext_window = 8192\n')
+    assert build_runtime(settings).models.list_allowed() == ["ollama/x", "ollama/y"]
+    assert build_runtime(load()).models.list_allowed() == []

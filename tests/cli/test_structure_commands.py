@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_action import MAX_HOOKS
+from harken.agents.tree.registry import RUN
 from harken.chat.commands.base import COMMANDS, run_command
 from harken.chat.commands.tree import COMMAND_OF
 from harken.core.ids import USER
@@ -18,11 +20,16 @@ from tests.agent_kit import Stage, check_log, open_stage, request_texts, run, sc
 from tests.cli.chat_kit import Talking
 from tests.unit.agents.hook_kit import watch
 
-WITHOUT_ACTION = {
-    *("clear", "compact", "export", "fork", "help", "model"),
-    *("permission", "quit", "replay", "shell", "undo"),
-}
-"""Commands that are about the session and the chat itself, and change no agent's place."""
+EXCEPTIONS = Path(__file__).parents[2] / "docs/how-to/change-the-agent-tree.md"
+"""The page with the table of commands without an action, and of actions without a command."""
+
+
+def read_exceptions() -> dict[str, str]:
+    """Return the reasons of the table of exceptions by command (`/undo`) and action."""
+    section = EXCEPTIONS.read_text("utf-8").partition("## Commands and actions\n")[2]
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    assert len(rows) == len(dict(rows))
+    return dict(rows)
 
 
 @pytest.fixture
@@ -43,13 +50,25 @@ def talk(one: Stage) -> Talking:
 
 
 @pytest.mark.req("S4-45")
-def test_every_structural_action_has_its_command_and_the_other_way_round() -> None:
-    assert set(COMMAND_OF) == set(ACTIONS) - {"keep_note", "read_log"}  # they are no structure
-    assert set(COMMAND_OF.values()) <= set(COMMANDS)
-    acting = {name for name, one in COMMANDS.items() if one.group == "agents"}
-    assert acting - {"plan"} == set(COMMAND_OF.values())  # planning is a hook that is put there
-    others = {name for name, one in COMMANDS.items() if one.group in ("session", "chat")}
-    assert others == WITHOUT_ACTION
+def test_every_command_has_its_action_and_the_other_way_round_or_is_a_documented_exception() -> (
+    None
+):
+    exceptions = read_exceptions()
+    acting = {f"/{command}" for command in COMMAND_OF.values()}
+    assert {f"/{name}" for name in COMMANDS} == acting | {
+        name for name in exceptions if name.startswith("/")
+    }
+    assert set(ACTIONS) == set(COMMAND_OF) | {
+        name for name in exceptions if not name.startswith("/")
+    }
+    assert not acting & exceptions.keys()
+    assert not COMMAND_OF.keys() & exceptions.keys()
+    assert all(len(reason) > 20 for reason in exceptions.values())
+
+
+@pytest.mark.req("S4-45")
+def test_every_action_of_a_command_runs() -> None:
+    assert set(RUN) == set(ACTIONS)
 
 
 def test_help_shows_all_that_a_command_means(talk: Talking) -> None:
@@ -183,7 +202,7 @@ def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -
 
 def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talking) -> None:
     assert talk("/task") == (
-        "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
+        "/task: name missing; usage: NAME [INSTRUCTIONS] [prompt=..] [tools=..] [model=..]"
     )
     assert one.select_lines(agent_id=USER) == []
 

@@ -18,6 +18,7 @@ from harken.cli.commands.demo import play as play_demo
 from harken.core.messages import ToolCall
 from harken.errors import InvalidLog, LogWriteError
 from harken.llm.base import ModelRequest
+from harken.session.log.checksum import has_more
 from harken.session.verify import verify
 from harken.testing import FailingDisk, Fault
 from tests.agent_kit import (
@@ -184,6 +185,14 @@ def check_end(scene: Stage) -> None:
     assert fold_log(scene.log).describe() == live
 
 
+def read_groups(data: bytes) -> bytes:
+    """Return the complete groups at the beginning of a log."""
+    lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+    while lines and has_more(lines[-1]):
+        lines.pop()
+    return b"".join(lines)
+
+
 def demo_on(disk: FailingDisk, log: Path) -> bool:
     """Play the demo on a disk. Return whether it completed."""
     try:
@@ -201,20 +210,20 @@ def test_demo_completes_after_a_cut_anywhere(tmp_path: Path, fault: Fault) -> No
     """
     good_disk = FailingDisk(fail_at=10**6, fault=fault)
     assert demo_on(good_disk, tmp_path / "whole.jsonl")
-    assert len(good_disk.operations) > 50
+    assert len(good_disk.operations) > 30
     for index, operation in enumerate(good_disk.operations):
         if operation != "write":
             continue
         log = tmp_path / f"{index}.jsonl"
         assert not demo_on(FailingDisk(fail_at=index, fault=fault), log)
         before = log.read_bytes()
-        complete_lines = before[: before.rfind(b"\n") + 1]
-        if before and not complete_lines:  # a partial first line is not a session
+        complete_groups = read_groups(before)
+        if before and not complete_groups:  # a partial first line is not a session
             with pytest.raises(InvalidLog, match="start a new session"):
                 go_on(log)
             continue
         scene = go_on(log)
-        assert log.read_bytes().startswith(complete_lines)
+        assert log.read_bytes().startswith(complete_groups)
         check_end(scene)
 
 
@@ -238,14 +247,14 @@ play(Path(sys.argv[1]), SessionOptions(disk=Deadly()))
 
 
 @pytest.mark.req("S0-32", "S0-31")
-@pytest.mark.parametrize("writes", [1, 2, 9, 17, 24, 31, 38, 45])
+@pytest.mark.parametrize("writes", [1, 2, 7, 12, 17, 22, 27, 32])
 def test_demo_completes_after_a_real_kill(tmp_path: Path, writes: int) -> None:
     log = tmp_path / "demo.jsonl"
     command = [sys.executable, "-c", KILLED, str(log), str(writes)]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert verify(log) == []
-    assert len(read_lines(log)) == writes
+    assert sum("more" not in line for line in read_lines(log)) == writes
     check_end(go_on(log))
 
 

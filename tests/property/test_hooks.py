@@ -25,9 +25,9 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.hooks.smart_hook import NOTE
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.agents.texts import NOTE
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest

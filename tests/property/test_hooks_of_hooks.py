@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from harken import SessionViewer
-from harken.agents.dumb_agent import LEAVES
 from harken.agents.guards import may_act
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
@@ -61,6 +60,8 @@ class Reading:
     """What a copy had counted before."""
     heard: Counter[tuple[AgentId, str]] = field(default_factory=Counter)
     """How often an agent heard one comment."""
+    words: dict[str, str] = field(default_factory=dict)
+    """The event of a verdict -> the hook's message with it."""
     last: dict[AgentId, str] = field(default_factory=dict)
     """What an agent answered last."""
     calls: dict[tuple[AgentId, str | None], str] = field(default_factory=dict)
@@ -83,8 +84,10 @@ class Reading:
         match event:
             case ev.AgentCreated():
                 self._born(event)
-            case ev.AgentStateSaved() if event.agent_id and event.cause is None:
+            case ev.AgentStateSaved() if event.agent_id and event.agent_id not in self.asked:
                 self.born_with.setdefault(event.agent_id, event.state["asked"])
+            case ev.HookVerdict():
+                self.words[event.message_id] = event.said or event.message_id
             case ev.LlmRequest() if event.agent_id in self.state.agents:
                 self._asks(self.state.agents[event.agent_id])
             case ev.TranscriptEntry() if event.agent_id in self.state.agents:
@@ -113,7 +116,7 @@ class Reading:
             self._is_asked(entry, cause, agent)
         elif entry.role == "user" and isinstance(cause, str) and text.startswith("[hook "):
             self.heard[agent.id, cause] += 1
-            self._counts(cause)
+            self._counts(self.words.get(cause, cause))
         elif isinstance(cause, str) and cause in self.questions:
             self._judges(entry, agent, self.questions[cause])
         elif entry.is_utterance and agent.id in self.asked:
@@ -124,7 +127,7 @@ class Reading:
         about = self.entries[reference_message_id(subject)]
         if about.role == "tool" and MADE_UP.match(text_of(about.content)):
             self.faults.append(f"{hook.name} judges {subject}, which no tool said")
-        if hook.spec.get(LEAVES) in self.done:
+        if hook.place == "gone":
             self.faults.append(f"{hook.name} is asked about {subject}, though it has left")
 
     def _judges(self, entry: ev.TranscriptEntry, hook: AgentState, subject: str) -> None:

@@ -34,6 +34,7 @@ from harken.core.messages import (
     parse_message,
     split_occurrence,
 )
+from harken.errors import StopReason
 
 
 def _has_no_pair(text: str) -> bool:
@@ -124,10 +125,15 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "relation": st.none() | st.sampled_from(["primary", "subagent", "hook"]),
         "spec": SPEC,
     },
-    ev.TranscriptEntry: {"substance": st.none() | ID, "cause": CAUSE},
+    ev.TranscriptEntry: {
+        "substance": st.none() | ID,
+        "cause": CAUSE,
+        "purpose": st.none() | st.sampled_from(get_args(ev.Purpose)),
+        "closed": st.none() | st.sampled_from(get_args(ev.Closed)),
+    },
     ev.PieceOfText: {"content": STRING, "cause": CAUSE, "trigger": MAYBE, "seen": JSON},
     ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
-    ev.AgentStateSaved: {"state": JSON, "cause": CAUSE},
+    ev.AgentStateSaved: {"state": JSON},
     ev.AgentMoved: {
         "place": st.sampled_from(["primary", "subagent", "hook", "gone"]),
         "parent": st.none() | AGENT,
@@ -181,6 +187,30 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "latency_s": MONEY,
         "error": MAYBE,
         "partial": MAYBE,
+    },
+    ev.DiscussionOpened: {
+        "speakers": st.lists(AGENT, max_size=2),
+        "listeners": st.lists(AGENT, max_size=2),
+        "prompt": st.none() | ID,
+        "cause": CAUSE,
+    },
+    ev.DiscussionSpoken: {
+        "discussion": ID,
+        "speaker": AGENT,
+        "by": AGENT,
+        "said": ID,
+        "heard": MAYBE,
+    },
+    ev.AnswerGiven: {"answer": ID},
+    ev.TurnStop: {"reason": st.sampled_from(get_args(StopReason)), "piece": ID},
+    ev.HookVerdict: {
+        "watched": AGENT,
+        "subject": ID | st.just("msg_003.call_abc"),
+        "point": st.sampled_from(get_args(ev.HookPoint)),
+        "verdict": st.sampled_from(get_args(ev.VerdictKind)),
+        "text": MAYBE,
+        "said": st.none() | ID,
+        "failed": MAYBE,
     },
     ev.ActionRewritten: {
         "call": ID | st.just("msg_003.call_abc"),

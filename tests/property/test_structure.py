@@ -253,6 +253,8 @@ class Run:
             case "dump":
                 maybe |= {} if self.dice(2) else {"name": sub_name}
                 return {"path": f"{self.dice(2)}.json", **maybe}
+            case "export":
+                return {"path": f"{self.dice(9)}.md"}
             case "restore":
                 maybe |= {} if self.dice(2) else {"name": name}
                 return {"path": f"{self.dice(2)}.json", **maybe}

@@ -96,6 +96,8 @@ class Tree:
 
     primary: Node
     files: dict[str, Node] = field(default_factory=dict)
+    exports: set[str] = field(default_factory=set)
+    """Paths of exported conversations."""
     trail: list[Any] = field(default_factory=list)
     """Every shape since the trail was cleared, also those in the middle of an action."""
 
@@ -132,6 +134,14 @@ class Tree:
         copy.name = name or copy.name
         _free(node.subs, copy.name)
         self._bear(node, copy, [], node)
+
+    def compact(self, node: Node) -> None:
+        """The context of an agent has no part in the tree."""
+
+    def export(self, node: Node, path: str) -> None:
+        if path in self.exports:
+            raise InvalidAction
+        self.exports.add(path)
 
     def _bear(self, above: Node, child: Node, hooks: Sequence[Node], node: Node) -> None:
         for _ in child.get(hooks):

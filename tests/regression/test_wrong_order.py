@@ -240,12 +240,12 @@ def test_the_failure_of_a_hook_reaches_the_logging_of_the_program(
     kind = hook_class("failing", judge=judge, points=frozenset({"response"}))
     kind(session, runtime=root.runtime).install(root)
     with (
-        caplog.at_level(logging.WARNING, logger="harken.agents.hooks.hook"),
+        caplog.at_level(logging.WARNING, logger="harken.agents.hooks.error_log"),
         contextlib.suppress(Exception),
     ):
         ask(root, "Hello")
     [record, *_] = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "harken.agents.hooks.hook")
+    assert (record.levelname, record.name) == ("ERROR", "harken.agents.hooks.error_log")
     assert record.getMessage() == "hook failing (Failing) failed at response of main"
     assert "Traceback" in caplog.text
     assert error in caplog.text

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
     from harken.agents.turn.compaction import CompactionResult
-    from harken.core.verdict import HookPoint, Verdict
+    from harken.core.events import HookPoint
+    from harken.core.verdict import Verdict
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -44,7 +45,7 @@ else:
             "CompactionResult": "harken.agents.turn.compaction",
             "HookFiles": "harken.agents.tree.hook_file",
             "SessionAgent": "harken.agents.session_agent",
-            "HookPoint": "harken.core.verdict",
+            "HookPoint": "harken.core.events",
             "Verdict": "harken.core.verdict",
         },
     )

@@ -19,6 +19,7 @@ def task(
     instructions: str | None = None,
     prompt: str | None = None,
     tools: list[str] | None = None,
+    model: str | None = None,
     system_prompt: str | None = None,
     user_prompt: str | None = None,
 ) -> None:
@@ -27,6 +28,7 @@ def task(
     It lives until you terminate it and remembers what it heard. `instructions` is the text, or
     `file:PATH` for a file. With `prompt` it answers at once and its answer is the result.
     `tools` limits what it may use to some of your own tools; by default it has all of them.
+    `model` is the language model that it uses, by default yours.
     """  # system_prompt and user_prompt are other names for instructions and prompt
 
 
@@ -56,13 +58,15 @@ def hook(
     instructions: str | None = None,
     points: list[Literal["input", "action", "result", "response"]] | None = None,
     tools: list[str] | None = None,
+    model: str | None = None,
 ) -> None:
     """Put a hook above yourself: an agent that watches you, comments, blocks or rewrites.
 
     You have no authority over it: only it can end itself. `instructions` say what it watches for:
     the text, `file:PATH`, `template:NAME`, or `hook:NAME` for a hook that exists. `points` is
     where it is asked: what you hear, do, get back, answer; by default at all four. `tools` are
-    those of yours that it may use besides its own. If you are a hook yourself, it is put above
+    those of yours that it may use besides its own. `model` is its language model, by default
+    yours. If you are a hook yourself, it is put above
     the agent that you watch.
     """
 
@@ -161,6 +165,23 @@ def introduce(speakers: list[str] | None = None, listeners: list[str] | None = N
     """
 
 
+@tool
+def compact(keep: str | None = None) -> None:
+    """Replace what you have read and done so far with a summary of it, before your next step.
+
+    For the end of a piece of work whose details you need no more. `keep` is what the summary must
+    not leave out. It is done when all your calls of this message have their results.
+    """
+
+
+@tool
+def export(path: str, format: str = "narrative-v1", name: str | None = None) -> None:
+    """Write your conversation, or that of the subagent `name`, to a new file, for others to read.
+
+    `format` is `narrative-v1` (Markdown) or another format of conversations.
+    """
+
+
 ACTIONS: dict[str, Tool] = {
     action.name: action
     for action in (
@@ -178,6 +199,8 @@ ACTIONS: dict[str, Tool] = {
         dump.with_subject(by="path", edits_files=True),
         restore.with_subject(by="path", shows_files=True),
         introduce,
+        compact,
+        export.with_subject(by="path", edits_files=True),
     )
 }
 """The structural actions by name, as sent to models."""
@@ -220,21 +243,30 @@ def is_action(tool: Tool | None) -> bool:
     return tool is not None and action is not None and tool.function is action.function
 
 
-def with_templates(listing: str) -> dict[str, Tool]:
-    """Return the structural actions, with these templates in the description of `task`.
+def with_listings(templates: str, hooks: str) -> dict[str, Tool]:
+    """Return the structural actions, with templates in `task` and named hooks in `hook`.
 
-    Without templates the schemas and their hash do not change.
+    An empty listing changes nothing, neither schemas nor their hash.
     """
-    if not listing:
-        return ACTIONS
-    described = replace(task, description=f"{task.description}{_HINT}{listing}")
-    return {**ACTIONS, task.name: described}
+    listings = {task.name: templates, hook.name: hooks}
+    described = {
+        name: replace(
+            ACTIONS[name], description=f"{ACTIONS[name].description}{_HINTS[name]}{listing}"
+        )
+        for name, listing in listings.items()
+        if listing
+    }
+    return {**ACTIONS, **described}
 
 
-def parse_template_listing(description: str) -> str:
-    """Parse the templates from the description of `task`: the inverse of `with_templates`."""
-    before, _, listing = description.partition(_HINT)
-    return listing if before == task.description else ""
+def parse_listing(name: str, description: str) -> str:
+    """Parse the listing from the description of an action: the inverse of `with_listings`."""
+    before, _, listing = description.partition(_HINTS[name])
+    return listing if before == ACTIONS[name].description else ""
 
 
-_HINT = "\n\n`instructions` may also be `template:NAME`, for one of these kinds of agents:\n"
+_HINTS = {
+    "task": "\n\n`instructions` may also be `template:NAME`, for one of these kinds of agents:\n",
+    "hook": "\n\n`instructions` may also be `hook:NAME`, for one of these hooks:\n",
+}
+"""The text between the description of an action and its listing."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from harken.agents import texts
 from harken.agents.agent_classes import check_registered, get_agent_class, kind_name
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, guarded_agents, is_made, order_hooks
 from harken.agents.initial_transcript import (
-    INTERRUPTED,
     UNNAMED,
     begin_with,
     complete_transcript,
@@ -28,12 +28,12 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.structure import AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
-from harken.core.events import AgentConfigured, Cause, Relation, TranscriptEntry
+from harken.core.events import Cause, HookVerdict, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Message
 from harken.core.untrusted import escape_hook_markers
-from harken.core.verdict import HookQuestion, Verdict, parse_allowed_verdict
+from harken.core.verdict import HookQuestion, Verdict, describe_verdict, parse_allowed_verdict
 from harken.errors import AgentBusy, ConfigError, NameNotFound, NotBorn
 from harken.session.fold import current_messages
 from harken.session.session import Session
@@ -218,69 +218,88 @@ class Agent(AgentStructure["Agent"]):
             raise TypeError(f"inform(dst, txt): dst must be an Agent, not {dst!r}")
         dst.harken(txt)
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict on a question, with the id of the message that contains it.
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Judge a question that is in the transcript already, and log the verdict.
 
-        The question is in the transcript already. By default the answer is parsed as a verdict.
-        Raises UnparsableVerdict if it is none.
+        By default the answer is parsed as a verdict. Raises UnparsableVerdict if it is none.
         """
         answer = await self.response()
-        return parse_allowed_verdict(str(answer), question.point), answer.message_id or question_id
+        verdict = parse_allowed_verdict(str(answer), question.point)
+        self._log_verdict(question, verdict, answer.message_id)
 
-    def _after_verdict(self) -> None:
-        """Do the follow-up work of a verdict, also of a failed one. A second call does nothing."""
+    def _log_verdict(
+        self,
+        question: HookQuestion,
+        verdict: Verdict,
+        answer_id: MessageId | None,
+        failed: str | None = None,
+        *,
+        is_stop: bool = False,
+    ) -> None:
+        """Log a verdict and its effects on the hook itself, in one group.
+
+        answer_id: the message with the verdict. failed: the reason of a failure. is_stop: the
+        denial ends the turn of the watched agent.
+        """
+        kind, text = describe_verdict(verdict)
+        event = HookVerdict(
+            agent_id=self.agent_id,
+            watched=self.state.parent or AgentId(""),
+            subject=question.subject,
+            point=question.point,
+            verdict="stop" if is_stop else kind,
+            text=text,
+            said=answer_id,
+            failed=failed,
+        )
+        questions = [*self.state.questions.values()]  # earlier ones were given up
+        with self.session.group():
+            self.session.append(event)
+            if questions:
+                self._after_verdict(questions[0])
+
+    def _after_verdict(self, question_id: MessageId) -> None:
+        """Log the effects of a verdict, also of a failed one, on this hook.
+
+        question_id: the oldest question that had no verdict.
+        """
 
     def install(self, agent: Agent, name: str | None = None, *, cause: Cause = None) -> Self:
         """Install this hook on an agent. The birth names `cause`, or the birth of the agent.
 
-        Existing subagents of the agent get copies now, later subagents at their birth. Raises
-        TypeError for an unregistered class and for a hook without `judge`, before anything is
-        logged.
+        Existing subagents of the agent get copies now, later subagents at their birth. All these
+        births are one group of events: if one fails, none is logged. Raises TypeError for an
+        unregistered class and for a hook without `judge`, before anything is logged.
         """
         if not isinstance(agent, Agent):
             raise TypeError(f"install(agent): agent must be an Agent, not {agent!r}")
-        self._log_hook_birth(agent, name or self._kind_name, cause or agent.state.birth)
-        self._copy_to_subagents()
+        with self.session.group():
+            log_birth(self, cause or agent.state.birth, name or self._kind_name, "hook")
+            self._copy_to_subagents(agent)
         return self
 
-    def _log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
-        """Log the birth of this hook on an agent, with the agents that get copies.
-
-        A self-made hook is not copied.
-        """
-        if not is_made(self._birth_spec) and (
-            agent_ids := guarded_agents(self.session.agents, agent.state)
-        ):
-            self._birth_spec["reaches"] = list(agent_ids)
-        log_birth(self, cause, name, "hook")
-
-    def _copy_to_subagents(self) -> None:
-        """Install copies on the agents that the birth lists, and on their subagents.
+    def _copy_to_subagents(self, agent: Agent) -> None:
+        """Install copies on the agents below the watched agent. A self-made hook is not copied.
 
         The copies are processed in a queue, not recursively, so the depth of the tree is not
-        limited by Python's stack. A resume after a crash completes the work.
+        limited by Python's stack.
         """
-        pending: list[Agent] = [self]
-        for hook in pending:  # _copy_to_children extends the queue
-            pending += hook._copy_to_children()
+        pending: list[tuple[Agent, Agent]] = [] if is_made(self.state.spec) else [(self, agent)]
+        for hook, watched in pending:  # the loop extends it
+            pending += hook._copy_to_children(watched)
 
-    def _copy_to_children(self) -> list[Agent]:
-        """Install missing copies on the agents that the birth lists. Return the copies."""
-        copies: list[Agent] = []
-        if not self.state.spec.get("reaches"):
-            return copies
-        for agent_id in self.state.spec["reaches"]:
+    def _copy_to_children(self, watched: Agent) -> list[tuple[Agent, Agent]]:
+        """Install missing copies on the agents directly below. Return them with their agents."""
+        copies: list[tuple[Agent, Agent]] = []
+        for agent_id in guarded_agents(self.session.agents, watched.state):
             agent = get_agent(self, agent_id)
             hooks = agent.hooks
             if self._original_id not in {hook._original_id for hook in hooks}:
                 copy = self._logged_copy_for(agent)
                 if copy is not None:
                     name = free_name(self.name, [hook.name for hook in hooks])
-                    copy._log_hook_birth(agent, name, agent.state.birth)
-                    copies.append(copy)
-        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
+                    log_birth(copy, agent.state.birth, name, "hook")
+                    copies.append((copy, agent))
         return copies
 
     @property
@@ -349,17 +368,16 @@ class Agent(AgentStructure["Agent"]):
 
     def _close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result a result that says how far it had come."""
-        runner = call_runner()
-        runner.end_incomplete_agent(self, call)
-        note = runner.describe_interrupted_call(self, call)
+        note = call_runner().describe_interrupted_call(self, call)
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="tool",
-                content=INTERRUPTED.format(call.name) + note,
+                content=texts.INTERRUPTED.format(call.name) + note,
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
+                closed="interrupted",
             )
         )
 
@@ -401,15 +419,16 @@ def log_birth(
     Raises TypeError for a class that was not registered: a resume would not find it.
     """
     agent._check_kind()
-    birth = agent.session.log_agent_created(
-        agent.agent_id,
-        cause,
-        name,
-        agent._language_model,
-        relation=relation,
-        spec={**agent._spec(), **agent._birth_spec},
-    )
-    agent._log_initial_transcript()
+    with agent.session.group():
+        birth = agent.session.log_agent_created(
+            agent.agent_id,
+            cause,
+            name,
+            agent._language_model,
+            relation=relation,
+            spec={**agent._spec(), **agent._birth_spec},
+        )
+        agent._log_initial_transcript()
     return birth
 
 

@@ -16,28 +16,19 @@ from harken.agents.open_calls import has_open_calls
 from harken.agents.turn_end import TurnEnded
 from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import (
-    AgentConfigured,
     AgentMoved,
     AgentStateSaved,
     Cause,
     Event,
+    HookPoint,
     TranscriptEntry,
 )
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.core.verdict import (
-    HookPoint,
-    HookQuestion,
-    Verdict,
-    format_verdict,
-    parse_allowed_verdict,
-)
+from harken.core.verdict import HookQuestion, Verdict, format_verdict, parse_allowed_verdict
 from harken.session.invariants import encode_checked_event
 from harken.session.state import AgentState
-
-LEAVES = "leaves"
-"""The member of a spec that names the question to which a hook gives its last verdict."""
 
 
 class DumbAgent(Agent):
@@ -102,10 +93,8 @@ class DumbAgent(Agent):
         """Return the verdict in an answer. Raises UnparsableVerdict if it contains none."""
         return parse_allowed_verdict(str(value), point)
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict of the code, with the id of the message that contains it."""
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Let the code judge, and log its verdict, its state and, if it quit, that it leaves."""
         self._leaves, self._is_judging = False, True
         watched = self.state.parent
         try:
@@ -115,22 +104,17 @@ class DumbAgent(Agent):
         if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
             raise TurnEnded  # it took another place by a method
         verdict = self._check_verdict(value, question.point)
-        if self._leaves:
-            self._note_leaving(question_id)
-        message = self.say(format_verdict(verdict), question_id)
-        if self._leaves:
-            self.session.append(
-                AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
-            )
-        return verdict, message.message_id or question_id
+        with self.session.group():
+            message = self.say(format_verdict(verdict), question_id)
+            self._log_verdict(question, verdict, message.message_id)
+            if self._leaves:
+                self.session.append(
+                    AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
+                )
 
     def _leave_after_verdict(self) -> None:
         """Leave after the current verdict: the effect of `quit` while it judges."""
         self._leaves = True
-
-    def _note_leaving(self, question_id: MessageId) -> None:
-        """Log that it leaves with the current verdict, so that a resume completes it."""
-        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: question_id}))
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
         """Log an utterance and the state after it.
@@ -145,24 +129,19 @@ class DumbAgent(Agent):
         return LoggedString(text, entry.message_id)
 
     def _with_state(self, entry: TranscriptEntry) -> list[Event]:
-        """Return an entry with the state after it, if the state changed.
-
-        The state comes first if both have a cause. It becomes valid only with the entry, so a
-        truncated log has both or neither. Raises as `say`.
-        """
-        saved = self._changed_state(entry.cause)
-        return [entry, *saved] if entry.cause is None else [*saved, entry]
+        """Return an entry with the state after it, if the state changed. Raises as `say`."""
+        return [entry, *self._changed_state()]
 
     def save_state(self) -> None:
         """Log the state if it changed. Raises as `say`."""
         self.session.append_all(self._changed_state())
 
-    def _changed_state(self, cause: Cause = None) -> list[Event]:
+    def _changed_state(self) -> list[Event]:
         """Return the checked event of the state, or nothing if the log has this state already."""
         state = self.dump_state()
-        if state == self.state.saved_state and self.state.pending_state is None:
+        if state == self.state.saved_state:
             return []
-        saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
+        saved = AgentStateSaved(agent_id=self.agent_id, state=state)
         encode_checked_event(saved)
         return [saved]
 

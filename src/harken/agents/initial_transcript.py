@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, parse_message
@@ -19,11 +20,6 @@ from harken.session.fold import fold, iter_loaded_entries
 from harken.session.invariants import check_event, encode_checked_event
 from harken.session.session import Session, build_entry
 from harken.session.state import AgentState, SessionState
-
-INTERRUPTED = (
-    "Error: interrupted before {} gave a result. "
-    "It may or may not have acted: check before you do it again."
-)
 
 UNNAMED = "(unnamed)"
 """The tool name in the result of a call with an empty tool name: a result must have a name."""
@@ -130,7 +126,7 @@ def _result_open_calls(state: SessionState) -> list[Mapping[str, Any]]:
     results: list[Mapping[str, Any]] = [
         {
             "role": "tool",
-            "content": INTERRUPTED.format(call.name),
+            "content": texts.INTERRUPTED.format(call.name),
             "tool_call_id": call.id,
             "name": call.name or UNNAMED,
             "is_error": True,

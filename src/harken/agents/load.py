@@ -14,20 +14,19 @@ import msgspec
 
 from harken.agents.agent import Agent, load_agent, log_birth, unload_agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.hooks.smart_hook import finish_verdicts
-from harken.agents.hooks.verdict_log import has_undelivered_comment
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import is_retryable
 from harken.agents.turn.compaction import end_compactions
-from harken.agents.turn.interrupted import finish_hook_installs
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
-from harken.core.messages import Message, extend_context_hash
+from harken.core.ids import reference_number
+from harken.core.messages import extend_context_hash
 from harken.errors import InvalidLog
 from harken.llm.base import Model
-from harken.session.session import Session, SessionOptions, build_entry
+from harken.session.session import Session, SessionOptions
+from harken.session.state import AgentState, OpenCall
 
 
 @check_arguments
@@ -108,24 +107,24 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
         if state.open_calls:
             agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
-                if not is_retryable(agent, call):
+                if not is_retryable(agent, call) or _has_moved_since(state, call):
                     agent._close_call(call)
     end_compactions(session)
-    finish_hook_installs(session, lambda agent_id: load_agent(session, agent_id, runtime))
-    finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
-        if not session.state.is_live(state.id) and not has_undelivered_comment(session, state):
+        if not session.state.is_live(state.id):
             unload_agent(session, state.id)  # a long session holds only live agents
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.notify)  # entries that a crash left uncommitted
     return root
 
 
+def _has_moved_since(state: AgentState, call: OpenCall) -> bool:
+    """Whether an agent got another place after it made a call: its turn has ended."""
+    return reference_number(state.placed_by) > reference_number(call.reference)
+
+
 def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
     """Complete the root after a crash at its birth, and set its current budget."""
-    if system_prompt is not None and not root.state.transcript:
-        message = Message("system", str(system_prompt))
-        root.session.append(build_entry(root.agent_id, message))
     if budget is not None and budget != budget_of(root.state.spec):
         spec = {"budget": msgspec.to_builtins(budget)}
         root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))

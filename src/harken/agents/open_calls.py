@@ -5,6 +5,8 @@ from __future__ import annotations
 from harken.agents.agent import Agent
 from harken.agents.structure import is_code_call
 from harken.agents.unanswered_input import needs_no_answer
+from harken.core.logged_string import LoggedString
+from harken.errors import TurnStopped
 
 
 def has_open_calls(agent: Agent) -> bool:
@@ -31,3 +33,14 @@ async def finish_open_calls(agent: Agent) -> None:
     Raises AgentBusy in the middle of a turn, where calls are under way.
     """
     await agent._finish_open_calls()
+
+
+async def answer_or_stop(agent: Agent, input: str | None = None) -> LoggedString:
+    """Return an agent's answer, or the text in place of it if its turn was stopped.
+
+    Raises what `response` raises otherwise.
+    """
+    try:
+        return await agent.response(input)
+    except TurnStopped as stop:
+        return LoggedString(str(stop), stop.message_id, stop.kind)

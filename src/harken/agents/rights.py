@@ -14,7 +14,12 @@ from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import iter_upwards
 from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
+from harken.core.arguments import format_existing
+from harken.core.events import Reference
+from harken.core.ids import reference_message_id
+from harken.errors import HarkenError
 from harken.world.mcp.names import server_in
+from harken.world.result import InvalidArguments
 from harken.world.tool import Tool
 
 
@@ -53,6 +58,28 @@ def inherited_model(agent: Agent) -> str | None:
     return next((state.language_model for state in upwards if state.language_model), None)
 
 
+def check_model(agent: Agent, name: str | None, call: Reference) -> str | None:
+    """Return the model that an agent chose for a new agent, or None if it chose none.
+
+    It may pass on its own model and those that the runtime allows; a user's command may name any.
+    Raises InvalidArguments for another model, and for one that cannot be used.
+    """
+    if name is None:
+        return None
+    runtime, own = agent.runtime, inherited_model(agent)
+    if own is None and runtime.default_model is not None:
+        own = runtime.default_model.name
+    models = dict.fromkeys([*([] if own is None else [own]), *runtime.models.list_allowed()])
+    is_users = reference_message_id(call) not in agent.session.state.cause_owners
+    if name not in models and not is_users:
+        existing = format_existing(models, "models", adjective="your")
+        raise InvalidArguments(f"you have no model {name!r} to pass on{existing}")
+    try:
+        return runtime.get_model(name).name
+    except HarkenError as error:
+        raise InvalidArguments(f"model {name!r} cannot be used: {error}") from None
+
+
 def inherited_skills(agent: Agent, template: Template | None) -> list[str] | None:
     """Return the skills of a subagent: a subset of its parent's and its template's skills."""
     skills = skills_of(agent) if is_born(agent) else agent._spec().get("skills")
@@ -68,11 +95,13 @@ def create_subagent(
     tools: Sequence[str] | None,
     template: Template | None = None,
     spec: Mapping[str, Any] | None = None,
+    *,
+    model: str | None = None,
 ) -> Agent:
     """Create, without its birth, a smart agent; see `ToolAgent._create_for`.
 
     It has the class that a revival would use.
     """
     kind = get_agent_class("smart", parent.runtime.library)
-    child: Agent = kind._create_for(parent, system_prompt, tools, template, spec)
+    child: Agent = kind._create_for(parent, system_prompt, tools, template, spec, model=model)
     return child

@@ -43,6 +43,13 @@ class HookRegistry(Protocol):
         """Return the names of all hooks."""
         ...
 
+    def listing(self) -> str:
+        """Format a line for each hook that agents may install: its name and description.
+
+        Agents that have the action `hook` read it. An empty text lists none.
+        """
+        ...
+
 
 def _create_world() -> World:
     from harken.world.local_world import LocalWorld  # noqa: PLC0415 - it imports all connections
@@ -62,6 +69,14 @@ class ModelSettings:
     """
     by_model: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameters by model name, which override `parameters`."""
+    allowed: Collection[str] | None = None
+    """The models that agents may choose for new subagents and hooks, besides their own. None: those
+    in `by_model`."""
+
+    def list_allowed(self) -> list[str]:
+        """Return the full names of the models that agents may choose."""
+        names = self.by_model if self.allowed is None else self.allowed
+        return [name for name in dict.fromkeys(names) if not {*"*?["} & {*name}]
 
 
 @check_arguments

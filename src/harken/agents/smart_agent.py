@@ -14,50 +14,49 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
-from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
-from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
+from harken.agents.hooks.pending_answer import MAX_DENIALS, pending_answer, was_blocked
+from harken.agents.hooks.review import deliver_comments
 from harken.agents.inputs import hear_news
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.rights import create_subagent, inherited_model, inherited_skills
 from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import wait_for_servers
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent, is_retryable
+from harken.agents.tool_agent import ToolAgent, can_go_on, is_retryable
 from harken.agents.turn.act import act, log_result
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
-    STOPPED,
-    TAKEN_OVER,
     comment_on,
+    give_answer,
     has_hook_at,
     judge_answer,
-    log_visible_answer,
     new_inputs,
     new_results,
     send_back,
 )
-from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
+from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn.requested_compaction import compact_if_requested
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
-from harken.core.events import TranscriptEntry
+from harken.core.events import Closed, TranscriptEntry, TurnStop
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
     HookQuestion,
     Rewrite,
     UnparsableVerdict,
-    Verdict,
     parse_allowed_verdict,
     strip_code_fence,
 )
-from harken.errors import BudgetExceeded, ModelError
+from harken.errors import BudgetExceeded, ModelError, StopReason, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -113,8 +112,6 @@ class SmartAgent(ToolAgent):
         self._min_compaction_tokens = 0.0
         """The token count below which compaction is not tried again, because the last one did not
         help."""
-        self._returned_answer_id: MessageId | None = None
-        """The last answer that was returned, after all hooks had judged it."""
 
     def _spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
@@ -130,11 +127,14 @@ class SmartAgent(ToolAgent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent with the world and the models of its parent."""
         runtime = parent.runtime
         child = cls(parent.session, system_prompt, runtime=runtime, tools=tools)
-        name = (template and template.model) or inherited_model(parent) or child._model_name
+        template_model = None if template is None else template.model
+        name = model or template_model or inherited_model(parent) or child._model_name
         child._model_name = name
         child._birth_options["parameters"] = runtime.parameters_for(name) or None
         child._birth_options["template"] = None if template is None else template.origin
@@ -143,10 +143,8 @@ class SmartAgent(ToolAgent):
         child._birth_options |= spec or {}
         return child
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Parse the answer as a verdict. If it is none, the hook is asked once more.
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Parse the answer as a verdict, and log it. If it is none, the hook is asked once more.
 
         Raises TurnEnded if the hook moved instead of answering, UnparsableVerdict if the second
         answer is no verdict either.
@@ -161,18 +159,18 @@ class SmartAgent(ToolAgent):
             verdict = parse_allowed_verdict(str(answer), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
             verdict = Rewrite(strip_code_fence(verdict.text))
-        return verdict, answer.message_id or question_id
+        self._log_verdict(question, verdict, answer.message_id)
 
     async def _answer_as_hook(self) -> LoggedString:
         position, watched = self._position, self.state.parent
-        answer = await self.response()
+        answer = await answer_or_stop(self)
         if self._position not in (position, ("gone", watched)):  # it moved
             raise TurnEnded
         return answer
 
-    def _after_verdict(self) -> None:
+    def _after_verdict(self, question_id: MessageId) -> None:
         """Leave, or drop the question from the context, if due."""
-        smart_hook.after_verdict(self)
+        smart_hook.after_verdict(self, question_id)
 
     def _copy_for(self, agent: Agent) -> Agent | None:
         """Return a copy with the same instructions if this agent was created as a hook.
@@ -204,41 +202,41 @@ class SmartAgent(ToolAgent):
         """Answer the latest input. If `input` is given, append it first.
 
         Goes on where a crash, a failed model call or a cancellation cut the last turn off.
-        Returns the final text with its id; where a budget ends the turn, a text that says so.
-        Raises ModelError, LogWriteError; the session can be resumed after either. Raises
-        AgentBusy where it is answering already.
+        Returns the final text with its id; if another agent has taken its place, a text that says
+        so. Raises TurnStopped if a budget or hooks ended the turn without an answer; ModelError,
+        LogWriteError: the session can be resumed after either; AgentBusy if it is answering
+        already.
         """
         with self._busy():
             try:
                 if input is not None:
-                    await self._finish_calls()
+                    await self._finish_calls(gives_up=True)
                     hear_news(self)
                     self._receive(input)
                     input = None
                 answer = await self._turn()
             except BudgetExceeded as error:
-                answer = self._stopped_text(str(error))
-            except TurnStopped as error:
-                self._close_undone_calls(STOPPED)
-                answer = self._stopped_text(str(error))
+                answer = self._stop("budget", str(error))
+            except StoppedByHook as error:
+                answer = self._stop("hook", str(error))
             except TurnEnded:
                 self._yield_turn(input)
                 answer = self._moved_text()
         self.session.sync()
+        if answer.stop_reason is not None and answer.stop_reason != "moved":
+            raise TurnStopped(str(answer), answer.stop_reason, answer.message_id)
         return answer
 
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
-        self._close_undone_calls(TAKEN_OVER)
-        forget_comments(self)
+        self._close_undone_calls(texts.TAKEN_OVER, "moved")
         above = self.state.parent
         if unheard is not None and above is not None:
             get_agent(self, above).harken(unheard)
 
     def _has_unjudged_answer(self) -> bool:
         """Whether its last answer waits for the verdicts of hooks."""
-        entry = pending_answer(self)
-        return was_blocked(self) if entry is None else entry.message_id != self._returned_answer_id
+        return pending_answer(self) is not None or was_blocked(self)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
@@ -247,9 +245,6 @@ class SmartAgent(ToolAgent):
         self._turn_lock.enter()
         try:
             yield
-        except BaseException:
-            forget_comments(self)
-            raise
         finally:
             self._turn_lock.leave()
 
@@ -260,21 +255,17 @@ class SmartAgent(ToolAgent):
         hear_news(self)
         await comment_on(self, "input", new_inputs(self))
         entry = pending_answer(self) or self._last_utterance()
-        for denied in range(denials(self), MAX_DENIALS):
+        for denied in range(self.state.denials, MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._position != position:  # a move of its own
                     raise TurnEnded
             judgement = await judge_answer(self, entry)
             if judgement.denial is None:
-                answer, self._returned_answer_id = (
-                    log_visible_answer(self, entry, judgement),
-                    entry.message_id,
-                )
-                return answer
+                return give_answer(self, entry, judgement)
             send_back(self, judgement.denial, denied)
             entry = None
-        return self._stopped_text(f"hooks blocked the answer {MAX_DENIALS} times")
+        return self._stop("denials", texts.TOO_MANY_DENIALS.format(MAX_DENIALS))
 
     @property
     def _position(self) -> tuple[Any, ...]:
@@ -284,6 +275,7 @@ class SmartAgent(ToolAgent):
     async def _step(self) -> TranscriptEntry:
         """Request the model once and run its calls. Return the model's message."""
         await comment_on(self, "input", hear_news(self))
+        await compact_if_requested(self, self.model)
         await self._make_room()
         call = await self._ask()
         checkpoint_if_due(self, "turn_boundary")
@@ -292,7 +284,7 @@ class SmartAgent(ToolAgent):
         if calls:
             await self._act(calls)
         if half_call is not None:
-            log_result(self, half_call, ToolResult(HALF_A_CALL, is_error=True))
+            log_result(self, half_call, ToolResult(texts.HALF_A_CALL, is_error=True, closed="half"))
         if call.answer.tool_calls:
             checkpoint_if_due(self, "tool_call")
         return call.answer
@@ -366,7 +358,7 @@ class SmartAgent(ToolAgent):
         of a turn. Entries that hooks have yet to judge are judged first.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls())
+            await self._finish_interrupted(self._finish_calls(gives_up=True))
             await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
             if has_open_calls(self) and pending_answer(self) is not None:
                 raise ModelError(
@@ -399,7 +391,7 @@ class SmartAgent(ToolAgent):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls())
+            await self._finish_interrupted(self._finish_calls(gives_up=True))
 
     async def _finish_interrupted(self, finishing: Awaitable[None]) -> None:
         """Complete interrupted work. If a hook ends it, give open calls a result that says so."""
@@ -407,23 +399,27 @@ class SmartAgent(ToolAgent):
             await finishing
         except TurnEnded:
             self._yield_turn()
-        except TurnStopped:
-            self._close_undone_calls(STOPPED)
+        except StoppedByHook:
+            self._close_undone_calls(texts.STOPPED, "stopped")
 
-    async def _finish_calls(self) -> None:
-        """Complete interrupted calls, and the hook questions that follow them."""
+    async def _finish_calls(self, *, gives_up: bool = False) -> None:
+        """Complete interrupted calls, and the hook questions that follow them.
+
+        gives_up: close discussions in place of going on with them.
+        """
         for call in list(self.state.open_calls.values()):
-            if is_retryable(self, call):
+            if is_retryable(self, call) and not (gives_up and can_go_on(self, call)):
                 await act(self, [call])
             else:
                 self._close_call(call)
         deliver_comments(self)
         await comment_on(self, "result", new_results(self))
 
-    def _close_undone_calls(self, why: str) -> None:
+    def _close_undone_calls(self, why: str, closed: Closed) -> None:
         """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, ToolResult(why.format(call.name), is_error=True))
+            result = ToolResult(why.format(call.name), is_error=True, closed=closed)
+            log_result(self, call, result)
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""
@@ -437,17 +433,21 @@ class SmartAgent(ToolAgent):
         """Return a text in place of an answer: another agent answers now."""
         above = self.state.parent
         name = self.name if above is None else self.session.agents[above].name or above
-        return self._log_text(f"[moved] {name} answers now")
+        return self._log_stop("moved", texts.TURN_MOVED.format(name))
 
-    def _stopped_text(self, reason: str) -> LoggedString:
-        """Return a text in place of an answer."""
-        return self._log_text(f"[stopped] {reason}")
+    def _stop(self, reason: StopReason, explanation: str) -> LoggedString:
+        """Log that the turn has no answer. Return the text in place of it."""
+        if reason == "hook":
+            self._close_undone_calls(texts.STOPPED, "stopped")
+        return self._log_stop(reason, texts.TURN_STOPPED.format(explanation))
 
-    def _log_text(self, text: str) -> LoggedString:
-        """Log a text that the agent did not generate."""
+    def _log_stop(self, reason: StopReason, text: str) -> LoggedString:
         entries = self.state.transcript or ()
         cause = entries[-1].message_id if entries else self.state.birth
-        return LoggedString(text, self.session.log_piece_of_text(self.agent_id, text, cause))
+        with self.session.group():
+            piece = self.session.log_piece_of_text(self.agent_id, text, cause)
+            self.session.append(TurnStop(agent_id=self.agent_id, reason=reason, piece=piece))
+        return LoggedString(text, piece, reason)
 
 
 def _context_too_long_error(refusal: ModelError, outcome: str) -> ModelError:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, overload
 
 from harken.core.arguments import check_arguments
+from harken.core.events import HookPoint
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage
-from harken.core.verdict import HookPoint
 from harken.session.state import OpenCall
 
 AgentT = TypeVar("AgentT")
@@ -51,17 +51,19 @@ class CallRunner(Protocol):
         ...
 
     def check_new_agent(
-        self, parent: Any, agent: Any, *, has_instructions: bool, has_prompt: bool
+        self,
+        parent: Any,
+        agent: Any,
+        *,
+        has_instructions: bool,
+        has_prompt: bool,
+        has_model: bool = False,
     ) -> str:
         """Return the kind of a new agent. Raises TypeError and ValueError if it cannot be used."""
         ...
 
     def describe_interrupted_call(self, agent: Any, call: OpenCall) -> str:
         """Return the known effects of an interrupted call."""
-        ...
-
-    def end_incomplete_agent(self, agent: Any, call: OpenCall) -> None:
-        """End the incomplete agent that an interrupted call left behind."""
         ...
 
 
@@ -90,6 +92,7 @@ class AgentStructure(Generic[AgentT]):
         *,
         prompt: None = None,
         tools: Sequence[str] | None = None,
+        model: str | None = None,
         agent: AgentT | type[AgentT] | None = None,
     ) -> AgentT: ...
     @overload
@@ -100,6 +103,7 @@ class AgentStructure(Generic[AgentT]):
         *,
         prompt: str,
         tools: Sequence[str] | None = None,
+        model: str | None = None,
         agent: AgentT | type[AgentT] | None = None,
     ) -> AgentReply[AgentT]: ...
     @check_arguments
@@ -110,20 +114,29 @@ class AgentStructure(Generic[AgentT]):
         *,
         prompt: str | None = None,
         tools: Sequence[str] | None = None,
+        model: str | None = None,
         agent: AgentT | type[AgentT] | None = None,
     ) -> AgentT | AgentReply[AgentT]:
         """Create a subagent and return it; with a prompt, return its answer, too.
 
         instructions: its system prompt, `template:NAME` or `file:PATH`. tools: those of this
-        agent's tools that it may use (None: all). agent: an agent without a birth, or a class, in
-        place of a plain smart agent.
+        agent's tools that it may use (None: all). model: the name of its model, this agent's or one
+        of `ModelSettings.allowed` (None: this agent's). agent: an agent without a birth, or a
+        class, in place of a plain smart agent.
         """
-        arguments = {"name": name, "instructions": instructions, "prompt": prompt, "tools": tools}
+        arguments = {
+            "name": name,
+            "instructions": instructions,
+            "prompt": prompt,
+            "tools": tools,
+            "model": model,
+        }
         objects = _new_agent(
             self,
             agent,
             has_instructions=instructions is not None,
             has_prompt=prompt is not None,
+            has_model=model is not None,
         )
         reply: AgentReply[AgentT] = await _call(self, "task", arguments, objects)
         return reply.agent if prompt is None else reply
@@ -157,22 +170,26 @@ class AgentStructure(Generic[AgentT]):
         *,
         points: Sequence[HookPoint] | None = None,
         tools: Sequence[str] | None = None,
+        model: str | None = None,
         agent: AgentT | type[AgentT] | None = None,
     ) -> AgentT:
         """Install a hook above this agent, or above the agent that this hook watches. Return it.
 
-        instructions: its system prompt, `hook:NAME`, `template:NAME` or `file:PATH`. agent: a hook
-        without a birth, or a class, in place of instructions. It counts as made by this agent; for
-        a guard that the program installs, use `Hook.install`.
+        instructions: its system prompt, `hook:NAME`, `template:NAME` or `file:PATH`. model: as for
+        `task`. agent: a hook without a birth, or a class, in place of instructions. It counts as
+        made by this agent; for a guard that the program installs, use `Hook.install`.
         """
         arguments = {
             "name": name,
             "instructions": instructions,
             "points": points,
             "tools": tools,
+            "model": model,
         }
-        if agent is not None and (instructions, points, tools) != (None,) * 3:
-            raise TypeError("hook(agent=...): the agent has its own instructions, points and tools")
+        if agent is not None and (instructions, points, tools, model) != (None,) * 4:
+            raise TypeError(
+                "hook(agent=...): the agent has its own instructions, points, tools and model"
+            )
         objects = _new_agent(self, agent)
         hook: AgentT = await _call(self, "hook", arguments, objects)
         return hook
@@ -248,12 +265,21 @@ async def _call(
 
 
 def _new_agent(
-    parent: object, agent: object, *, has_instructions: bool = False, has_prompt: bool = False
+    parent: object,
+    agent: object,
+    *,
+    has_instructions: bool = False,
+    has_prompt: bool = False,
+    has_model: bool = False,
 ) -> Mapping[str, tuple[str, object]] | None:
     """Return the member of a call for a new agent: the kind to log, and the agent or its class."""
     if agent is None:
         return None
     kind = call_runner().check_new_agent(
-        parent, agent, has_instructions=has_instructions, has_prompt=has_prompt
+        parent,
+        agent,
+        has_instructions=has_instructions,
+        has_prompt=has_prompt,
+        has_model=has_model,
     )
     return {"agent": (kind, agent)}

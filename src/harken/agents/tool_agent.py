@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harken.agents.action_schemas import with_templates
+from harken.agents.action_schemas import hook, is_action, with_listings
 from harken.agents.agent import Agent
 from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
+from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.templates.skills import SKILL, skills_of, with_skills
 from harken.agents.templates.template import Template
 from harken.llm.base import ToolSchema, tools_hash
@@ -50,10 +51,13 @@ class ToolAgent(Agent):
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
+        *,
+        model: str | None = None,
     ) -> Self:
         """Create, without its birth, an agent that shares the world and the models of its parent.
 
-        The birth records its template, and it has the template's model, else that of its parent.
+        The birth records its template. Its model is `model`, else the template's, else its
+        parent's.
         `spec` adds members to the birth.
         """
 
@@ -75,8 +79,8 @@ class ToolAgent(Agent):
     def _get_toolset(self) -> Toolset:
         """Return the tools with their schemas, rebuilt only if they changed.
 
-        Templates are listed as they were when the toolbox was first built: a model's cached prompt
-        begins with the schemas, and a new file must not invalidate it.
+        Templates and hooks are listed as they were when the toolbox was first built: a model's
+        cached prompt begins with the schemas, and a new file must not invalidate it.
         """
         state = self.state
         sources = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
@@ -92,11 +96,18 @@ class ToolAgent(Agent):
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
         candidates = {
-            **with_templates(self.runtime.library.templates.listing()),
+            **self._list_actions(),
             **self._list_tools(),
         }
         tools = {name: tool for name, tool in candidates.items() if may_use_tool(self, tool)}
         return Toolset(key, tools)
+
+    def _list_actions(self) -> dict[str, Tool]:
+        """Return the structural actions; they list templates, and hooks if it may install one."""
+        library = self.runtime.library
+        registry = library.hooks if may_use_tool(self, hook) else None
+        hooks = "" if registry is None else registry.listing()
+        return with_listings(library.templates.listing(), hooks)
 
     def _list_tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` lists the skills that this agent may use."""
@@ -110,4 +121,11 @@ class ToolAgent(Agent):
 def is_retryable(agent: Agent, call: OpenCall) -> bool:
     """Whether an interrupted call of an agent may simply be run again."""
     tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
-    return tool is not None and tool.idempotent
+    return tool is not None and (tool.idempotent or can_go_on(agent, call))
+
+
+def can_go_on(agent: Agent, call: OpenCall) -> bool:
+    """Whether an interrupted call goes on where it was: a `task` or `discuss` of a model."""
+    tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
+    is_round = call.name in ("task", "discuss") and is_action(tool)
+    return is_round and not call.id.startswith(CODE_CALL_PREFIX)

@@ -7,5 +7,5 @@ class TurnEnded(Exception):
     """A move replaced the agent in the middle of a turn: another agent answers now."""
 
 
-class TurnStopped(Exception):
+class StoppedByHook(Exception):
     """A hook ended the turn of the watched agent; the text is the reason for the caller."""

@@ -12,13 +12,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from harken.agents import texts
 from harken.core.ids import AgentId
 from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext, schema_of
 
 T = TypeVar("T")
 TOOL_NAME = "final_answer"
-REQUEST = f"Call the tool `{TOOL_NAME}` with your answer."
+REQUEST = texts.ANSWER_TOOL_REQUEST.format(TOOL_NAME)
 _DESCRIPTION = "Give your final answer. Call this once, when you know the answer."
 
 
@@ -36,7 +37,7 @@ class TypedAnswer(Generic[T]):
         self.name = getattr(output, "__name__", str(output))
         self.values: list[T] = []
         """The valid answers, oldest first."""
-        self.problem = f"{TOOL_NAME} was not called with an answer"
+        self.problem = texts.ANSWER_MISSING.format(TOOL_NAME)
         """Why there is no valid answer."""
         self.tool = Tool(
             name=TOOL_NAME,
@@ -55,9 +56,9 @@ class TypedAnswer(Generic[T]):
         try:
             self.values.append(self._convert(answer))
         except ValueError as error:  # the base class of msgspec's and of pydantic's errors
-            self.problem = f"the answer is not a valid {self.name}: {error}"
+            self.problem = texts.ANSWER_INVALID.format(self.name, error)
             raise ToolError(self.problem) from None
-        return "Accepted."
+        return texts.ANSWER_ACCEPTED
 
 
 def _converter(output: type[T]) -> tuple[Callable[[Any], T], dict[str, Any]]:

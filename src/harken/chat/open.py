@@ -5,7 +5,6 @@ All parts of a chat are created and connected in this module.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -33,6 +32,7 @@ from harken.agents.turn.wakeups import armed_triggers
 from harken.chat.checkpoint_store import LOCK_TIMEOUT_S, CheckpointStore
 from harken.chat.commands.prompts import prompt_file_notes
 from harken.chat.first_agent import configure_from_template
+from harken.chat.hook_errors import HookErrorLog
 from harken.chat.models import (
     build_chat_prompt,
     build_model_resolver,
@@ -60,9 +60,6 @@ from harken.terminal.text import program_name
 from harken.world.environment import visible_variables
 from harken.world.tool import Tool
 from harken.world.user import User
-
-# A chat prints the failures of hooks itself; a traceback would overwrite its screen.
-logging.getLogger("harken.agents.hooks.hook").addHandler(logging.NullHandler())
 
 BUDGET = Budget(depth=8, live_subagents=64)
 """The limits of a new session: without them, agents that create agents would not end."""
@@ -128,18 +125,18 @@ def open_chat(
             options=SessionOptions(resolver=checkpoints.resolve, folder=current_folder()),
         )
         opening.callback(session.close)
+        hook_errors = HookErrorLog(home.folder, session, runtime.notify).start()
+        opening.callback(hook_errors.close)
         if ctx is not None:
             start_from_commit(root, ctx)
-        if old is None:
-            ChangedFiles(session, runtime=runtime).install(root)
-            watch_with_hooks(root, settings)
-            configure_from_template(wish.template, root)
-        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
+        configure_root(root, settings, wish)
         messages = (*list_start_notes(wish, settings, checkpoints, root), *around.box.notes)
         has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
         notes = (*messages, *([prompt.note] if has_own else ()), *list_trigger_notes(session, wish))
         shell = build_user_shell(settings, around)
-        chat = OpenChat(root, session, runtime, settings, checkpoints.store, shell, notes)
+        chat = OpenChat(
+            root, session, runtime, settings, checkpoints.store, shell, notes, hook_errors
+        )
         check_agent(chat.primary)
         opening.pop_all()
     return chat
@@ -184,6 +181,15 @@ def check_log_exists(old: Path | None) -> None:
         Session.load(old).close()
 
 
+def configure_root(root: Agent, settings: Settings, wish: ChatOptions) -> None:
+    """Install the hooks of the first agent, and in a new session its template."""
+    if wish.old is None:
+        ChangedFiles(root.session, runtime=root.runtime).install(root)
+        watch_with_hooks(root, settings)
+        configure_from_template(wish.template, root)
+    watch_with_commands(root, settings, is_new=wish.old is None or wish.claude_hooks)
+
+
 def watch_with_hooks(root: Agent, settings: Settings) -> None:
     """Install the configured hooks on an agent. Raises ConfigError."""
     for name in settings.use_hooks:
@@ -224,7 +230,11 @@ def build_runtime(settings: Settings) -> AgentRuntime:
             ),
         ),
         limits=ContextLimits(compact_at=settings.compact_at or None, windows=settings.windows),
-        models=ModelSettings(parameters=settings.parameters, by_model=settings.model_parameters),
+        models=ModelSettings(
+            parameters=settings.parameters,
+            by_model=settings.model_parameters,
+            allowed=[*filter(None, [settings.model]), *settings.model_parameters],
+        ),
     )
 
 

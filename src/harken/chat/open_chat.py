@@ -9,6 +9,7 @@ from harken.agents.agent import Agent
 from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.conversation import Conversation
+from harken.chat.hook_errors import HookErrorLog
 from harken.config.settings import Settings
 from harken.session.session import Session
 from harken.store.base import Store
@@ -29,6 +30,8 @@ class OpenChat:
     """The shell for commands of the user, outside the sandbox."""
     notes: tuple[str, ...] = ()
     """Messages for the user at the beginning, one per line."""
+    hook_errors: HookErrorLog | None = None
+    """The file with the tracebacks of failed hooks."""
     conversation: Conversation = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +53,8 @@ class OpenChat:
     def close(self) -> None:
         """Close session, sockets and store. A second call does nothing."""
         self.session.close()
+        if self.hook_errors is not None:
+            self.hook_errors.close()
         checkpoints = self.runtime.checkpoints
         if checkpoints is not None and checkpoints.sockets is not None:
             checkpoints.sockets.close()

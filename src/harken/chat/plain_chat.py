@@ -27,7 +27,7 @@ from harken.chat.models import list_models
 from harken.chat.open_chat import OpenChat
 from harken.chat.turn_limit import MAX_MODEL_CALLS, TurnLimit
 from harken.chat.usage import UsageTotal
-from harken.core.events import Event, TranscriptEdited, TranscriptEntry
+from harken.core.events import Event, HookVerdict, TranscriptEdited
 from harken.core.ids import AgentId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
@@ -36,7 +36,7 @@ from harken.terminal.stdin import StdinReader, stdin_is_interactive
 from harken.terminal.text import escape_control_characters, one_line, print_json
 from harken.terminal.text import print_text as say
 from harken.views.message_text import format_count
-from harken.views.verdicts import parse_verdict_text
+from harken.views.verdicts import verdict_kind
 from harken.world.result import ToolError
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
@@ -221,18 +221,16 @@ class PlainChat:
         if isinstance(event, TranscriptEdited) and event.summary is not None:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
-        elif isinstance(event, TranscriptEntry):
+        elif isinstance(event, HookVerdict):
             self._print_refusal(event)
 
-    def _print_refusal(self, entry: TranscriptEntry) -> None:
+    def _print_refusal(self, event: HookVerdict) -> None:
         """Print that a hook denied or failed: it explains a missing answer."""
-        agent = self.session.agents.get(entry.agent_id or AgentId(""))
-        if agent is None or agent.place != "hook" or entry.role == "user":
-            return
-        verdict = parse_verdict_text(entry)
-        if verdict is not None and verdict.kind in _STOPS:
-            words = one_line(verdict.text, 300)
-            tell(f"hook {agent.name or agent.id} {_STOPS[verdict.kind]}: {words}")
+        kind = verdict_kind(event)
+        if kind in _STOPS:
+            hook = self.session.agents[event.agent_id or AgentId("")]
+            words = one_line(event.failed or event.text or "", 300)
+            tell(f"hook {hook.name or hook.id} {_STOPS[kind]}: {words}")
 
     def usable_models(self) -> Sequence[str]:
         """Return names of models that can be used now."""
@@ -343,7 +341,10 @@ class PlainChat:
         tell(f"{text}; an empty line continues" if is_open else text)
 
     def ask(self, line: str | None, how: How = run_unchanged) -> None:
-        """Send a message and print the answer. `how` runs the coroutine of the turn."""
+        """Send a message and print the answer, or on standard error why there is none.
+
+        how: runs the coroutine of the turn.
+        """
         self._tally = UsageTotal()
         began = time.monotonic()
         conversation = self.chat.conversation
@@ -351,8 +352,11 @@ class PlainChat:
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             print_json(row, indent=None)
-        else:
+        elif answer.is_answer:
             say(str(answer))
+        if not answer.is_answer:
+            self.failed = True
+            tell(one_line(str(answer), 300))
 
     def row(self, agent_id: AgentId, answer: LoggedString, seconds: float) -> dict[str, Any]:
         """Return an answer as the object that `--json` prints, with the usage of its turn."""
@@ -362,6 +366,7 @@ class PlainChat:
             "agent": agent_id,
             "message_id": answer.message_id,
             "text": str(answer),
+            "stop_reason": answer.stop_reason,
             "model": state.agents[agent_id].language_model,
             "usage": self._tally.usage(),
             "cost_usd": self._tally.cost_usd,

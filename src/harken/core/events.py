@@ -15,6 +15,7 @@ import msgspec
 from harken.core import canonical
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
+from harken.errors import StopReason
 
 SCHEMA_VERSION = 1
 
@@ -24,6 +25,26 @@ Reference: TypeAlias = str
 Cause: TypeAlias = Reference | list[Reference] | None
 Relation: TypeAlias = Literal["primary", "subagent", "hook"]
 Place: TypeAlias = Literal["primary", "subagent", "hook", "gone"]
+
+
+Purpose: TypeAlias = Literal[
+    "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"
+]
+"""Why Harken wrote a message for an agent: a question to a hook; the request to answer it again; a
+hook's comment; the reason why an answer was denied; a report of a user's command; a note of a hook;
+a note on a canceled answer; the summary of a compaction."""
+Closed: TypeAlias = Literal[
+    "denied", "refused", "interrupted", "not_run", "half", "moved", "stopped", "lost"
+]
+"""Why a call has no result of its own: a hook denied it; the user or a permission refused it; it
+had begun when the process ended or the turn was given up; it had not begun then; the answer ended
+in the middle of the call; another agent took the place of the caller; a hook ended the turn; a
+repair of the log closed it."""
+
+
+HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
+"""Where a hook is asked: about what the agent received, is about to do, got, is about to answer."""
+VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
 
 
 class Segment(
@@ -127,6 +148,11 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
     tool_call_id: str | None = None
     name: str | None = None
     is_error: bool = False
+    purpose: Purpose | None = None
+    """Set if Harken wrote the message for this reader; only a user message without a purpose asks
+    for an answer."""
+    closed: Closed | None = None
+    """For a result: why the call has no result of its own."""
 
     @property
     def is_utterance(self) -> bool:
@@ -158,8 +184,6 @@ class AgentStateSaved(EventBase, tag="agent_state_saved", kw_only=True):
     """The complete state of a dumb agent or hook, as it returned it."""
 
     state: Json = None
-    cause: Cause = None
-    """The agent's next entry has the same cause. The state takes effect with that entry."""
 
 
 class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
@@ -262,6 +286,64 @@ class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):
     cause: Cause = None
 
 
+class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
+    """The verdict of a hook (`agent_id`) that counts, after those of its own hooks."""
+
+    watched: AgentId
+    """The agent whose message or call was judged."""
+    subject: Reference
+    point: HookPoint
+    verdict: VerdictKind
+    """`stop`: the hook ended the turn of the watched agent."""
+    text: str | None = None
+    """The comment, the reason, or the new text or arguments."""
+    said: MessageId | None = None
+    """The hook's message with the verdict."""
+    failed: str | None = None
+    """Why the hook failed: then the verdict is `deny` at a guarded point, and `ok` elsewhere."""
+
+
+class DiscussionOpened(EventBase, tag="discussion_opened", kw_only=True):
+    """A `discuss` began, or a `task`: agents will be asked, one after the other."""
+
+    speakers: list[AgentId]
+    listeners: list[AgentId] = []
+    prompt: MessageId | None = None
+    """The `piece_of_text` that all participants received, if there is one."""
+    cause: Cause = None
+    """The call."""
+
+
+class DiscussionSpoken(EventBase, tag="discussion_spoken", kw_only=True):
+    """A speaker of a discussion answered, and the other participants received the answer."""
+
+    discussion: MessageId
+    """The `discussion_opened`."""
+    speaker: AgentId
+    """The speaker as it was named when the discussion began."""
+    by: AgentId
+    """The agent that answered: another one if the speaker gave its place to it."""
+    said: MessageId
+    """The answer, or the text in place of one."""
+    heard: str | None = None
+    """The text that others received, if it is not the text of an entry `said`."""
+
+
+class AnswerGiven(EventBase, tag="answer_given", kw_only=True):
+    """All hooks of a guarded agent let its answer through: other agents hear it from now on."""
+
+    answer: MessageId
+    """The entry of the answer."""
+
+
+class TurnStop(EventBase, tag="turn_stopped", kw_only=True):
+    """A turn ended without an answer."""
+
+    reason: StopReason
+    piece: MessageId
+    """The `piece_of_text` that others read in place of the answer."""
+
+
 class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
     """The agent used its memory."""
 
@@ -319,6 +401,11 @@ KnownEvent: TypeAlias = (
     | LlmRequest
     | LlmResponse
     | ActionRewritten
+    | HookVerdict
+    | DiscussionOpened
+    | DiscussionSpoken
+    | AnswerGiven
+    | TurnStop
     | MemoryOperation
     | ThreadNoted
 )

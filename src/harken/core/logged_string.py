@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from harken.core.ids import MessageId
+from harken.errors import StopReason
 
 MAX_PREVIEW_CHARS = 100
 """Maximum length of a preview, in characters."""
@@ -25,15 +26,28 @@ class LoggedString(str):
     (True, 'msg_015', '[Jack]: Hi', 'msg_015')
     """
 
-    __slots__ = ("message_id",)
+    __slots__ = ("message_id", "stop_reason")
 
     message_id: MessageId | None
+    stop_reason: StopReason | None
+    """Why it stands in place of an answer; None for an answer."""
 
-    def __new__(cls, content: object = "", message_id: str | None = None) -> Self:
+    def __new__(
+        cls,
+        content: object = "",
+        message_id: str | None = None,
+        stop_reason: StopReason | None = None,
+    ) -> Self:
         """Create a string for the message with this id, or without a message."""
         string = super().__new__(cls, content)
         string.message_id = None if message_id is None else MessageId(message_id)
+        string.stop_reason = stop_reason
         return string
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether an agent said it; otherwise its turn was stopped."""
+        return self.stop_reason is None
 
     @property
     def content_id(self) -> MessageId | None:
@@ -42,11 +56,11 @@ class LoggedString(str):
 
     def as_said_by(self, name: str) -> LoggedString:
         """Return the form that other agents read; it still represents the original message."""
-        return LoggedString(f"[{name}]: {self}", self.message_id)
+        return LoggedString(f"[{name}]: {self}", self.message_id, self.stop_reason)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep the id in copies and pickles."""
-        return type(self), (str(self), self.message_id)
+        return type(self), (str(self), self.message_id, self.stop_reason)
 
 
 def preview(text: str) -> str:

@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.events import HookPoint, Reference, TranscriptEntry, VerdictKind
 from harken.core.logged_string import preview
 from harken.core.messages import ToolCall, text_of
 from harken.core.untrusted import escape_hook_markers
@@ -159,7 +158,6 @@ def _verdict_word(text: str) -> VerdictWord:
     return words[text]
 
 
-HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
 HOOK_POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
 BLOCKING_POINTS: frozenset[HookPoint] = frozenset({"action", "response"})
 """Points at which a failed hook blocks; at the others its failure is ignored."""
@@ -265,18 +263,9 @@ def _fence(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-_QUESTION_PATTERN = re.compile(r"\[(input|action|result|response)\] Agent ")
-
-
 def is_question(entry: TranscriptEntry) -> bool:
-    """Whether an entry of a hook's transcript is a question to judge.
-
-    Other user entries with a cause begin differently: notes, repeated questions, and comments of
-    the hook's own hooks.
-    """
-    if entry.role != "user" or entry.cause is None:
-        return False
-    return _QUESTION_PATTERN.match(text_of(entry.content)) is not None
+    """Whether an entry of a hook's transcript is a question to judge."""
+    return entry.purpose == "question"
 
 
 @lru_cache(maxsize=64)
@@ -337,10 +326,14 @@ def build_verdict(parsed: ParsedVerdict) -> Verdict:
             return Rewrite(parsed.text)
 
 
-@dataclass(frozen=True, slots=True)
-class HookVerdict:
-    """A verdict, with the hook's name and the id of the message that contains it."""
-
-    hook: str
-    verdict: Verdict
-    message_id: MessageId
+def describe_verdict(verdict: Verdict) -> tuple[VerdictKind, str | None]:
+    """Return the kind of a verdict, and its text."""
+    match verdict:
+        case Ok():
+            return "ok", None
+        case Comment(text):
+            return "comment", text
+        case Deny(reason):
+            return "deny", reason
+        case Rewrite(text):
+            return "rewrite", text

@@ -17,6 +17,7 @@ from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
+from harken.agents.open_calls import answer_or_stop
 from harken.agents.runtime import AgentRuntime
 from harken.context.materialize import make_resolver
 from harken.core.messages import FunctionCall, Message
@@ -196,11 +197,11 @@ async def _run_agent(
 ) -> tuple[str | None, str | None]:
     """Run the agent with further inputs. Return its last answer, or its error."""
     try:
-        answer = await agent.response()
+        answer = await answer_or_stop(agent)
         for *earlier, last in inputs:
             for text in earlier:
                 agent.harken(text)
-            answer = await agent.response(last)
+            answer = await answer_or_stop(agent, last)
     except (ModelError, BudgetExceeded) as error:
         return None, str(error)
     return str(answer), None

@@ -14,8 +14,22 @@ from typing import Any, TypeAlias
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
+from harken.session.reviews import (
+    end_reviews,
+    fold_answer_given,
+    fold_message,
+    fold_turn_stop,
+    fold_verdict,
+)
 from harken.session.segments import segment_length, slice_segments
-from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
+from harken.session.state import (
+    AgentState,
+    ContextTokens,
+    OpenCall,
+    Round,
+    SessionState,
+    TriggerState,
+)
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Returns the messages of a commit that an agent started from."""
@@ -112,9 +126,11 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed_by = event.message_id
+    agent.questions = {}
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
         before.placed_by = event.message_id
+        before.questions = {}
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
@@ -148,7 +164,6 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
         if event.agent_id == USER:
-            state.last_shown_message = event.substance or state.last_shown_message
             return
         agent = get_or_create_agent(state, event.agent_id)
     if agent.transcript is not None:
@@ -156,8 +171,8 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
-    if agent.pending_state is not None:
-        _apply_pending_state(agent, event)
+    if event.role == "user":
+        fold_message(state, agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
         if agent.parent is not None:
@@ -198,6 +213,7 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     if call is None:
         return  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
+    state.rounds.pop(call.reference, None)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
     if not others or message not in {
@@ -239,18 +255,7 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
-    agent = get_or_create_agent(state, event.agent_id)
-    if event.cause is None:
-        agent.saved_state, agent.pending_state = event.state, None
-    else:
-        agent.pending_state = event
-
-
-def _apply_pending_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
-    """Apply or discard the state that was saved just before an agent's entry."""
-    saving, agent.pending_state = agent.pending_state, None
-    if saving is not None and event.role != "user" and event.cause == saving.cause:
-        agent.saved_state = saving.state
+    get_or_create_agent(state, event.agent_id).saved_state = event.state
 
 
 def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:
@@ -358,6 +363,8 @@ def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
     agent = get_or_create_agent(state, event.agent_id)
     agent.usage.model_calls += 1
     agent.request = event
+    if state.reviews:
+        end_reviews(state, agent)
     if agent.new_entries:
         agent.new_entries = []
     state.requests[agent.id] = event
@@ -397,6 +404,19 @@ def context_length(agent: AgentState) -> int:
     return before + len(agent.new_entries)
 
 
+def _discussion_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
+    if isinstance(event.cause, str):
+        state.rounds[event.cause] = Round(
+            event.message_id, list(event.speakers), list(event.listeners)
+        )
+
+
+def _discussion_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
+    for open_round in state.rounds.values():
+        if open_round.opened == event.discussion:
+            open_round.spoken.append(event)
+
+
 _HANDLERS: dict[type, _Handler] = {
     ev.SessionStarted: _session_started,
     ev.SessionEnded: _session_ended,
@@ -412,4 +432,9 @@ _HANDLERS: dict[type, _Handler] = {
     ev.ToolsDefined: _tools_defined,
     ev.LlmRequest: _llm_request,
     ev.LlmResponse: _llm_response,
+    ev.HookVerdict: fold_verdict,
+    ev.DiscussionOpened: _discussion_opened,
+    ev.DiscussionSpoken: _discussion_spoken,
+    ev.AnswerGiven: fold_answer_given,
+    ev.TurnStop: fold_turn_stop,
 }

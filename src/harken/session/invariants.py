@@ -127,10 +127,19 @@ def _check_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         _check_born(state, event)
     if event.role == "tool":
         _check_result(state, event)
-    elif event.tool_call_id is not None:
-        raise InvalidEvent("only a result (role tool) has a tool_call_id")
+    elif event.tool_call_id is not None or event.closed is not None:
+        raise InvalidEvent("only a result (role tool) has a tool_call_id or `closed`")
+    if event.purpose is not None:
+        _check_purpose(event)
     if event.tool_calls is not None:
         _check_calls(state, event)
+
+
+def _check_purpose(event: ev.TranscriptEntry) -> None:
+    if event.role != "user":
+        raise InvalidEvent("only a message with the role user has a purpose")
+    if event.purpose in ("question", "again", "comment", "returned") and event.cause is None:
+        raise InvalidEvent(f"a message with the purpose {event.purpose} names its cause")
 
 
 def _check_result(state: SessionState, event: ev.TranscriptEntry) -> None:
@@ -192,6 +201,52 @@ def _check_rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
     calls = state.agents[event.agent_id or AgentId("")].open_calls
     if event.call not in {call.reference for call in calls.values()}:
         raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
+
+
+def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
+    _check_born(state, event)
+    if event.watched not in state.agents:
+        raise InvalidEvent(f"watched agent {event.watched} was not born")
+    _check_exists(state, reference_message_id(event.subject), "subject")
+    if event.verdict in ("deny", "rewrite") and event.point not in ("action", "response"):
+        raise InvalidEvent(f"a hook cannot {event.verdict} at {event.point}")
+    if (event.text is None) != (event.verdict == "ok"):
+        raise InvalidEvent(f"a verdict has a text unless it is ok, not {event.verdict}")
+    review = state.reviews.get(event.subject)
+    if review is not None and event.agent_id in [given.agent_id for given in review.given]:
+        raise InvalidEvent(f"{event.agent_id} has given its verdict on {event.subject}")
+
+
+def _check_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
+    _check_born(state, event)
+    if not isinstance(event.cause, str) or event.cause not in state.open_references:
+        raise InvalidEvent(f"a discussion needs a call in progress as its cause, not {event.cause}")
+    if event.cause in state.rounds:
+        raise InvalidEvent(f"call {event.cause} has opened a discussion")
+    for agent_id in (*event.speakers, *event.listeners):
+        if agent_id not in state.agents:
+            raise InvalidEvent(f"participant {agent_id} was not born")
+
+
+def _check_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
+    _check_born(state, event)
+    rounds = [r for r in state.rounds.values() if r.opened == event.discussion]
+    if not rounds:
+        raise InvalidEvent(f"discussion {event.discussion}: no such discussion in progress")
+    spoken = [earlier.speaker for earlier in rounds[0].spoken]
+    if event.speaker not in rounds[0].speakers or event.speaker in spoken:
+        raise InvalidEvent(f"{event.speaker} is not a speaker that has yet to answer")
+    _check_exists(state, event.said, "said")
+
+
+def _check_answer(state: SessionState, event: ev.AnswerGiven) -> None:
+    _check_born(state, event)
+    _check_exists(state, event.answer, "answer")
+
+
+def _check_stop(state: SessionState, event: ev.TurnStop) -> None:
+    _check_born(state, event)
+    _check_exists(state, event.piece, "piece")
 
 
 def _check_tools(state: SessionState, event: ev.ToolsDefined) -> None:
@@ -279,6 +334,11 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.LlmResponse: _check_response,
     ev.ActionRewritten: _check_rewritten,
     ev.AgentMoved: _check_moved,
+    ev.HookVerdict: _check_verdict,
+    ev.DiscussionOpened: _check_opened,
+    ev.DiscussionSpoken: _check_spoken,
+    ev.AnswerGiven: _check_answer,
+    ev.TurnStop: _check_stop,
     ev.InterlocutorsSet: _check_interlocutors,
     ev.TranscriptEdited: _check_edited,
     ev.SessionStarted: _check_started,

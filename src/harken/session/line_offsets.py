@@ -15,7 +15,7 @@ from pathlib import Path
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.session.fold import Resolver, fold, get_or_create_agent
-from harken.session.log.checksum import BODY, CLOSE, DIGITS, is_valid_line
+from harken.session.log.checksum import CLOSE, DIGITS, is_valid_line, read_body
 from harken.session.log.reader import LogReadReport, iter_records
 from harken.session.state import AgentState, SessionState
 
@@ -99,4 +99,4 @@ class LineOffsets:
         data = os.pread(fd, end - start + prefix_bytes, start - prefix_bytes)
         if not is_valid_line(data[:DIGITS] if prefix_bytes else b"", data[prefix_bytes:]):
             raise ValueError(f"line {line + 1} differs from what was written")
-        return ev.decode_event(data[prefix_bytes:][BODY] + b"}")
+        return ev.decode_event(read_body(data[prefix_bytes:]))

@@ -22,7 +22,7 @@ from harken.core.messages import Message
 from harken.core.replace import Replace, in_json, replace_in_bytes
 from harken.errors import LogWriteError
 from harken.session.fold import Resolver, fold
-from harken.session.log.checksum import BODY, has_sum
+from harken.session.log.checksum import has_sum, read_body
 from harken.session.log.file import LogFile, RealDisk, free_name
 from harken.session.log.reader import iter_events, open_log
 from harken.session.rewrite import LogRewriter, PartOfStructure
@@ -72,7 +72,7 @@ def find_log_places(path: Path, replace: Replace) -> Iterator[LogPlace]:
     """
     with open_log(path) as file:
         for number, raw in enumerate(file, 1):
-            body = raw[BODY] + b"}" if has_sum(raw) else raw
+            body = read_body(raw) if has_sum(raw) else raw
             if replace_in_bytes(in_json(body, replace), replace) == body:
                 continue
             event: ev.Event | None = None

@@ -7,7 +7,8 @@ file, and the new log's last event lists them. The new log can be continued (see
 If events were lost, or an older program wrote two results for a call, an agent's context may
 contain calls without a result and results without a call, which providers reject, and its segments
 may count missing messages. The log keeps every entry; an edit at its end selects the entries
-of the agent's new context, each call followed by its results.
+of the agent's new context, each call followed by its result. Several results of a call become one
+new result with the text of all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count, groupby
+from itertools import count, groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from harken.core import events as ev
 from harken.core.clock import format_rfc3339
 from harken.core.events import KnownEvent, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, message_id, parse_id_number, reference_message_id
-from harken.core.messages import ChatMessage, Message, ToolCall
+from harken.core.messages import ChatMessage, Content, ContentPart, Message, TextPart, ToolCall
 from harken.errors import ConfigError
 from harken.session.fold import context_length, current_messages, fold
 from harken.session.log.checksum import seal
@@ -41,8 +42,9 @@ class _MessageGroup:
     """A message and the results of its calls, in the order of the log."""
 
     head: ChatMessage
-    results: list[ChatMessage] = field(default_factory=list)
-    unanswered: dict[str, ToolCall] = field(default_factory=dict)
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    results: dict[str, list[ChatMessage]] = field(default_factory=dict)
+    """The results of each call; an older log may contain several."""
 
 
 def iter_repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
@@ -52,12 +54,15 @@ def iter_repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterato
     """
     for agent in state.agents.values():
         context = current_messages(agent)
-        rows = _group_results(context)
-        answers = list(_iter_placeholder_results(agent, rows[:-1], ids))
-        messages = [message for row in rows for message in (row.head, *row.results)]
+        groups = _group_results(context)
+        results = [
+            *_iter_placeholder_results(agent, groups[:-1], ids),
+            *_iter_joined_results(agent, groups, ids),
+        ]
+        messages = [*_iter_messages(groups)]
         is_same = len(messages) == len(context) and all(map(_is_same_object, messages, context))
         if not is_same or len(context) != context_length(agent):
-            yield from answers
+            yield from results
             segments = list(_iter_segments(messages, context))
             yield TranscriptEdited(
                 message_id=next(ids), agent_id=agent.id, segments=segments, reason="repaired"
@@ -69,37 +74,85 @@ def _is_same_object(left: ChatMessage, right: ChatMessage) -> bool:
 
 
 def _group_results(context: Sequence[ChatMessage]) -> list[_MessageGroup]:
-    """Group results with their calls. Drop results without an open call."""
-    rows: list[_MessageGroup] = []
+    """Group results with their calls. Drop results without a call."""
+    groups: list[_MessageGroup] = []
     for message in context:
         if message.role != "tool":
             calls = {call.id: call for call in message.tool_calls or ()}
-            rows.append(_MessageGroup(message, unanswered=calls))
+            groups.append(_MessageGroup(message, calls))
             continue
-        for row in reversed(rows):
-            if row.unanswered.pop(message.tool_call_id or "", None) is not None:
-                row.results.append(message)
-                break
-    return rows
+        call_id = message.tool_call_id or ""
+        callers = [group for group in reversed(groups) if call_id in group.calls]
+        open_callers = (group for group in callers if call_id not in group.results)
+        caller = next(open_callers, callers[0] if callers else None)
+        if caller is not None:
+            caller.results.setdefault(call_id, []).append(message)
+    return groups
+
+
+def _iter_messages(groups: Iterable[_MessageGroup]) -> Iterator[ChatMessage]:
+    for group in groups:
+        yield group.head
+        for results in group.results.values():
+            yield from results
 
 
 def _iter_placeholder_results(
-    agent: AgentState, rows: Sequence[_MessageGroup], ids: Iterator[MessageId]
+    agent: AgentState, groups: Iterable[_MessageGroup], ids: Iterator[MessageId]
 ) -> Iterator[TranscriptEntry]:
-    """Yield a placeholder result for each call without a result."""
-    for row in rows:
-        for call in row.unanswered.values():
-            entry = TranscriptEntry(
-                message_id=next(ids),
-                agent_id=agent.id,
-                role="tool",
-                content=NO_RESULT,
-                tool_call_id=call.id,
-                name=call.function.name,
-                is_error=True,
-            )
-            row.results.append(entry)
-            yield entry
+    """Add a placeholder result to each call without a result. Yield the placeholders."""
+    for group in groups:
+        for call in group.calls.values():
+            if call.id not in group.results:
+                entry = TranscriptEntry(
+                    message_id=next(ids),
+                    agent_id=agent.id,
+                    role="tool",
+                    content=NO_RESULT,
+                    tool_call_id=call.id,
+                    name=call.function.name,
+                    is_error=True,
+                    closed="lost",
+                )
+                group.results[call.id] = [entry]
+                yield entry
+
+
+def _iter_joined_results(
+    agent: AgentState, groups: Iterable[_MessageGroup], ids: Iterator[MessageId]
+) -> Iterator[TranscriptEntry]:
+    """Replace the results of each call that has several by one result. Yield the new results."""
+    for group in groups:
+        for call_id, results in group.results.items():
+            if len(results) > 1:
+                sources = [r.message_id for r in results if isinstance(r, TranscriptEntry)]
+                entry = TranscriptEntry(
+                    message_id=next(ids),
+                    agent_id=agent.id,
+                    role="tool",
+                    content=_join_contents(results),
+                    tool_call_id=call_id,
+                    name=group.calls[call_id].function.name,
+                    is_error=all(result.is_error for result in results),
+                    cause=[*sources] or None,
+                )
+                group.results[call_id] = [entry]
+                yield entry
+
+
+def _join_contents(results: Iterable[ChatMessage]) -> Content:
+    """Return the content of all results, in their order. Equal contents are kept once."""
+    contents: list[Content] = []
+    for result in results:
+        if result.content not in contents:
+            contents.append(result.content)
+    texts = [content for content in contents if isinstance(content, str)]
+    if len(texts) == len(contents):
+        return "\n\n".join(texts)
+    parts: list[ContentPart] = []
+    for content in contents:
+        parts += [TextPart(content)] if isinstance(content, str) else content or []
+    return parts
 
 
 def _iter_segments(
@@ -166,14 +219,16 @@ def repair(
     _check_absent(out, lost_file)
     if lost_file is not None:
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
-    bodies = [item.body for item in items]
+    bodies = [
+        (item.body, _is_continued(item, after)) for item, after in zip_longest(items, items[1:])
+    ]
     ids = map(message_id, count(state.next_message + len(lines)))  # Ids of lost events stay unused.
     for event in (
         *iter_repair_events(state, ids),
         _build_repaired_event(path.name, lost, next(ids)),
     ):
         event.time = format_rfc3339(options.clock())
-        bodies.append(ev.encode_event(event))
+        bodies.append((ev.encode_event(event), False))
     _write(out, _iter_sealed_chunks(bodies), options.disk)
     kept = sum(item.line is not None for item in items)
     return RepairResult(out, kept, lost, lost_file, examined.dialect)
@@ -298,11 +353,18 @@ def _build_repaired_event(source: str, lost: Iterable[LogFinding], id_: MessageI
     return ev.SessionRepaired(message_id=id_, source=source, lost=reasons)
 
 
-def _iter_sealed_chunks(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the sealed lines of these events, in chunks."""
+def _is_continued(item: _Item, after: _Item | None) -> bool:
+    """Whether the event and the next one were in one group, with no lost line between them."""
+    line, next_line = item.line, after.line if after is not None else None
+    is_next = line is not None and next_line is not None and next_line.number == line.number + 1
+    return is_next and isinstance(line, SealedLine) and line.has_more
+
+
+def _iter_sealed_chunks(bodies: Iterable[tuple[bytes, bool]]) -> Iterator[bytes]:
+    """Yield the sealed lines of these events, in chunks. Each comes with its `more`."""
     before, lines, size = b"", [], 0
-    for body in bodies:
-        line, before = seal(before, body)
+    for body, more in bodies:
+        line, before = seal(before, body, more=more)
         lines.append(line)
         size += len(line)
         if size >= _CHUNK_BYTES:

@@ -20,13 +20,16 @@ from harken.core.replace import Replace, in_json, replace_in_bytes
 from harken.errors import HarkenError
 from harken.session.fold import Resolver, current_messages, fold
 from harken.session.log.checksum import (
-    BODY,
     CLOSE,
     DIGITS_AT,
     HEAD,
+    MORE,
     OPEN,
     checksum_line,
+    has_more,
     has_sum,
+    is_valid_line,
+    read_body,
     seal,
 )
 from harken.session.state import AgentState, SessionState
@@ -77,17 +80,18 @@ class LogRewriter:
 
     def lines(self, raws: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the rewritten lines, without a torn one at the end. Raises PartOfStructure."""
-        waiting = b""
+        held: list[bytes] = []  # the last line, after the lines of its group
         for raw in raws:
-            if waiting:
-                yield self._rewrite_line(waiting)
-            waiting = raw
-        if waiting and self._is_torn(waiting):
-            new = in_json(waiting, self.replace)
+            if held and not _is_continued(held[-1]):
+                yield from map(self._rewrite_line, held)
+                held = []
+            held.append(raw)
+        if held and self._is_torn(*held[-2:]):
+            new = b"".join(in_json(raw, self.replace) for raw in held)
             self.torn = replace_in_bytes(new, self.tail)
-            self._count(self.torn != waiting)
-        elif waiting:
-            yield self._rewrite_line(waiting)
+            self._count(self.torn != b"".join(held))
+        else:
+            yield from map(self._rewrite_line, held)
 
     def purge_line(self, by: str, why: str, time_us: int) -> bytes:
         """Return the `content_purged` line for the end of the log."""
@@ -104,10 +108,19 @@ class LogRewriter:
         self.places += is_place
         self.has_changed = self.has_changed or is_place
 
-    def _is_torn(self, raw: bytes) -> bool:
-        """Whether the last line of a log with sums is torn, by the rules of `reader`."""
+    def _is_torn(self, *last: bytes) -> bool:
+        """Whether the last line of a log with sums, or its group, is torn, by `reader`'s rules.
+
+        `last`: the line, after the line before it if both are of one group.
+        """
+        raw = last[-1]
+        if _is_continued(raw):
+            return True
         if raw.endswith(b"\n"):
             return not raw.strip(b"\x00\n")
+        if len(last) > 1:
+            ends = (raw + b"\n", raw[:-1] + b"\n")
+            return not any(is_valid_line(last[0][DIGITS_AT], line) for line in ends)
         follows = (self._find_new_sum(raw + b"\n"), self._find_new_sum(raw[:-1] + b"\n"))
         return self.is_sealed and follows == (None, None)
 
@@ -133,7 +146,7 @@ class LogRewriter:
 
     def _rewrite_sealed(self, line: bytes) -> bytes:
         before = self._find_new_sum(line)
-        head = self._rewrite_event(line[BODY] + b"}")[:-1] + OPEN
+        head = self._rewrite_event(read_body(line))[:-1] + (MORE + OPEN if has_more(line) else OPEN)
         if before is not None:
             self._last_sum = checksum_line(before, head)
             self._sums = {line[DIGITS_AT]: self._last_sum}
@@ -227,6 +240,11 @@ class LogRewriter:
             self._replacements |= {id(message): message for message in messages}
         self._loaded = event.message_id, messages
         return messages
+
+
+def _is_continued(raw: bytes) -> bool:
+    """Whether a line is followed by another line of its group."""
+    return has_sum(raw) and raw.endswith(b"\n") and has_more(raw)
 
 
 def _structural_members(body: bytes) -> list[ev.Json]:

@@ -1,27 +1,28 @@
 """`Session`: the single writer of a log, and the state that its events define.
 
 An event is checked, written as one line, and folded as a reader decodes it, in that
-order; so the state never gets ahead of the file, and equals the state after a resume.
+order; so the state never gets ahead of the file, and equals the state after a resume. The events
+of a group are folded first and written with one write: a reader sees all of them or none.
 After a failed write the session accepts no more events. `Session` allocates the ids of messages
 and agents, and never reuses one, in this process or after a resume.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, Self, TypeAlias
-from weakref import WeakValueDictionary
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
-from harken.core.ids import AgentId, MessageId, agent_id, message_id, parse_id_number
+from harken.core.ids import AgentId, MessageId, agent_id, message_id
 from harken.core.messages import ChatMessage, Message, parse_message
 from harken.errors import (
+    HarkenError,
     InvalidEvent,
     InvalidLog,
     LogCorrupted,
@@ -29,10 +30,11 @@ from harken.errors import (
     LogReadOnly,
     NameNotFound,
 )
+from harken.session.agent_memory import AgentMemory
 from harken.session.fold import Resolver, current_messages, fold, iter_loaded_entries
 from harken.session.invariants import check_event, encode_checked_event, load_commit_messages
 from harken.session.line_offsets import LineOffsets
-from harken.session.log.checksum import seal
+from harken.session.log.checksum import seal, seal_group
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import Disk, LogFile
 from harken.session.log.reader import LogReadReport, iter_events, iter_records, paused_gc
@@ -41,11 +43,6 @@ from harken.session.state import AgentState, SessionState
 Durability: TypeAlias = Literal["turn", "always", "none"]
 """When appended events are synced to disk: at every `sync` (before a tool acts, before an answer is
 shown), after every event, or never (even then a crash of the process alone loses nothing)."""
-
-_MIN_ORDERED = 8
-"""With at most this many agents in memory the order of eviction is not maintained on reads."""
-_MAX_TRIES = 8
-"""Maximum candidates for eviction per event: all agents may be busy."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
 
@@ -67,6 +64,14 @@ class SessionOptions:
     """The folder in which a new session works; the birth of its first agent records it."""
 
 
+class _Appended(NamedTuple):
+    """An event of an open group."""
+
+    body: bytes
+    event: ev.Event
+    resolver: Resolver | None
+
+
 @check_arguments
 class Session:
     """The state of one run, backed by its log. Use as a context manager, or call `close`."""
@@ -84,17 +89,14 @@ class Session:
         """The number of the first event that this object logged."""
         self.torn: Path | None = None
         """The file to which a torn last line was moved at opening; None if there was none."""
-        self.live: dict[AgentId, object] = {}
-        """The agent objects in memory, by id; any of them may be evicted and loaded again."""
-        self._evicted: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
-        """Evicted agent objects that other objects still refer to."""
-        self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
-        """Agents that are in memory, the least recently used first."""
+        self._memory = AgentMemory(self.state, self.options.in_memory)
         self._offsets: LineOffsets | None = None
         self._lock = RLock()
         self._checksum = b""
         self._allocated = 0
         self._unsynced = False
+        self._group: list[_Appended] | None = None
+        """The events of the open group, oldest first."""
         self._deferred: dict[AgentId, list[Message]] = {}
         self._listeners: list[Listener] = []
         self._file = LogFile(self.path, disk=self.options.disk, create=True)
@@ -145,7 +147,7 @@ class Session:
         self._unsynced = True
         if self.options.durability != "none":
             self._file.sync_name()
-        self._note_all()
+        self._memory.note_all()
 
     def _fold_error(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
         """Return an error for the last line of the first `end` bytes, which cannot be folded."""
@@ -168,6 +170,10 @@ class Session:
         """
         with self._lock:  # A tool may log from a thread.
             body, event, resolver = self._admit(event)
+            if self._group is not None:
+                self._group.append(_Appended(body, event, resolver))
+                fold(self.state, event, resolver)
+                return event.message_id
             line, checksum = seal(self._checksum, body)
             try:
                 self._file.append(line)
@@ -180,19 +186,92 @@ class Session:
                 raise
             if self.options.durability == "always":
                 self.sync()
-            self._note_use(event.agent_id)
-            for listener in self._listeners:
-                listener(event)
+            self._announce(event)
             return event.message_id
 
+    def _announce(self, *events: ev.Event) -> None:
+        """Note the use of agents, and tell the listeners of events that are in the log."""
+        for event in events:
+            self._memory.note_use(event.agent_id)
+        for event in events:
+            for listener in self._listeners:
+                listener(event)
+
+    def _write_group(self, group: Sequence[_Appended]) -> None:
+        """Write the events of a group, which are folded already, with one write."""
+        lines, checksum = seal_group(self._checksum, [appended.body for appended in group])
+        try:
+            self._file.append(b"".join(lines))
+            self._checksum, self._unsynced = checksum, True
+            if self._offsets is not None:
+                for appended, line in zip(group, lines, strict=True):
+                    self._offsets.add(appended.event, len(line))
+        except BaseException:
+            self._file.refuse("the append before was broken off")
+            raise
+        if self.options.durability == "always":
+            self._sync()
+
+    def _discard(self, group: list[_Appended], start: int) -> None:
+        """Discard the events of a group from `start`: restore the state from the log."""
+        if len(group) == start:
+            return
+        born = [appended.event for appended in group[start:]]
+        del group[start:]
+        state = SessionState()
+        try:
+            for event in iter_events(self.path) if stat_log(self.path).size_bytes else ():
+                fold(state, event, self.options.resolver)
+        except (HarkenError, OSError, ValueError):
+            self._file.refuse("the append before was broken off, and the log cannot be read")
+            return
+        for appended in group:
+            fold(state, appended.event, appended.resolver)
+        self.state.replace(state)
+        for event in born:
+            if isinstance(event, ev.AgentCreated) and event.agent_id is not None:
+                self.live.pop(event.agent_id, None)
+        self._memory.note_all()
+
     def append_all(self, batch: Sequence[ev.Event]) -> list[MessageId]:
-        """Append several events. After a crash or an error, a prefix of them is in the log."""
-        return [self.append(event) for event in batch]
+        """Append several events as one group. Return their ids. Raises as `append`."""
+        with self.group():
+            return [self.append(event) for event in batch]
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Write the events that the block appends at its end, as one: all are in the log or none.
+
+        In the block each event is checked, numbered and folded as usual, so that later code in it
+        sees the new state; listeners are called after the block. If the block raises, its events
+        are discarded, and agent objects that were born in it are forgotten. Groups nest: the
+        events of an inner group belong to the outer one. The block must not wait or sync:
+        other threads cannot append meanwhile. Raises LogWriteError at its end.
+        """
+        with self._lock:
+            is_outer = self._group is None
+            if self._group is None:
+                self._group = []
+            group, start = self._group, len(self._group)
+            try:
+                yield
+                if is_outer and group:
+                    self._write_group(group)
+            except BaseException:
+                self._discard(group, start)
+                raise
+            finally:
+                if is_outer:
+                    self._group = None
+            if is_outer:
+                self._announce(*(appended.event for appended in group))
 
     def _admit(self, event: ev.Event) -> tuple[bytes, ev.Event, Resolver | None]:
         """Check an event and set its id and time. Return its JSON and the event decoded from it."""
         resolver = self.options.resolver
         self._reload_for(event)
+        if self._group is not None and event.agent_id in self.state.agents:
+            self.agent(event.agent_id)  # The file does not have the events of the group.
         check_event(self.state, event)
         if isinstance(event, ev.UnknownEvent):
             raise InvalidEvent(f"events of type {event.event_type} are read, not written")
@@ -210,12 +289,18 @@ class Session:
     def sync(self) -> None:
         """Return when all appended events would survive a power cut (durability `none`: at once).
 
-        Called before a tool acts and before an answer is shown. Raises LogWriteError.
+        Called before a tool acts and before an answer is shown, not in a group. Raises
+        LogWriteError.
         """
         with self._lock:
-            if self._unsynced and self.options.durability != "none":
-                self._file.sync()
-            self._unsynced = False
+            if self._group is not None:
+                raise RuntimeError("sync was called in a group, whose events are not written yet")
+            self._sync()
+
+    def _sync(self) -> None:
+        if self._unsynced and self.options.durability != "none":
+            self._file.sync()
+        self._unsynced = False
 
     def end(self, reason: str | None = None) -> None:
         """Log a deliberate end of the session, and close it."""
@@ -270,9 +355,11 @@ class Session:
             relation=relation or ("primary" if cause is None else "subagent"),
             spec=dict(spec) if spec else None,
         )
-        id_ = self.append(birth)
-        for message in self._deferred.pop(identity, []):
-            self.append(build_entry(identity, message, cause=cause))
+        with self.group():
+            id_ = self.append(birth)
+            for message in self._deferred.get(identity, ()):
+                self.append(build_entry(identity, message, cause=cause))
+        self._deferred.pop(identity, None)
         return id_
 
     def log_transcript_entry(
@@ -300,6 +387,11 @@ class Session:
         return self.append(event)
 
     @property
+    def live(self) -> dict[AgentId, object]:
+        """The agent objects in memory, by id; any of them may be evicted and loaded again."""
+        return self._memory.live
+
+    @property
     def agents(self) -> Mapping[AgentId, AgentState]:
         """All agents of the session, also removed ones, by id. Their transcripts may be evicted."""
         return self.state.agents
@@ -314,11 +406,8 @@ class Session:
             raise NameNotFound("agent", agent_id, self.state.agents)
         if state.transcript is None:
             self._reload(state)
-        elif len(self._in_memory) > _MIN_ORDERED:  # Mark it as recently used.
-            try:  # noqa: SIM105 - a hot path, and `suppress` is ten times slower
-                self._in_memory.move_to_end(state.id)
-            except KeyError:
-                pass  # Another thread has just evicted it.
+        else:
+            self._memory.note_read(state.id)
         return state
 
     def context(self, agent_id: str) -> Sequence[ChatMessage]:
@@ -334,66 +423,14 @@ class Session:
         if state is None:
             raise NameNotFound("agent", agent_id, self.state.agents)
         state.transcript = state.context = None
-        self._in_memory.pop(state.id, None)
-        self._evicted.pop(state.id, None)
+        self._memory.forget(state.id)
 
     def live_agent(self, agent_id: AgentId) -> object | None:
         """Return the object of an agent: a live one, or an evicted one that is still referenced.
 
         Return None if there is neither.
         """
-        agent: object | None = self.live.get(agent_id)
-        if agent is None and (agent := self._evicted.pop(agent_id, None)) is not None:
-            self.live[agent_id] = agent
-            self._in_memory[agent_id] = None
-        return agent
-
-    def _note_use(self, agent_id: AgentId | None) -> None:
-        """Mark an agent as recently used. Evict others if there are too many in memory."""
-        agent = self.state.agents.get(agent_id) if agent_id is not None else None
-        if agent is not None and agent.transcript is not None:
-            self._in_memory[agent.id] = None
-            self._in_memory.move_to_end(agent.id)
-            limit = self.options.in_memory
-            if limit is not None and len(self._in_memory) > limit:
-                self._evict_idle(limit, tries=_MAX_TRIES, keep=agent.id)
-
-    def _note_all(self) -> None:
-        """Register the agents of a log as if they had been live, then evict beyond the limit.
-
-        Removed agents are not evicted: the loader of the log still reads their undelivered results.
-        """
-        agents = self.state.agents.values()
-        agents_in_memory = [
-            agent for agent in agents if agent.transcript is not None and agent.place != "gone"
-        ]
-        agents_in_memory.sort(
-            key=lambda agent: parse_id_number((agent.new_entries or [agent.birth])[-1], "msg_") or 0
-        )
-        self._in_memory.update(dict.fromkeys(agent.id for agent in agents_in_memory))
-        if self.options.in_memory is not None:
-            self._evict_idle(self.options.in_memory, tries=len(agents_in_memory))
-
-    def _evict_idle(self, limit: int, tries: int, keep: AgentId | None = None) -> None:
-        """Evict idle agents, the least recently used first."""
-        for _ in range(tries):
-            if len(self._in_memory) <= limit:
-                return
-            agent = self.state.agents[next(iter(self._in_memory))]
-            if agent.id == keep or self._is_needed(agent):
-                self._in_memory.move_to_end(agent.id)
-                continue
-            self._in_memory.pop(agent.id)
-            agent.transcript = agent.context = None
-            live = self.live.get(agent.id)
-            if getattr(live, "_is_in_log", False):
-                self._evicted[agent.id] = self.live.pop(agent.id)
-
-    def _is_needed(self, agent: AgentState) -> bool:
-        """Whether an agent is primary, busy, or has an open call or request."""
-        if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
-            return True
-        return bool(getattr(self.live.get(agent.id), "_is_busy", False))
+        return self._memory.live_agent(agent_id)
 
     def _reload_for(self, event: ev.Event) -> None:
         """Read the evicted transcripts that an event depends on."""
@@ -424,7 +461,7 @@ class Session:
                     fold(state, event, self.options.resolver)
                 loaded_agent = state.agents[agent.id]
             agent.transcript, agent.context = loaded_agent.transcript, loaded_agent.context
-            self._in_memory[agent.id] = None
+            self._memory.note_loaded(agent.id)
 
     def _line_offsets(self) -> LineOffsets:
         if self._offsets is None:
@@ -433,7 +470,12 @@ class Session:
 
 
 def build_entry(
-    agent: AgentId, message: ChatMessage, *, substance: str | None = None, cause: ev.Cause = None
+    agent: AgentId,
+    message: ChatMessage,
+    *,
+    substance: str | None = None,
+    cause: ev.Cause = None,
+    purpose: ev.Purpose | None = None,
 ) -> ev.TranscriptEntry:
     """Create the transcript entry of a message."""
     content = message.content
@@ -447,4 +489,5 @@ def build_entry(
         tool_call_id=message.tool_call_id,
         name=message.name,
         is_error=message.is_error,
+        purpose=purpose,
     )

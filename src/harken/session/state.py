@@ -6,13 +6,15 @@ so a resumed session equals the live one by construction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
 
 from harken.core.events import (
-    AgentStateSaved,
+    DiscussionSpoken,
+    HookPoint,
+    HookVerdict,
     Json,
     LlmRequest,
     Place,
@@ -38,6 +40,44 @@ class UsageTotals:
     def tokens(self) -> int:
         """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
+
+
+@dataclass(slots=True)
+class Review:
+    """The verdicts on a message or call of an agent that may still have an effect."""
+
+    watched: AgentId
+    point: HookPoint
+    given: list[HookVerdict] = field(default_factory=list)
+    """Oldest first."""
+
+    @property
+    def denial(self) -> HookVerdict | None:
+        """The verdict that denies the subject, or None."""
+        return next((verdict for verdict in self.given if verdict.verdict == "deny"), None)
+
+    @property
+    def stop(self) -> HookVerdict | None:
+        """The verdict that ends the turn of the watched agent, or None."""
+        return next((verdict for verdict in self.given if verdict.verdict == "stop"), None)
+
+    @property
+    def replacement(self) -> HookVerdict | None:
+        """The last verdict that rewrites the subject, or None."""
+        rewrites = (verdict for verdict in reversed(self.given) if verdict.verdict == "rewrite")
+        return next(rewrites, None)
+
+
+@dataclass(slots=True)
+class Round:
+    """A discussion whose call has no result yet."""
+
+    opened: MessageId
+    """The `discussion_opened`; empty if the discussion is not in the log (a user's command)."""
+    speakers: list[AgentId]
+    listeners: list[AgentId]
+    spoken: list[DiscussionSpoken] = field(default_factory=list)
+    """The answers so far, in the order of the speakers."""
 
 
 class OpenCall(msgspec.Struct, frozen=True, gc=False):
@@ -92,8 +132,6 @@ class AgentState:
     listeners: list[AgentId] = field(default_factory=list)
     saved_state: Json = None
     """The last saved state of a dumb agent."""
-    pending_state: AgentStateSaved | None = None
-    """A saved state that takes effect with the agent's next entry of the same cause."""
     transcript: list[TranscriptEntry] | None = field(default_factory=list)
     """All entries, oldest first; None while evicted from memory."""
     context: list[ChatMessage] | None = None
@@ -121,6 +159,14 @@ class AgentState:
     """Name of an armed trigger -> its last event."""
     undelivered: dict[MessageId, str] = field(default_factory=dict)
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
+    owed_comments: list[HookVerdict] = field(default_factory=list)
+    """Comments of hooks that were not delivered to the agent yet, oldest first."""
+    denials: int = 0
+    """The number of answers that were returned in the current turn."""
+    given_answer: MessageId | None = None
+    """The last answer of a guarded agent that its hooks let through."""
+    questions: dict[Reference, MessageId] = field(default_factory=dict)
+    """For a hook: subject -> the entry with the question that waits for its verdict."""
 
     @property
     def is_recorded(self) -> bool:
@@ -166,11 +212,13 @@ class SessionState:
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
+    rounds: dict[Reference, Round] = field(default_factory=dict)
+    """Call without a result -> its discussion."""
+    reviews: dict[Reference, Review] = field(default_factory=dict)
+    """Subject -> its verdicts, until they have had their effect."""
     pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
     """Agents that received a trigger event and whose parent has not received their answer
     -> their last message about it."""
-    last_shown_message: MessageId = MessageId("")
-    """The last utterance that was shown to the user in a form changed by a hook or a command."""
     ended: bool = False
     _next_number_cache: tuple[str, int] = ("", 0)
     """A cache: the value of `last_id`, and the number after it."""
@@ -182,6 +230,16 @@ class SessionState:
             number = parse_id_number(self.last_id, "msg_")
             self._next_number_cache = self.last_id, 0 if number is None else number + 1
         return self._next_number_cache[1]
+
+    def replace(self, other: SessionState) -> None:
+        """Take over the values of another state. The objects of agents in both are kept."""
+        agents = {}
+        for id_, agent in other.agents.items():
+            agents[id_] = self.agents.get(id_, agent)
+            if agents[id_] is not agent:
+                _copy_fields(agent, agents[id_])
+        _copy_fields(other, self)
+        self.agents = agents
 
     def is_live(self, agent_id: AgentId) -> bool:
         """Whether the agent and all of its ancestors are still in the tree."""
@@ -206,15 +264,32 @@ class SessionState:
             "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
             "ended": self.ended,
             "reporting": dict(self.pending_reports),
+            "rounds": {
+                call: [open_round.opened, [event.message_id for event in open_round.spoken]]
+                for call, open_round in self.rounds.items()
+            },
+            "reviews": {
+                subject: [
+                    review.watched,
+                    review.point,
+                    [verdict.message_id for verdict in review.given],
+                ]
+                for subject, review in self.reviews.items()
+            },
             "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
         }
+
+
+def _copy_fields(source: Any, target: Any) -> None:
+    for attribute in fields(source):
+        setattr(target, attribute.name, getattr(source, attribute.name))
 
 
 def _describe(agent: AgentState) -> dict[str, Any]:
     values = {
         name: getattr(agent, name)
         for name in (
-            *("name", "language_model", "parent", "place", "saved_state", "pending_state"),
+            *("name", "language_model", "parent", "place", "saved_state"),
             *("birth", "commit_id", "spawn_commit_id", "committed_upto", "uncommitted_edit"),
         )
     }
@@ -231,6 +306,9 @@ def _describe(agent: AgentState) -> dict[str, Any]:
             for name, trigger_state in agent.trigger_states.items()
         },
         "unheard": dict(agent.undelivered),
+        "owed_comments": [verdict.message_id for verdict in agent.owed_comments],
+        "questions": dict(agent.questions),
+        "turn": (agent.denials, agent.given_answer),
         "segments": agent.segments(),
         "hashed": agent.context_hash_state,
         "counted": agent.counted_tokens,

@@ -27,6 +27,7 @@ from harken.session.log.checksum import (
     DIGITS,
     DIGITS_AT,
     HEAD,
+    MORE,
     OPEN,
     checksum_line,
     has_sum,
@@ -80,7 +81,7 @@ class SealedLine(LogLine):
     """A line with a sum, or a damaged one."""
 
     content: bytes = b""
-    """The JSON object without its sum and closing brace."""
+    """The JSON object without its sum and closing brace, with `more`."""
     digits: bytes = b""
     is_framed: bool = True
     """Whether the bytes around the sum are correct."""
@@ -88,7 +89,12 @@ class SealedLine(LogLine):
     @property
     def body(self) -> bytes:
         """The JSON object of the event."""
-        return self.content + b"}"
+        return self.content.removesuffix(MORE) + b"}"
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next line belongs to the same group."""
+        return self.content.endswith(MORE)
 
     def sum_after(self, before: bytes) -> bytes:
         """Return the sum that the line has if it is whole and follows one with `before`."""
@@ -177,6 +183,7 @@ def _examine_sealed(raws: Sequence[bytes]) -> LogExamination:
     chain = _Chain(lines)
     for line in lines:
         chain.check_line(line)
+    _reject_unfinished_group(chain.lines)
     _add_findings(chain.lines)
     return LogExamination(sealed=True, dialect=None, lines=chain.lines, in_order=chain.in_order)
 
@@ -294,6 +301,16 @@ class _Chain:
                 return _decode_line(front)
             index = line.raw.find(OPEN, index + 1)
         return None
+
+
+def _reject_unfinished_group(lines: Sequence[SealedLine]) -> None:
+    """Mark the lines of a last group without its end as torn: no reader uses them."""
+    is_end_torn = bool(lines) and not lines[-1].is_whole
+    for line in reversed(lines[:-1] if is_end_torn else lines):
+        if not (line.is_whole and line.has_more):
+            return
+        line.is_whole = False
+        line.add_finding("torn", "its group was never finished")
 
 
 def _add_findings(lines: Sequence[SealedLine]) -> None:

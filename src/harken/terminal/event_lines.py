@@ -111,7 +111,7 @@ def iter_hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
 
 def iter_verdict_lines(row: VerdictRow) -> Iterator[str]:
     """Yield the proposal, the verdict of the hook and its outcomes."""
-    proposed = _PROPOSED.get(row.point or "", "proposed")
+    proposed = _PROPOSED.get(row.point, "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
     verdict = ": ".join(filter(None, [_VERDICT_VERBS[row.kind], one_line(row.text)]))
     yield f"  {row.message_id} {row.hook_name} {verdict}"

@@ -28,10 +28,23 @@ def print_paged(texts: Iterable[str]) -> None:
     """
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         for text in texts:
-            click.echo(_TRAILING_PATTERN.sub("", click.unstyle(text)), nl=False)
+            _print_plain(text)
         return
     os.environ.setdefault("LESS", "FRX")
     click.echo_via_pager(texts)
+
+
+def print_unpaged(texts: Iterable[str]) -> None:
+    """Print texts at once. Escape codes of styles are printed only to a terminal."""
+    for text in texts:
+        if sys.stdout.isatty():
+            click.echo(text, nl=False)
+        else:
+            _print_plain(text)
+
+
+def _print_plain(text: str) -> None:
+    click.echo(_TRAILING_PATTERN.sub("", click.unstyle(text)), nl=False)
 
 
 @contextmanager

@@ -30,6 +30,10 @@ class AgentNames:
         self.latest_names: dict[AgentId, str] = {}
         """Agent -> its latest name, or its id if it has no name. Without the user."""
         self._all_names: dict[AgentId, list[str]] = {}
+        self.add(events)
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Collect the names in later events."""
         called = self.latest_names
         for event in events:
             agent = event.agent_id

@@ -117,6 +117,8 @@ class _Content:
 
     versions: list[TranscriptEntry | PieceOfText] = field(default_factory=list)
     in_dialog: bool = False
+    listed_versions: int | None = None
+    """The number of different versions when it was listed; None if it was not."""
 
 
 def dialog(events: Iterable[Event], agent_ids: Iterable[str]) -> list[DialogItem]:
@@ -126,27 +128,50 @@ def dialog(events: Iterable[Event], agent_ids: Iterable[str]) -> list[DialogItem
     dialog; a result or piece with the same substance is another version.
     """
     links = Links.of(events)
-    rank = {AgentId(agent): index for index, agent in enumerate(dict.fromkeys(agent_ids))}
-    contents: dict[MessageId, _Content] = {}
-    for event in links:
-        if event.agent_id in rank and isinstance(event, TranscriptEntry | PieceOfText):
-            _add_version(links, event, contents)
-    return [
-        _build_item(links, id_, content, rank)
-        for id_, content in contents.items()
-        if content.in_dialog
-    ]
+    return Dialog(links, agent_ids).add(links)
 
 
-def _add_version(
-    links: Links, event: TranscriptEntry | PieceOfText, contents: dict[MessageId, _Content]
-) -> None:
-    in_dialog = isinstance(event, TranscriptEntry) and (event.role == "user" or event.is_utterance)
-    is_version = isinstance(event, PieceOfText) or event.substance is not None
-    if (in_dialog or is_version) and readable_text(event.content):
-        content = contents.setdefault(links.original(event), _Content())
-        content.versions.append(event)
-        content.in_dialog = content.in_dialog or in_dialog
+class Dialog:
+    """The dialog of some agents in a session that may be running."""
+
+    def __init__(self, links: Links, agent_ids: Iterable[str]) -> None:
+        """`links` must contain all events that are added."""
+        self._links = links
+        agents = dict.fromkeys(agent_ids)
+        self._rank = {AgentId(agent): index for index, agent in enumerate(agents)}
+        self._contents: dict[MessageId, _Content] = {}
+
+    def add(self, events: Iterable[Event]) -> list[DialogItem]:
+        """Return the items of these later events, in the order of their first occurrences.
+
+        An earlier item is returned again if a selected agent received another version of it.
+        """
+        changed: dict[MessageId, _Content] = {}
+        for event in events:
+            if event.agent_id in self._rank and isinstance(event, TranscriptEntry | PieceOfText):
+                self._add_version(event, changed)
+        items: list[DialogItem] = []
+        for id_, content in changed.items():
+            if content.in_dialog:
+                item = _build_item(self._links, id_, content, self._rank)
+                if content.listed_versions != len(item.versions):
+                    items.append(item)
+                content.listed_versions = len(item.versions)
+        return items
+
+    def _add_version(
+        self, event: TranscriptEntry | PieceOfText, changed: dict[MessageId, _Content]
+    ) -> None:
+        in_dialog = isinstance(event, TranscriptEntry) and (
+            event.role == "user" or event.is_utterance
+        )
+        is_version = isinstance(event, PieceOfText) or event.substance is not None
+        if (in_dialog or is_version) and readable_text(event.content):
+            original = self._links.original(event)
+            content = self._contents.setdefault(original, _Content())
+            content.versions.append(event)
+            content.in_dialog = content.in_dialog or in_dialog
+            changed[original] = content
 
 
 def _build_item(

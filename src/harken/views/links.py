@@ -1,8 +1,9 @@
 """`Links`: events in order, with indexes of the links between them.
 
 There are three kinds of link, all logged explicitly: `substance` (the same content as that
-message), `cause` (new content that it triggered) and `call` (the result of a call in it). Nothing
-is inferred from order, names or texts. Views that share a `Links` share its indexes.
+message), `cause` (new content that it triggered) and `call` (the result of a call in it). The
+causes of a hook's verdict are its subject, and the hook's message that states it. Nothing is
+inferred from order, names or texts. Views that share a `Links` share its indexes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from harken.core.events import (
     ActionRewritten,
     Event,
+    HookVerdict,
     Reference,
     TranscriptEntry,
     UnknownEvent,
@@ -45,6 +47,19 @@ class Links:
     def of(events: Iterable[Event]) -> Links:
         """Wrap events. Returns the argument if it is already a `Links`."""
         return events if isinstance(events, Links) else Links(events)
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Add later events of a running session. The indexes of links are built again on use."""
+        start = len(self.events)
+        self.events.extend(events)
+        computed = self.__dict__  # The values of the cached properties.
+        if "names" in computed:
+            self.names.add(self.events[start:])
+        if "positions" in computed:
+            for position, event in enumerate(self.events[start:], start):
+                self.positions.setdefault(event.message_id, position)
+        for name in ("_links_by_result", "_events_by_target"):
+            computed.pop(name, None)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
@@ -78,9 +93,8 @@ class Links:
         substance = substance_of(event)
         if substance is not None:
             links.append(Link("substance", substance, substance))
-        links.extend(
-            Link("cause", self.target(reference), reference) for reference in causes_of(event)
-        )
+        references = _verdict_causes(event) if isinstance(event, HookVerdict) else causes_of(event)
+        links.extend(Link("cause", self.target(reference), reference) for reference in references)
         call = self._links_by_result.get(event.message_id)
         if call is not None:
             links.append(call)
@@ -166,6 +180,11 @@ def substance_of(event: Event | None) -> MessageId | None:
     if isinstance(event, UnknownEvent) and isinstance(event.data.get("substance"), str):
         return MessageId(event.data["substance"])
     return None
+
+
+def _verdict_causes(event: HookVerdict) -> list[Reference]:
+    """Return the subject of a verdict, and the hook's message that states it, if any."""
+    return [event.subject] if event.said is None else [event.subject, event.said]
 
 
 def causes_of(event: Event) -> list[Reference]:

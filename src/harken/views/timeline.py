@@ -51,6 +51,10 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return _describe_session(event)
         case ev.TranscriptEdited() | ev.ContextLoaded() | ev.ContextCommitted():
             return _describe_context(event)
+        case ev.HookVerdict() | ev.AnswerGiven() | ev.TurnStop():
+            return _describe_decision(event, names)
+        case ev.DiscussionOpened() | ev.DiscussionSpoken():
+            return _describe_discussion(event, names)
         case _:
             return _describe_agent(event, names)
 
@@ -76,6 +80,31 @@ def _describe_session(
             return f"from {event.source}, {count(len(event.lost), 'line')} lost"
         case ev.ContentPurged():
             return _join_facts(f"in {count(event.places, 'line')}", event.by, event.why)
+
+
+def _describe_decision(
+    event: ev.HookVerdict | ev.AnswerGiven | ev.TurnStop, names: AgentNames
+) -> str:
+    match event:
+        case ev.HookVerdict():
+            watched = names.latest_name(event.watched)
+            failure = None if event.failed is None else f"the hook failed: {event.failed}"
+            return _join_facts(
+                f"{event.verdict} to {watched} at {event.point}", event.text or failure
+            )
+        case ev.AnswerGiven():
+            return event.answer
+        case ev.TurnStop():
+            return _join_facts(event.reason, event.piece)
+
+
+def _describe_discussion(
+    event: ev.DiscussionOpened | ev.DiscussionSpoken, names: AgentNames
+) -> str:
+    if isinstance(event, ev.DiscussionSpoken):
+        return _join_facts(names.latest_name(event.by), event.said)
+    speakers, listeners = _join_names(event.speakers, names), _join_names(event.listeners, names)
+    return f"speakers: {speakers}; listeners: {listeners}"
 
 
 def _describe_agent(

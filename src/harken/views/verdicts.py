@@ -1,11 +1,4 @@
-"""Verdicts of hooks: their questions, subjects and effects.
-
-The question to a hook is a user entry in the hook's transcript, whose cause is the subject. The
-verdict follows as text: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
-system entry `[hook failed] ...`. A smart hook may act in between, and its question is repeated once
-if its answer is not a verdict; if its own hooks make it reconsider, its last answer counts. A hook
-has one open question at a time, except for the calls of one message, which are asked about
-concurrently: there the verdicts come in the order of the questions.
+"""Verdicts of hooks: their subjects and effects.
 
 Watches: when a hook was installed on an agent, by which agent, and when it was removed.
 
@@ -18,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -27,17 +20,16 @@ from harken.core.events import (
     AgentCreated,
     AgentMoved,
     Event,
+    HookVerdict,
     PieceOfText,
     Reference,
     TranscriptEdited,
     TranscriptEntry,
 )
-from harken.core.ids import AgentId, MessageId, reference_message_id
-from harken.core.messages import text_of
+from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
-from harken.core.verdict import HOOK_FAILED_PREFIX, VerdictWord, parse_verdict_entry
 from harken.session.fold import fold
-from harken.session.state import AgentState, SessionState
+from harken.session.state import SessionState
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
 from harken.views.message_text import call_text
@@ -172,11 +164,12 @@ def _build_watch(
 VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
-_KINDS: dict[VerdictWord, VerdictKind] = {
-    "OK": "ok",
-    "COMMENT": "comment",
-    "DENY": "denial",
-    "REWRITE": "rewrite",
+_KINDS: dict[str, VerdictKind] = {
+    "ok": "ok",
+    "comment": "comment",
+    "deny": "denial",
+    "rewrite": "rewrite",
+    "stop": "denial",
 }
 
 
@@ -193,16 +186,18 @@ class VerdictRow(SparseRecord, frozen=True, kw_only=True):
     """A verdict of a hook."""
 
     kind: VerdictKind
-    point: Point | None = None
-    """The kind of subject; None if the log lacks the subject."""
+    point: Point
+    """The kind of subject."""
     message_id: MessageId
-    """Id of the verdict in the hook's transcript."""
+    """Id of the verdict in the hook's transcript, or of the event if the hook wrote no message."""
     hook: AgentId
     hook_name: str | None
     text: str
     """The comment, the reason, the replacement, or the error."""
     question: MessageId
-    """Id of the question in the hook's transcript. Earlier hooks may have rewritten its text."""
+    """Id of the question in the hook's transcript, or else `message_id`. Earlier hooks may have
+    rewritten its text.
+    """
     subject: Reference
     """The message or call that was judged."""
     agent_id: AgentId | None
@@ -219,11 +214,6 @@ class VerdictRow(SparseRecord, frozen=True, kw_only=True):
     time: str
 
 
-class _Verdict(NamedTuple):
-    kind: VerdictKind
-    text: str
-
-
 def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
     """Return the verdicts of all hooks, oldest first."""
     links = Links.of(events)
@@ -231,109 +221,13 @@ def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
     for row in interventions(links):
         if row.kind == "message":
             rewritten.setdefault(row.message_id, []).append(row)
-    judgements = _collect_judgements(links)
-    reader = _Reader(links, rewritten, frozenset(judgements))
-    return [reader.row(*judgement) for judgement in judgements.values()]
+    reader = _Reader(links, rewritten)
+    return list(reader.iter_rows())
 
 
-def parse_verdict_text(entry: TranscriptEntry) -> _Verdict | None:
-    """Parse a hook's entry as a verdict. Return None if it is not one."""
-    text = text_of(entry.content)
-    if entry.role == "system" and text.startswith(HOOK_FAILED_PREFIX):
-        return _Verdict("failure", text.removeprefix(HOOK_FAILED_PREFIX))
-    verdict = parse_verdict_entry(entry)
-    return None if verdict is None else _Verdict(_KINDS[verdict.word], verdict.text)
-
-
-def _collect_judgements(
-    links: Links,
-) -> dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Verdict]]:
-    """Return questions by id, with their final verdict, in the order of the verdicts."""
-    judgements: dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Verdict]] = {}
-    open_questions: dict[AgentId, list[TranscriptEntry]] = {}
-    last_answered: dict[AgentId, TranscriptEntry] = {}
-    question_by_subject: dict[tuple[AgentId, Reference], MessageId] = {}
-    state = SessionState()
-    for event in links:
-        if isinstance(event, AgentCreated | AgentMoved | TranscriptEntry):
-            fold(state, event)  # Only the places of agents matter here.
-        if isinstance(event, AgentMoved) and event.replaces is not None:
-            for moved_id in (event.agent_id, event.replaces):
-                open_questions.pop(moved_id or AgentId(""), None)
-                last_answered.pop(moved_id or AgentId(""), None)
-        if not isinstance(event, TranscriptEntry) or event.agent_id is None:
-            continue
-        hook = state.agents.get(event.agent_id)
-        if hook is None or hook.place not in ("hook", "gone"):
-            continue
-        questions = open_questions.setdefault(hook.id, [])
-        if event.role == "user":
-            if not _is_response_to_hook(links, event, hook):
-                open_questions[hook.id] = _update_open(questions, event)
-                last_answered.pop(hook.id, None)
-        elif (verdict := parse_verdict_text(event)) is not None and not _is_rejected(links, event):
-            question = _find_answered(event, questions) or last_answered.get(hook.id)
-            if question is None:
-                continue
-            if question in questions:
-                questions.remove(question)
-            if not causes_of(event):  # A model answered, and may revise its answer.
-                last_answered[hook.id] = question
-            # A repeated question replaces the earlier one: the hook's own hooks were still judging
-            # it.
-            subject = hook.id, causes_of(question)[0]
-            earlier = judgements.get(question_by_subject.get(subject, question.message_id))
-            if earlier is not None and (earlier[0] is question or earlier[2].kind != "failure"):
-                del judgements[earlier[0].message_id]
-            question_by_subject[subject] = question.message_id
-            judgements[question.message_id] = question, event, verdict
-    return judgements
-
-
-def _find_answered(
-    verdict_entry: TranscriptEntry, questions: Sequence[TranscriptEntry]
-) -> TranscriptEntry | None:
-    """Return the open question that a verdict answers: the one that it names, else the oldest."""
-    matches = (
-        question for question in questions if question.message_id in causes_of(verdict_entry)
-    )
-    return next(matches, next(iter(questions), None))
-
-
-def _is_response_to_hook(links: Links, input_entry: TranscriptEntry, hook: AgentState) -> bool:
-    """Whether an input of a hook is a response to the hook or to its own hooks, not a question.
-
-    Such inputs are its notes, and requests to repeat an invalid verdict. A hook has hooks of its
-    own if it was watched before it became a hook.
-    """
-    cause = links.get(links.target(causes_of(input_entry)[0])) if causes_of(input_entry) else None
-    return cause is not None and cause.agent_id in (hook.id, *hook.hooks)
-
-
-def _is_rejected(links: Links, entry: TranscriptEntry) -> bool:
-    """Whether the hook was told that its answer is no valid verdict for this kind of subject."""
-    return any(
-        isinstance(event, TranscriptEntry)
-        and event.agent_id == entry.agent_id
-        and event.role == "user"
-        for event in links.events_to(entry.message_id)
-    )
-
-
-def _update_open(
-    open_questions: Sequence[TranscriptEntry], input_entry: TranscriptEntry
-) -> list[TranscriptEntry]:
-    """Return the open questions after a new input. A crash may leave a question open."""
-    if not causes_of(input_entry):
-        return []  # The input is a message without a subject.
-    subjects, subject_ = (
-        [causes_of(question)[0] for question in open_questions],
-        causes_of(input_entry)[0],
-    )
-    at_once = subject_ not in subjects and all(
-        reference_message_id(subject) == reference_message_id(subject_) for subject in subjects
-    )
-    return [*open_questions, input_entry] if at_once else [input_entry]
+def verdict_kind(event: HookVerdict) -> VerdictKind:
+    """Return the kind of a verdict."""
+    return "failure" if event.failed is not None else _KINDS[event.verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,51 +237,53 @@ class _Reader:
     links: Links
     rewritten: Mapping[MessageId, Sequence[Intervention]]
     """Original message -> its changed versions."""
-    questions: frozenset[MessageId]
-    """Ids of all questions; these are not effects of the messages they ask about."""
 
-    def row(
-        self, question: TranscriptEntry, entry: TranscriptEntry, verdict: _Verdict
-    ) -> VerdictRow:
-        """Return the row of a judgement."""
-        reference = causes_of(question)[0]
+    def iter_rows(self) -> Iterator[VerdictRow]:
+        """Yield the rows of all verdicts."""
+        questions: dict[tuple[AgentId | None, Reference], MessageId] = {}
+        for event in self.links:
+            if isinstance(event, TranscriptEntry) and event.purpose == "question":
+                for subject in causes_of(event):
+                    questions[event.agent_id, subject] = event.message_id
+            elif isinstance(event, HookVerdict):
+                yield self._row(event, questions.get((event.agent_id, event.subject)))
+
+    def _row(self, event: HookVerdict, question: MessageId | None) -> VerdictRow:
+        """Return the row of a verdict."""
         subject, call = (
-            self.links.get(self.links.target(reference)),
-            self.links.find_call(reference),
+            self.links.get(self.links.target(event.subject)),
+            self.links.find_call(event.subject),
         )
-        point = _subject_kind(subject)
-        agent_id = None if subject is None else subject.agent_id
+        statement = self.links.get(event.said)
+        id_ = event.message_id if statement is None else statement.message_id
+        kind = verdict_kind(event)
         return VerdictRow(
-            kind=verdict.kind,
-            point=point,
-            message_id=entry.message_id,
-            hook=entry.agent_id or AgentId(""),
-            hook_name=self.links.names.latest_name(entry.agent_id),
-            text=verdict.text,
-            question=question.message_id,
-            subject=reference,
-            agent_id=agent_id,
-            name=self.links.names.latest_name(agent_id),
+            kind=kind,
+            point=event.point,
+            message_id=id_,
+            hook=event.agent_id or AgentId(""),
+            hook_name=self.links.names.latest_name(event.agent_id),
+            text=event.failed or event.text or "",
+            question=question or id_,
+            subject=event.subject,
+            agent_id=event.watched,
+            name=self.links.names.latest_name(event.watched),
             proposed=_event_text(subject) if call is None else call_text(call),
-            outcomes=list(self._iter_effects(question, entry, verdict.kind, point, reference)),
-            time=entry.time,
+            outcomes=list(self._iter_effects(event, question, kind)),
+            time=event.time,
         )
 
     def _iter_effects(
-        self,
-        question: TranscriptEntry,
-        entry: TranscriptEntry,
-        kind: VerdictKind,
-        point: Point | None,
-        subject: Reference,
+        self, event: HookVerdict, question: MessageId | None, kind: VerdictKind
     ) -> Iterator[VerdictEffect]:
         """Yield the events that the verdict caused, or else the outcome of its subject."""
-        caused = [*self._find_caused(entry.message_id), *self._find_removal(question)]
+        subject = event.subject
+        caused = [*self._find_caused(event.message_id), *self._find_removal(event, question)]
         if caused or kind in ("ok", "comment"):
             yield from map(self._build_effect, caused)
-        elif point == "action":
+        elif event.point == "action":
             yield from map(self._build_effect, self._find_call_outcome(subject))
-        elif point == "response" and kind == "rewrite":
+        elif event.point == "response" and kind == "rewrite":
             for intervention in self.rewritten.get(self.links.target(subject), ()):
                 yield _create_effect(
                     intervention.became_id,
@@ -395,22 +291,30 @@ class _Reader:
                     intervention.heard_by_name,
                     intervention.became,
                 )
-            yield from map(self._build_effect, self._find_caused(self.links.target(subject)))
+            for verdict in self._find_stated(subject):
+                yield from map(self._build_effect, self._find_caused(verdict.message_id))
+
+    def _find_stated(self, answer: Reference) -> list[HookVerdict]:
+        """Return the verdicts that the answer of a hook states."""
+        events = self.links.events_to(self.links.target(answer))
+        return [
+            event for event in events if isinstance(event, HookVerdict) and event.said == answer
+        ]
 
     def _find_caused(self, message_id: MessageId) -> list[Event]:
-        """Return the events that name a message as their cause, except questions about it."""
+        """Return the events that name an event as their cause, except questions about it."""
         return [
             event
             for event in self.links.events_to(message_id)
             if isinstance(event, TranscriptEntry | ActionRewritten)
             and message_id in causes_of(event)
-            and event.message_id not in self.questions
+            and getattr(event, "purpose", None) != "question"
         ]
 
-    def _find_removal(self, question: TranscriptEntry) -> list[Event]:
+    def _find_removal(self, event: HookVerdict, question: MessageId | None) -> list[Event]:
         """Return the edit that removed the subject of the question from its agent's context."""
-        edits = [event for event in self.links.events_to(question.message_id) if _is_edit(event)]
-        return [event for event in edits if event.agent_id != question.agent_id]
+        edits = [] if question is None else self.links.events_to(question)
+        return [e for e in edits if _is_edit(e) and e.agent_id != event.agent_id]
 
     def _find_call_outcome(self, call: Reference) -> Sequence[Event]:
         """Return the later rewrites of a call, or else its result."""
@@ -443,15 +347,6 @@ def _create_effect(
     id_: MessageId, agent_id: AgentId | None, name: str | None, text: str
 ) -> VerdictEffect:
     return VerdictEffect(message_id=id_, agent_id=agent_id, name=name, text=text)
-
-
-def _subject_kind(subject: Event | None) -> Point | None:
-    """Return the kind of a subject, by its role."""
-    if not isinstance(subject, TranscriptEntry):
-        return None
-    if subject.role == "assistant":
-        return "action" if subject.tool_calls else "response"
-    return "result" if subject.role == "tool" else "input"
 
 
 def _event_text(event: Event | None) -> str:

@@ -1,5 +1,7 @@
 """`SessionViewer`: the views of one session, with the method names of the specification.
 
+`SessionFollower` reads the events of a running session as they are logged.
+
 The log is read once, when the first view is requested, without a lock: a log that is being written
 is read up to its last complete line. A session without a log is viewed from its events. Events are
 returned as the dicts of the log, including unknown members and without `sum`; the results of views
@@ -17,11 +19,12 @@ from typing import Any, Self, TypeAlias
 
 from harken.core.arguments import check_arguments
 from harken.core.canonical import from_json
-from harken.core.events import Event, event_dict
+from harken.core.events import ContentPurged, Event, SessionEnded, event_dict
 from harken.core.ids import AgentId, MessageId, reference_message_id
-from harken.errors import AmbiguousName, HarkenError, NameNotFound
+from harken.errors import AmbiguousName, HarkenError, LogError, NameNotFound
 from harken.session.fold import Resolver
 from harken.session.log.reader import LogReadReport, iter_records, open_log, paused_gc
+from harken.session.log.tail import LogTail
 from harken.views import flow
 from harken.views.agent_names import AgentPaths
 from harken.views.context import ContextView, context
@@ -66,7 +69,7 @@ class SessionViewer:
         """View events without a log, such as those of an imported session."""
         viewer = cls.__new__(cls)
         viewer.path, viewer.reading = Path(name), LogReadReport()
-        viewer.events = Links(events)
+        viewer.events = Links.of(events)
         return viewer
 
     @cached_property
@@ -93,7 +96,8 @@ class SessionViewer:
         if position is None or not is_of_log or lines is None:
             return event_dict(event)
         data: EventDict = from_json(lines[position])
-        data.pop("sum", None)
+        for name in ("more", "sum"):  # They belong to the line.
+            data.pop(name, None)
         return data
 
     def resolve_agent(self, name_or_id: str) -> AgentId:
@@ -203,3 +207,44 @@ class SessionViewer:
 
     def _raw(self, events: Iterable[Event]) -> list[EventDict]:
         return [self.raw(event) for event in events]
+
+
+class SessionFollower:
+    """Read a session that may be running, without a lock.
+
+    Each read returns the events of the groups that were completed since the last one, so a reader
+    sees all events of a decision or none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events = Links(())
+        """All events that were read."""
+        self.has_ended = False
+        """Whether the session was ended, and not resumed since."""
+        self._tail = LogTail(path)
+        self._error: LogError | None = None
+
+    def read(self) -> list[Event]:
+        """Return the new events, oldest first. An unchanged log is not opened.
+
+        Raises LogNotFound, InvalidLog, LogVersionUnsupported; LogCorrupted at the read after the
+        events before the damage.
+        """
+        if self._error is not None:
+            raise self._error
+        if not self._tail.has_changed():
+            return []
+        events: list[Event] = []
+        try:
+            for group in self._tail.iter_event_groups():
+                events += group
+        except LogError as error:
+            if not events:
+                raise
+            self._error = error
+        self.events.extend(events)
+        for event in events:
+            if not isinstance(event, ContentPurged):  # A purge does not resume a session.
+                self.has_ended = isinstance(event, SessionEnded)
+        return events

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from harken.core.events import Cause
+from harken.core.events import Cause, Closed
 from harken.core.ids import MessageId
 from harken.core.messages import Content
 from harken.errors import BudgetExceeded, ConfigError, LogError, ModelError
@@ -19,10 +19,12 @@ from harken.errors import BudgetExceeded, ConfigError, LogError, ModelError
 class ToolError(Exception):
     """An action failed; the text tells the model why, and how to proceed."""
 
-    def __init__(self, text: str, *, cause: Cause = None) -> None:
+    def __init__(self, text: str, *, cause: Cause = None, closed: Closed | None = None) -> None:
         super().__init__(text)
         self.cause: Cause = cause
         """The messages that contain the reason, if any."""
+        self.closed: Closed | None = closed
+        """Why the action was not run, if it was not."""
 
 
 class InvalidArguments(ToolError):
@@ -53,6 +55,8 @@ class ToolResult:
     cause: Cause = None
     """The messages from which it was compiled."""
     is_error: bool = False
+    closed: Closed | None = None
+    """Why the action has no result of its own."""
 
 
 async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
@@ -69,7 +73,8 @@ async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
             raise
         return ToolResult(f"Error: {name}: it was cancelled from inside", is_error=True)
     except ToolError as error:
-        return ToolResult(f"Error: {error}", cause=error.cause, is_error=True)
+        text = f"Error: {error}"
+        return ToolResult(text, cause=error.cause, is_error=True, closed=error.closed)
     except (BudgetExceeded, ConfigError) as error:
         return ToolResult(f"Error: {error}", is_error=True)
     except Exception as error:  # noqa: BLE001 - any failure of an action is a result

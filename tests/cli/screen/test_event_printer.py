@@ -133,7 +133,7 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
         "    b",
         "    c",
         "    d",
-        "    … 4 more lines (/show 17)",
+        "    … 4 more lines (/show 18)",
         "  - Ann ended",
         "● terminate(Ann)",
         "  Terminated subagent: Ann",

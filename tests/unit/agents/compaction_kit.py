@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harken import AgentRuntime, LocalWorld, tool
+from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
-from harken.agents.runtime import ContextLimits, ModelSettings, Observers
+from harken.agents.runtime import ActionPolicy, ContextLimits, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import NAME
 from harken.context.materialize import make_resolver, materialize
@@ -118,6 +119,7 @@ def begin(folder: Path, model: ScriptModel, *, window: int | None = None, **how:
         checkpoints=Checkpointer(store=store, turns_per_commit=how.pop("every", 1)),
         limits=ContextLimits(windows=windows, compact_at=how.pop("compact_at", 0.8)),
         models=ModelSettings(parameters=how.pop("parameters", {})),
+        policy=ActionPolicy(actions=how.pop("actions", BASIC_ACTIONS)),
         observers=Observers(on_notice=told.append, on_chunk=how.pop("on_chunk", None)),
     )
     made = open_stage(folder, model, runtime=runtime, options=options(store), **how)

@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 from harken import Agent, Hook, HookQuestion, Ok, register_agent_class, tool
 from harken.agents.guards import may_act
+from harken.core.events import HookPoint
 from harken.core.ids import AgentId
-from harken.core.verdict import HookPoint, Verdict
+from harken.core.verdict import Verdict
 from harken.session.session import Session
 from harken.session.state import AgentState
 from tests.agent_kit import Stage, call, call_message, open_stage, script_model

@@ -10,8 +10,8 @@ from harken.agents.agent_classes import get_agent_class
 from harken.agents.runtime import ActionPolicy
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
+from harken.core.events import HookPoint
 from harken.core.messages import ChatMessage, text_of
-from harken.core.verdict import HookPoint
 from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, call_message, open_stage
 from tests.unit.agents.hook_kit import send

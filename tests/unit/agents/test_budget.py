@@ -11,7 +11,7 @@ from harken.agents.budget import budget_of
 from harken.core.events import Usage
 from harken.core.messages import Message
 from harken.core.stream import Finish, iter_chunks
-from harken.errors import ModelError
+from harken.errors import ModelError, TurnStopped
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     Stage,
@@ -57,10 +57,14 @@ def test_what_is_used_up_ends_in_a_readable_text_and_stays_used_up(
     tmp_path: Path, budget: Budget, cost: dict[str, Any], says: str
 ) -> None:
     one = looking(tmp_path, budget, **cost)
-    text = run(one.root.response("Look."))
-    assert text == f"[stopped] {says}"
+    with pytest.raises(TurnStopped) as stopped:
+        run(one.root.response("Look."))
+    text = str(stopped.value)
+    assert (text, stopped.value.kind) == (f"[stopped] {says}", "budget")
     [piece] = one.select_lines(event_type="piece_of_text")
-    assert (piece["content"], piece["message_id"]) == (text, text.message_id)
+    assert (piece["content"], piece["message_id"]) == (text, stopped.value.message_id)
+    [stop] = one.select_lines(event_type="turn_stopped")
+    assert (stop["reason"], stop["piece"]) == ("budget", piece["message_id"])
     assert piece["cause"] == one.select_lines(role="tool")[-1]["message_id"]
     check_log(one.log)
     live = full_state(one.session)

@@ -5,9 +5,11 @@ from typing import ClassVar
 
 import pytest
 
-from harken import Comment, Deny, LoggedString, Ok, register_agent_class, tool
-from harken.agents.initial_transcript import INTERRUPTED
-from harken.core.verdict import HookPoint
+from harken import Comment, Deny, Ok, register_agent_class, tool
+from harken.agents.open_calls import has_open_calls
+from harken.agents.texts import INTERRUPTED
+from harken.core.events import HookPoint
+from harken.errors import TurnStopped
 from harken.world.result import ToolError
 from tests.agent_kit import (
     ScriptModel,
@@ -109,8 +111,8 @@ def test_a_comment_on_input_is_heard_before_the_model_is_asked(tmp_path: Path) -
     texts = request_texts(one.runtime.model.requests[0])
     assert texts[1:] == ["Send.", "[hook guard]: It is Friday."]
     [heard] = one.select_lines(content="[hook guard]: It is Friday.")
-    [said] = one.select_lines(content="COMMENT: It is Friday.", agent_id=hook.agent_id)
-    assert (heard["role"], heard["cause"]) == ("user", said["message_id"])
+    [verdict] = one.select_lines(verdict="comment", agent_id=hook.agent_id)
+    assert (heard["role"], heard["cause"]) == ("user", verdict["message_id"])
     assert "substance" not in heard
 
 
@@ -226,7 +228,7 @@ def test_a_denied_response_sends_the_agent_back_with_the_reason(tmp_path: Path) 
     assert told_then[0] == "Done."
     assert told_then[1].startswith("[hook guard]: ")
     assert told_then[1].endswith("say please")
-    [denial] = one.select_lines(agent_id=hook.agent_id, content="DENY: say please")
+    [denial] = one.select_lines(agent_id=hook.agent_id, verdict="deny")
     [sent_back] = one.select_lines(cause=denial["message_id"], agent_id=one.root.agent_id)
     assert sent_back["role"] == "user"
 
@@ -234,16 +236,16 @@ def test_a_denied_response_sends_the_agent_back_with_the_reason(tmp_path: Path) 
 def test_after_three_denials_the_user_is_told(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(main=["One.", "Two.", "Three.", "Four.", "Five."]))
     watch(one, response=lambda _: Deny("no"))
-    said = run(one.root.response("Say."))
-    assert "blocked" in said
-    assert "3" in said
+    with pytest.raises(TurnStopped, match="blocked the answer 3 times") as stopped:
+        run(one.root.response("Say."))
+    assert stopped.value.kind == "denials"
+    assert not has_open_calls(one.root)
     assert [r["content"] for r in one.select_lines(role="assistant", agent_id="agent_001")] == [
         "One.",
         "Two.",
         "Three.",
     ]
-    assert isinstance(said, LoggedString)
-    [row] = one.select_lines(message_id=said.message_id)
+    [row] = one.select_lines(message_id=stopped.value.message_id)
     assert row["event_type"] == "piece_of_text"
     later = one.resume()
     later.root.hooks[0].judges = {}  # type: ignore[attr-defined]

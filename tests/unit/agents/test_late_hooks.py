@@ -111,9 +111,8 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
 def test_it_reaches_nobody_where_it_leaves_subagents_alone(tmp_path: Path) -> None:
     one = family(tmp_path)
     assert isinstance(one.root, ToolAgent)
-    alone = new_hook(one.root, "Watch.", spec={"subagents": False}).install(one.root, "alone")
+    new_hook(one.root, "Watch.", spec={"subagents": False}).install(one.root, "alone")
     assert watching(one) == {"main": ["own", "alone"], "kid": ["its"]}
-    assert alone.state.spec["reaches"] == []
 
 
 @pytest.mark.req("S4-29")
@@ -143,18 +142,23 @@ def test_a_crash_leaves_nobody_out_and_what_left_stays_away(tmp_path: Path, is_s
     assert len(births) == 4
     whole = len(one.select_lines())
     one.session.close()
-    for kept in range(births[0] + 1 + is_smart, whole + 1):
+    installed = 0
+    for kept in range(births[0], whole + 1):
         runtime = replace(one.runtime)
         root, session = load_session(
             cut_after(one.log, kept), runtime=runtime, options=fast_options()
         )
-        assert unguarded(session, hook.agent_id) == [], kept
-        assert [len(a.hooks) for a in (root, root.subagents["kid"])] == [2, 2]
+        counts = [len(a.hooks) for a in (root, root.subagents["kid"])]
+        assert counts in ([1, 1], [2, 2]), kept
+        if counts == [2, 2]:
+            installed += 1
+            assert unguarded(session, hook.agent_id) == [], kept
         first = full_state(session)
         session.close()
         _, session = load_session(session.path, runtime=runtime, options=fast_options())
         assert full_state(session) == first, kept
         session.close()
+    assert installed == 1  # all copies are born in one group
 
 
 @pytest.mark.req("S4-36")

@@ -128,8 +128,10 @@ def test_at_every_event_the_log_so_far_gives_the_live_state(tmp_path: Path) -> N
     first = len(read_lines(one.log))
     one.ask("And Dan.")
     assert len(states) > 8
-    for at, live in enumerate(states):
-        assert fold_log(cut_after(one.log, first + at + 1)).describe() == live
+    lines = read_lines(one.log)[first:]
+    for at, (line, live) in enumerate(zip(lines, states, strict=True)):
+        if "more" not in line:  # listeners see the state after a group
+            assert fold_log(cut_after(one.log, first + at + 1)).describe() == live
 
 
 def test_a_session_that_another_holds_is_refused(tmp_path: Path) -> None:

@@ -32,10 +32,9 @@ def test_a_rewritten_action_runs_as_rewritten_and_the_log_shows_both(tmp_path: P
     [event] = one.select_lines(event_type="action_rewritten")
     assert (event["call"], event["tool"]) == (made["message_id"], "send")
     assert event["arguments"] == '{"text": "password [REDACTED]"}'
-    [said] = one.select_lines(
-        agent_id=hook.agent_id, content='REWRITE: {"text": "password [REDACTED]"}'
-    )
-    assert event["cause"] == said["message_id"]
+    [verdict] = one.select_lines(verdict="rewrite", agent_id=hook.agent_id)
+    assert verdict["text"] == event["arguments"]
+    assert event["cause"] == verdict["message_id"]
     assert request_texts(one.runtime.model.requests[1])[-1] == "sent password [REDACTED]"  # type: ignore[union-attr]
     check_log(one.log)
 

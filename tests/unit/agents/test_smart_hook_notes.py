@@ -12,8 +12,10 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
 from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.agents.runtime import ActionPolicy, ContextLimits
+from harken.core.events import HookVerdict
+from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.core.verdict import HookQuestion, Ok, Verdict
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Rewrite, Verdict
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
 from harken.llm.context_windows import ContextWindows
@@ -25,9 +27,25 @@ def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict |
     """Put a question to a hook as `consult` does; return what it says."""
     from harken.agents.hooks.hook import ask_hook
 
-    about = subject or get_agent(hook, hook.state.parent or "").state.birth
-    opinion = run(ask_hook(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
-    return None if opinion is None else opinion.verdict
+    watched = AgentId(hook.state.parent or "")
+    session = hook.session
+    about = subject or session.log_piece_of_text(
+        watched, text, get_agent(hook, watched).state.birth
+    )
+    run(ask_hook(hook, watched, HookQuestion("response", "main", about, text)))
+    given = session.state.reviews[about].given if about in session.state.reviews else []
+    return build_verdict_of(given[-1]) if given else None
+
+
+def build_verdict_of(event: HookVerdict) -> Verdict:
+    text = event.text or ""
+    kinds: dict[str, Verdict] = {
+        "ok": Ok(),
+        "comment": Comment(text),
+        "deny": Deny(text),
+        "rewrite": Rewrite(text),
+    }
+    return kinds[event.verdict]
 
 
 def notes(*said: str) -> Callable[[ModelRequest], Any]:
@@ -234,10 +252,10 @@ def test_what_was_said_to_a_hook_by_others_stays(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-32", "S4-31", "S4-27")
 @pytest.mark.parametrize("said", [("noted", "OK"), ("noted", "Hm.", "Hm!"), ("quit", "OK")])
-def test_what_is_due_after_a_verdict_is_done_by_the_resume_after_a_crash(
+def test_an_answer_without_its_verdict_is_judged_without_another_request(
     tmp_path: Path, said: tuple[str, ...]
 ) -> None:
-    """A log that ends anywhere after the verdict resumes to the state that the whole one has."""
+    """A crash between the hook's answer and the group of its verdict: the same question goes on."""
     acts = {
         "noted": call_message(
             call("keep_note", "a", text="one"), call("keep_note", "b", text="two")
@@ -248,19 +266,29 @@ def test_what_is_due_after_a_verdict_is_done_by_the_resume_after_a_crash(
     one = guarded(tmp_path, cast)
     hook = guard(one, points=["response"])
     judge(hook)
+    [question] = one.select_lines(purpose="question")
     one.session.close()
     whole = one.log.read_bytes().splitlines(keepends=True)
     last = max(at for at, line in enumerate(whole) if _is_verdict(line, said[-1]))
     expected = _ends(one.resume())
-    for at in range(last + 1, len(whole) + 1):
+    for at in range(last + 2, len(whole) + 1):  # an answer and its response are one group
         folder = tmp_path / str(at)
         folder.mkdir()
         log = folder / "s.jsonl"
         log.write_bytes(b"".join(whole[:at]))
-        again = open_stage(folder, cast.model(), runtime=one.runtime)
+        again = open_stage(folder, Cast(main=sends, guard=always()).model(), runtime=one.runtime)
+        if question["cause"] not in again.session.state.reviews:
+            run(ask_again(again, hook.agent_id, question["cause"]))
         assert _ends(again) == expected
         again.session.close()
         assert len(log.read_bytes().splitlines()) == len(whole)
+
+
+async def ask_again(stage: Stage, hook: AgentId, subject: str) -> None:
+    from harken.agents.hooks.hook import ask_hook
+
+    question = HookQuestion("response", "main", subject, "x")
+    await ask_hook(get_agent(stage.root, hook), stage.root.agent_id, question)
 
 
 def _is_verdict(line: bytes, last: str) -> bool:

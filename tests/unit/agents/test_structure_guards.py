@@ -27,7 +27,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
-from harken.agents.turn_end import TurnStopped
+from harken.agents.turn_end import StoppedByHook
 from harken.errors import AgentBusy, BudgetExceeded
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
@@ -160,7 +160,7 @@ def test_a_comment_on_a_method_is_a_message_of_the_agent_and_no_input(tmp_path: 
 
 def test_a_hook_that_stops_the_turn_stops_the_method(tmp_path: Path) -> None:
     def stop(question: HookQuestion) -> Ok:
-        raise TurnStopped("enough")
+        raise StoppedByHook("enough")
 
     one, agent = troupe(tmp_path)
     guard = watch(one, action=stop)
@@ -346,5 +346,5 @@ def test_class_that_only_the_library_knows_is_a_subagent(tmp_path: Path) -> None
 
 def test_points_beside_a_hook_of_the_program_are_an_error(tmp_path: Path) -> None:
     _, agent = troupe(tmp_path)
-    with pytest.raises(TypeError, match="has its own instructions, points and tools"):
+    with pytest.raises(TypeError, match="has its own instructions, points, tools and model"):
         run(agent.hook("h", agent=Judging, points=["action"]))

@@ -120,7 +120,7 @@ METHODS: Mapping[str, tuple[Setup, str, dict[str, Any]]] = {
     "restore": (cast_and_dump, "restore", {"path": "ada.json", "name": "Eve"}),
     "restore of nothing": (cast, "restore", {"path": "no.json"}),
 }
-_LEFT_OUT = ("time", "sum", "sha", "tools", "latency_ms")
+_LEFT_OUT = ("time", "more", "sum", "sha", "tools", "latency_ms")
 
 
 def events_of_call(one: Stage, call_id: str) -> list[LogLine]:

@@ -211,7 +211,7 @@ def no_models(name: str) -> Any:
 BAD = {
     "---\nmodel: gone\n---\nHi": "cannot be used: model 'gone' not found",
     "---\ntools: [Read]\n---\nHi": "template:reviewer: tool 'Read' not found; "
-    "existing tools: clone, discuss, ",
+    "existing tools: clone, compact, discuss, ",
     "---\nno end": "reviewer.md: its front matter has no end",
 }
 

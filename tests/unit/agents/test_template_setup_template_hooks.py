@@ -126,6 +126,9 @@ def test_a_runtime_finds_hooks_by_name(tmp_path: Path) -> None:
         def names(self) -> list[str]:
             return ["quiet"]
 
+        def listing(self) -> str:
+            return "- quiet"
+
     one = made(tmp_path, "---\nhooks: quiet\n---\nBe careful.", hooks=Finder())
     assert "blocked by hook 'quiet'" in sent(one, "Ann")[0]
 

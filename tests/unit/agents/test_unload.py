@@ -16,7 +16,8 @@ from harken import (
     load_session,
     register_agent_class,
 )
-from harken.core.verdict import Deny, HookPoint, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Deny, Verdict
 from harken.errors import LogCorrupted
 from harken.world.todo import todo
 from tests.agent_kit import (

@@ -103,7 +103,7 @@ def refused(path: Path, folder: Path, because: str) -> None:
 def test_unchanged_forgery_is_accepted(forger: Forger, folder: Path) -> None:
     with open_bundle(forger.write_bundle(), folder) as bundle:
         assert bundle.manifest.commits == 2
-        assert [log.name for log in bundle.logs] == ["first.jsonl"]
+        assert [log.path.name for log in bundle.logs] == ["first.jsonl"]
     assert list(folder.iterdir()) == []
 
 

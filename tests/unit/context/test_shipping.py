@@ -202,6 +202,23 @@ def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) ->
     assert not path.exists()
 
 
+def test_an_unfinished_group_waits(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        agent = create_agent(session)
+        with session.group():
+            for text in ("one", "two", "three"):
+                log_user_message(session, agent, text)
+    full_log, path = ends.here_bytes(), ends.logs / "s.jsonl"
+    lines = full_log.splitlines(keepends=True)
+    for count in (3, 4):
+        path.write_bytes(b"".join(lines[:count]))
+        ends.ship()
+        assert ends.there_bytes() == b"".join(lines[:2])
+    path.write_bytes(full_log)
+    ends.ship()
+    assert ends.there_bytes() == full_log
+
+
 def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with closing(ends.session()) as session:
         log_user_message(session, create_agent(session), "one")

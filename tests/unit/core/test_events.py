@@ -27,6 +27,8 @@ from harken.session.fold import fold
 from harken.session.state import SessionState
 
 HEAD = {"message_id": "msg_001", "time": "2026-01-31T12:00:00.000000Z", "agent_id": "agent_001"}
+CLASS_NAMES = {"turn_stopped": "TurnStop"}
+"""Event classes with another name than their type: `harken.TurnStopped` is the public error."""
 
 
 def event_line(event_type: str, **members: Any) -> bytes:
@@ -40,9 +42,10 @@ def round_trip_entry(**members: Any) -> TranscriptEntry:
 
 
 def test_each_event_type_has_one_class() -> None:
-    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 20
+    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 25
     for name, kind in EVENT_TYPES.items():
         assert kind.__struct_config__.tag == name
+        assert kind.__name__ == CLASS_NAMES.get(name, name.title().replace("_", ""))
 
 
 @pytest.mark.req("S0-05")

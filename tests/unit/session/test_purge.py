@@ -383,3 +383,23 @@ def test_text_that_occurs_everywhere_is_refused(text: str) -> None:
 def test_secret_is_never_printed() -> None:
     assert KEY not in repr(SECRET)
     assert "quoted" not in repr(SECRET)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_groups_are_purged_as_groups(tmp_path: Path, count: int) -> None:
+    with Session(tmp_path / "s.jsonl", options=session_options()) as session:
+        agent = create_agent(session)
+        with session.group():
+            for text in ("a", f"b {KEY}", "c"):
+                session.log_transcript_entry(agent, {"role": "user", "content": text})
+    lines = session.path.read_bytes().splitlines(keepends=True)
+    session.path.write_bytes(b"".join(lines[:count]))
+    purge(session.path)
+    assert_gone(*tmp_path.iterdir())
+    is_complete, has_key = count == 5, count >= 4
+    assert bool(verify(session.path)) == (count == 3)
+    assert len([*iter_events(session.path)]) == (6 if is_complete else 3 if has_key else 2)
+    assert len([*tmp_path.glob("*.torn-*")]) == (count == 4)
+    with Session(session.path, options=session_options()) as resumed:
+        texts = [str(message.content) for message in resumed.context(agent)]
+        assert texts == (["a", "b [purged]", "c"] if is_complete else [])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harken.core import events as ev
-from harken.core.messages import Message
+from harken.core.messages import ChatMessage, ImagePart, Message, TextPart
 from harken.session.invariants import check_event
 from harken.session.log.reader import iter_events
 from harken.session.repair import iter_repair_events, repair
 from harken.session.session import Session
+from harken.session.verify import verify
 from tests.session_kit import (
     context_texts,
     create_agent,
@@ -78,13 +82,60 @@ def test_result_that_lost_its_call_is_dropped_from_the_context(path: Path) -> No
 
 
 @pytest.mark.req("S0-09", "S0-35")
-def test_one_of_two_results_for_a_call_stays_in_the_context(tmp_path: Path) -> None:
+def test_two_results_for_a_call_become_one_with_both_texts(tmp_path: Path) -> None:
     out = repair(FIXTURES / "s0.jsonl", tmp_path / "new.jsonl").path
     with Session.load(out) as session:
-        results = [m.tool_call_id for m in session.context("agent_root") if m.role == "tool"]
-        assert results.count("c3") == 1
+        context = session.context("agent_root")
+        results = [message for message in context if message.tool_call_id == "c3"]
+        texts = ["Hi, I'm Jack. *extends hand*", "*smiles* Hello Jack, I'm Jill."]
+        assert [result.content for result in results] == ["\n\n".join(texts)]
+        assert [message.role for message in context[-2:]] == ["assistant", "tool"]
+        assert results[0].name == "discuss"
         entries = session.agent("agent_root").transcript or ()
-        assert [e.tool_call_id for e in entries].count("c3") == 2
+        originals = [e for e in entries if e.tool_call_id == "c3" and e.cause is None]
+        assert [entry.content for entry in originals] == texts
+        assert isinstance(results[0], ev.TranscriptEntry)
+        assert results[0].cause == [entry.message_id for entry in originals]
+    assert verify(out) == []
+
+
+def repair_results(folder: Path, *results: dict[str, Any]) -> Sequence[ChatMessage]:
+    """Return the repaired context of an agent whose only call has these results."""
+    call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant", "tool_calls": [call]},
+        *({"role": "tool", "tool_call_id": "c1", **result} for result in results),
+        {"role": "user", "content": "Thanks"},
+    ]
+    events = [
+        {"event_type": "transcript_entry", "message_id": f"msg_{number:03}", "agent_id": "a"}
+        | message
+        for number, message in enumerate(messages, 1)
+    ]
+    old = folder / "old.jsonl"
+    old.write_text("".join(json.dumps(event) + "\n" for event in events))
+    with Session.load(repair(old, folder / "new.jsonl").path) as session:
+        return [*session.context("a")]
+
+
+def test_a_repeated_result_is_kept_once(tmp_path: Path) -> None:
+    context = repair_results(tmp_path, {"content": "red"}, {"content": "red"})
+    assert [message.content for message in context] == [None, "red", "Thanks"]
+
+
+def test_results_with_images_keep_their_parts(tmp_path: Path) -> None:
+    image = {"type": "image", "url": "https://example.org/tea.png"}
+    context = repair_results(tmp_path, {"content": "red"}, {"content": [image]})
+    expected = [TextPart("red"), ImagePart(url="https://example.org/tea.png")]
+    assert context[1].content == expected
+
+
+@pytest.mark.parametrize(("second", "is_error"), [(True, True), (False, False)])
+def test_joined_result_is_an_error_if_all_results_are(
+    tmp_path: Path, second: bool, is_error: bool
+) -> None:
+    results = {"content": "no", "is_error": True}, {"content": "never", "is_error": second}
+    assert repair_results(tmp_path, *results)[1].is_error == is_error
 
 
 def test_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:

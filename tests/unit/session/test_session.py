@@ -291,16 +291,17 @@ def test_batch_may_reference_its_own_earlier_events(session: Session) -> None:
     assert session.append_all([]) == []
 
 
-def test_listener_receives_every_event_after_write_and_fold(session: Session) -> None:
+def test_listeners_receive_the_events_of_a_group_after_its_write(session: Session) -> None:
     received: list[tuple[str, bool, int]] = []
 
     def listen(event: ev.Event) -> None:
-        is_written = read_message_ids(session.path)[-1] == event.message_id
+        is_written = event.message_id in read_message_ids(session.path)
         received.append((event.message_id, is_written, session.state.next_message))
 
     session.add_listener(listen)
     session.append_all([ev.AgentStateSaved(agent_id=ROOT, state=n) for n in range(2)])
-    assert received == [("msg_002", True, 3), ("msg_003", True, 4)]
+    session.append(ev.AgentStateSaved(agent_id=ROOT, state=2))
+    assert received == [("msg_002", True, 4), ("msg_003", True, 4), ("msg_004", True, 5)]
 
 
 def test_listener_may_append_and_may_fail(session: Session) -> None:

@@ -148,15 +148,17 @@ def test_earlier_bytes_never_change(session: Session) -> None:
 
 
 @pytest.mark.req("S0-33")
-def test_every_event_is_one_write_of_one_line(tmp_path: Path) -> None:
+def test_every_event_is_one_line_and_every_group_one_write(tmp_path: Path) -> None:
     disk = RecordingDisk()
     with new_session(tmp_path, disk=disk) as session:
         create_agent(session)
         log_turn(session, ROOT, 1)
         session.append_all([ev.AgentStateSaved(agent_id=ROOT, state=n) for n in range(3)])
     assert b"".join(disk.writes) == session.path.read_bytes()
-    assert len(disk.writes) == len(read_lines(session.path))
-    assert all(data.endswith(b"\n") and data.count(b"\n") == 1 for data in disk.writes)
+    sizes = [data.count(b"\n") for data in disk.writes]
+    assert all(data.endswith(b"\n") for data in disk.writes)
+    assert sizes == [1] * (len(sizes) - 1) + [3]
+    assert [line.get("more") for line in read_lines(session.path)][-4:] == [None, True, True, None]
 
 
 @pytest.mark.req("S0-33")

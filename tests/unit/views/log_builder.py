@@ -17,6 +17,13 @@ from harken.session.session import Session, SessionOptions
 from harken.views.viewer import SessionViewer
 
 NOON_US = 1_769_860_800_000_000
+_VERDICTS: dict[str, ev.VerdictKind] = {
+    "OK": "ok",
+    "COMMENT": "comment",
+    "DENY": "deny",
+    "REWRITE": "rewrite",
+    "STOP": "stop",
+}
 
 
 class LogBuilder:
@@ -85,6 +92,52 @@ class LogBuilder:
     ) -> MessageId:
         message = {"role": "user", "content": content}
         return self.session.log_transcript_entry(agent, message, substance, **links)
+
+    def receives(
+        self, agent: str, text: str, purpose: ev.Purpose, cause: ev.Reference
+    ) -> MessageId:
+        """Log a message to an agent with a purpose, such as a hook's comment."""
+        return self.session.append(
+            ev.TranscriptEntry(
+                agent_id=AgentId(agent), role="user", content=text, cause=cause, purpose=purpose
+            )
+        )
+
+    def asks_hook(self, hook: str, point: ev.HookPoint, subject: ev.Reference) -> MessageId:
+        """Log the question to a hook about a message or call."""
+        return self.receives(hook, f"[{point}] about {subject}", "question", subject)
+
+    def judges(
+        self, hook: str, point: ev.HookPoint, subject: ev.Reference, words: str, **members: Any
+    ) -> MessageId:
+        """Log a question to a hook, its answer, and its verdict, whose id is returned."""
+        self.asks_hook(hook, point, subject)
+        return self.gives_verdict(hook, point, subject, words, self.says(hook, words), **members)
+
+    def gives_verdict(
+        self,
+        hook: str,
+        point: ev.HookPoint,
+        subject: ev.Reference,
+        words: str,
+        answer: MessageId | None = None,
+        **members: Any,
+    ) -> MessageId:
+        """Log a verdict, such as `DENY: no`, of a hook on a message or call of its agent."""
+        kind, _, text = words.partition(": ")
+        watched = self.session.agent(hook).parent
+        return self.session.append(
+            ev.HookVerdict(
+                agent_id=AgentId(hook),
+                watched=AgentId(watched or ""),
+                subject=subject,
+                point=point,
+                verdict=_VERDICTS[kind],
+                text=text or None,
+                said=answer,
+                **members,
+            )
+        )
 
     def piece(self, agent: str, text: str, cause: ev.Cause) -> MessageId:
         return self.session.log_piece_of_text(agent, text, cause)

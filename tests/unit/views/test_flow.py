@@ -191,3 +191,21 @@ def test_rewritten_call_references_its_call_and_first_its_hook(play: LogBuilder)
     viewer = play.viewer()
     assert viewer.build_causality_index()[rewrite] == verdict
     assert ids(viewer.trace_message_flow(rewrite)) == [call, verdict, rewrite]
+
+
+def test_flow_of_a_comment_passes_the_verdict(play: LogBuilder) -> None:
+    """The verdict links the comment to the message that was judged and to the hook's answer."""
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    input_id = play.hears(play.root, "Send it.")
+    verdict = play.judges(guard, "input", input_id, "COMMENT: It is Friday.")
+    comment_id = play.receives(play.root, "[hook Guard]: It is Friday.", "comment", verdict)
+    viewer = play.viewer()
+    flow = viewer.trace_message_flow(comment_id)
+    assert [event.get("content", event["event_type"]) for event in flow] == [
+        "Send it.",
+        "COMMENT: It is Friday.",
+        "hook_verdict",
+        "[hook Guard]: It is Friday.",
+    ]
+    assert viewer.build_causality_index()[verdict] == input_id
+    assert comment_id in [hop.message_id for hop in spread(viewer.events, input_id)]

@@ -34,6 +34,10 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.InterlocutorsSet(speakers=[JACK]), "speakers: Jack; listeners: none"),
     (ev.TranscriptEntry(role="assistant", content="Hm", tool_calls=[CALL]), "Hm\nlook {}"),
     (ev.PieceOfText(content="a piece"), "a piece"),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="response", verdict="deny", text="rude"),
+        "deny to Jack at response, rude",
+    ),
     (ev.ActionRewritten(call="msg_007", tool="look", arguments="[]"), "msg_007: look []"),
     (ev.TranscriptEdited(segments=[SEGMENT]), "now reads 1 stretch"),
     (
@@ -48,6 +52,14 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (
         ev.ContextCommitted(ctx="ctx-1", parent_ctx="ctx-0", upto=MSG, checkpoint="turn"),
         "ctx-1, up to msg_007, after ctx-0, turn",
+    ),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="response", verdict="deny", text="rude"),
+        "deny to Jack at response, rude",
+    ),
+    (
+        ev.HookVerdict(watched=JACK, subject=MSG, point="input", verdict="ok", failed="full"),
+        "ok to Jack at input, the hook failed: full",
     ),
     (ev.ToolsDefined(tools=[{"name": "look"}, {"name": "task"}], tools_hash="h"), "look, task"),
     (
@@ -70,6 +82,20 @@ EVENTS: list[tuple[ev.Event, str]] = [
         ev.LlmResponse(request=MSG, cost_usd=0.0, error="overloaded", partial="Hel"),
         "0 USD, error: overloaded, partial: Hel",
     ),
+    (
+        ev.HookVerdict(
+            watched=JACK,
+            subject=MSG,
+            point="response",
+            verdict="deny",
+            text="rude",
+        ),
+        "deny to Jack at response, rude",
+    ),
+    (ev.DiscussionOpened(speakers=[JACK]), "speakers: Jack; listeners: none"),
+    (ev.DiscussionSpoken(discussion=MSG, speaker=JACK, by=JACK, said=MSG), "Jack, msg_007"),
+    (ev.AnswerGiven(answer=MSG), MSG),
+    (ev.TurnStop(reason="denials", piece=MSG), "denials, msg_007"),
     (
         ev.MemoryOperation(memory_type="LTM", operation="QUERY", query="tea?", result_count=1),
         "LTM QUERY, tea?, 1 result",

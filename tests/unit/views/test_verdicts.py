@@ -9,15 +9,16 @@ import pytest
 from harken import Comment, Deny, HookQuestion, Ok, Rewrite
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
-from harken.core.verdict import Verdict as Saying
-from harken.core.verdict import format_verdict
-from harken.views.verdicts import VerdictRow, parse_verdict_text, verdicts
+from harken.core.verdict import Verdict
+from harken.views.verdicts import VerdictRow, verdicts
 from harken.views.viewer import SessionViewer
+from tests.agent_kit import call, call_message
+from tests.unit.agents.command_hooks.command_kit import commanded, on
 from tests.unit.agents.hook_kit import Judge, sending, watch
 from tests.unit.views.log_builder import LogBuilder
 
 
-def broken(question: HookQuestion) -> Saying:
+def broken(question: HookQuestion) -> Verdict:
     raise OSError("full")
 
 
@@ -26,15 +27,11 @@ def guard(play: LogBuilder) -> AgentId:
     return play.create_agent("Guard", by=play.root, relation="hook")
 
 
-def ask_guard(play: LogBuilder, guard: AgentId, subject: str) -> MessageId:
-    return play.hears(guard, f"[point] about {subject}", cause=subject)
-
-
 def find_verdicts(play: LogBuilder) -> list[VerdictRow]:
     return verdicts(play.viewer().events)
 
 
-def kinds(rows: list[VerdictRow]) -> list[tuple[str, str | None, str]]:
+def kinds(rows: list[VerdictRow]) -> list[tuple[str, str, str]]:
     return [(row.kind, row.point, row.subject) for row in rows]
 
 
@@ -44,14 +41,15 @@ def outcomes(row: VerdictRow) -> list[tuple[str | None, str]]:
 
 def test_comment_has_subject_text_and_receivers(play: LogBuilder, guard: AgentId) -> None:
     input_id = play.hears(play.root, "Send it.")
-    question = ask_guard(play, guard, input_id)
-    verdict = play.says(guard, "COMMENT: It is Friday.")
-    comment_id = play.hears(play.root, "[hook Guard]: It is Friday.", cause=verdict)
+    question = play.asks_hook(guard, "input", input_id)
+    answer = play.says(guard, "COMMENT: It is Friday.")
+    verdict = play.gives_verdict(guard, "input", input_id, "COMMENT: It is Friday.", answer)
+    comment_id = play.receives(play.root, "[hook Guard]: It is Friday.", "comment", verdict)
     (row,) = find_verdicts(play)
     assert row.as_json() == {
         "kind": "comment",
         "point": "input",
-        "message_id": verdict,
+        "message_id": answer,
         "hook": guard,
         "hook_name": "Guard",
         "text": "It is Friday.",
@@ -68,21 +66,23 @@ def test_comment_has_subject_text_and_receivers(play: LogBuilder, guard: AgentId
                 "text": "[hook Guard]: It is Friday.",
             }
         ],
-        "time": "2026-01-31T12:00:07.000000Z",
+        "time": "2026-01-31T12:00:08.000000Z",
     }
 
 
-def test_subject_role_determines_the_kind_of_review(play: LogBuilder, guard: AgentId) -> None:
+def test_subject_is_quoted_at_every_point(play: LogBuilder, guard: AgentId) -> None:
     input_id = play.hears(play.root, "Hi")
     call = play.calls(play.root, ("look", "{}"))
-    subjects = [input_id, call, play.result(play.root, call, "a cat"), play.says(play.root, "Done")]
-    for subject in subjects:
-        ask_guard(play, guard, subject)
-        play.says(guard, "OK")
-    points = ["input", "action", "result", "response"]
-    assert kinds(find_verdicts(play)) == [
-        ("ok", point, id_) for point, id_ in zip(points, subjects, strict=True)
+    result_id = play.result(play.root, call, "a cat")
+    subjects: list[tuple[ev.HookPoint, MessageId]] = [
+        ("input", input_id),
+        ("action", call),
+        ("result", result_id),
+        ("response", play.says(play.root, "Done")),
     ]
+    for point, subject in subjects:
+        play.judges(guard, point, subject, "OK")
+    assert kinds(find_verdicts(play)) == [("ok", *pair) for pair in subjects]
     assert [row.proposed for row in find_verdicts(play)] == ["Hi", "look {}", "a cat", "Done"]
 
 
@@ -91,10 +91,8 @@ def test_denied_call_has_its_result_and_other_calls_are_unaffected(
 ) -> None:
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
     first, second = f"{calls}.look_{calls}_0", f"{calls}.rm_{calls}_1"
-    ask_guard(play, guard, first)
-    ask_guard(play, guard, second)  # concurrent questions: the verdicts are in their order
-    play.says(guard, "OK")
-    play.says(guard, "DENY: no")
+    play.judges(guard, "action", first, "OK")
+    play.judges(guard, "action", second, "DENY: no")
     play.result(play.root, calls, "seen", n=0)
     play.result(play.root, calls, "Error: blocked", n=0)
     fine, denied = find_verdicts(play)
@@ -104,8 +102,8 @@ def test_denied_call_has_its_result_and_other_calls_are_unaffected(
 
 
 def test_denied_answer_has_the_message_that_replaced_it(play: LogBuilder, guard: AgentId) -> None:
-    ask_guard(play, guard, play.says(play.root, "1234"))
-    play.hears(play.root, "Your response was blocked", cause=play.says(guard, "DENY: secret"))
+    denial = play.judges(guard, "response", play.says(play.root, "1234"), "DENY: secret")
+    play.receives(play.root, "Your response was blocked", "returned", denial)
     (row,) = find_verdicts(play)
     assert (row.kind, row.point, row.text) == ("denial", "response", "secret")
     assert outcomes(row) == [("Root", "Your response was blocked")]
@@ -114,8 +112,7 @@ def test_denied_answer_has_the_message_that_replaced_it(play: LogBuilder, guard:
 def test_rewritten_answer_has_the_text_of_each_receiver(play: LogBuilder, guard: AgentId) -> None:
     jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "1234")
-    ask_guard(play, guard, utterance)
-    play.says(guard, "REWRITE: ****")
+    play.judges(guard, "response", utterance, "REWRITE: ****")
     play.hears("user", "****", utterance)
     play.hears(jack, "[Root]: ****", utterance)
     (row,) = find_verdicts(play)
@@ -125,17 +122,10 @@ def test_rewritten_answer_has_the_text_of_each_receiver(play: LogBuilder, guard:
 def test_rewritten_call_has_the_last_rewrite(play: LogBuilder, guard: AgentId) -> None:
     other_hook = play.create_agent("Other", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
-    ask_guard(play, guard, call)
-    play.says(guard, "REWRITE: /tmp")
-    ask_guard(play, other_hook, call)
+    play.judges(guard, "action", call, "REWRITE: /tmp")
+    last = play.judges(other_hook, "action", call, "REWRITE: /tmp/x")
     play.session.append(
-        ev.ActionRewritten(
-            agent_id=play.root,
-            call=call,
-            tool="rm",
-            arguments="/tmp/x",
-            cause=play.says(other_hook, "REWRITE: /tmp/x"),
-        )
+        ev.ActionRewritten(agent_id=play.root, call=call, tool="rm", arguments="/tmp/x", cause=last)
     )
     play.result(play.root, call, "gone")
     assert [outcomes(row) for row in find_verdicts(play)] == [[("Root", "rm /tmp/x")]] * 2
@@ -143,106 +133,144 @@ def test_rewritten_call_has_the_last_rewrite(play: LogBuilder, guard: AgentId) -
 
 def test_failure_has_its_reason(play: LogBuilder, guard: AgentId) -> None:
     call = play.calls(play.root, ("rm", "/"))
-    failed = {"role": "system", "content": "[hook failed] OSError: full"}
-    play.session.log_transcript_entry(guard, failed, cause=ask_guard(play, guard, call))
+    failure = "OSError: full"
+    play.judges(guard, "action", call, "DENY: the hook failed (OSError: full)", failed=failure)
     play.result(play.root, call, "Error: blocked")
     input_id = play.hears(play.root, "Hi")
-    play.session.log_transcript_entry(guard, failed, cause=ask_guard(play, guard, input_id))
+    play.judges(guard, "input", input_id, "OK", failed=failure)
     at_action, at_input = find_verdicts(play)
-    assert (at_action.kind, at_action.text) == ("failure", "OSError: full")
+    assert (at_action.kind, at_action.text) == ("failure", failure)
+    assert (at_input.kind, at_input.text) == ("failure", failure)
     assert outcomes(at_action) == [("Root", "Error: blocked")]
     assert outcomes(at_input) == []
 
 
-def test_verdict_with_a_question_id_belongs_to_it(play: LogBuilder, guard: AgentId) -> None:
-    calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
-    ask_guard(play, guard, f"{calls}.look_{calls}_0")
-    second = ask_guard(play, guard, f"{calls}.rm_{calls}_1")
-    message_dict = {"role": "assistant", "content": "OK"}
-    play.session.log_transcript_entry(guard, message_dict, cause=second)
-    play.says(guard, "OK")
-    assert [row.proposed for row in find_verdicts(play)] == ["rm 2", "look 1"]
+def test_stop_is_a_denial_and_its_outcome_is_the_removal(play: LogBuilder, guard: AgentId) -> None:
+    input_id = play.hears(play.root, "My password is 1234.")
+    question = play.asks_hook(guard, "input", input_id)
+    play.session.append(
+        ev.TranscriptEdited(agent_id=play.root, segments=[], reason="blocked", cause=question)
+    )
+    play.gives_verdict(guard, "input", input_id, "STOP: a secret", play.says(guard, "DENY"))
+    (row,) = find_verdicts(play)
+    assert (row.kind, row.point, row.text) == ("denial", "input", "a secret")
+    assert outcomes(row) == [("Root", "nothing of it (blocked)")]
 
 
-def test_question_left_open_by_a_crash_has_no_later_verdict(
+def test_verdict_belongs_to_the_question_about_its_subject(
     play: LogBuilder, guard: AgentId
 ) -> None:
+    """A crash left the first question open; the hook was asked again after the resume."""
     utterance = play.says(play.root, "Done")
-    ask_guard(play, guard, utterance)
-    second_question = ask_guard(play, guard, utterance)
-    play.says(guard, "OK")
-    ask_guard(play, guard, utterance)
-    input_id = play.hears(play.root, "Go on")
-    ask_guard(play, guard, input_id)
-    play.says(guard, "OK")
-    first, second = find_verdicts(play)
-    assert (first.question, second.subject) == (second_question, input_id)
+    play.asks_hook(guard, "response", utterance)
+    repeated = play.asks_hook(guard, "response", utterance)
+    play.asks_hook(guard, "input", play.hears(play.root, "Go on"))
+    play.gives_verdict(guard, "response", utterance, "OK", play.says(guard, "OK"))
+    (row,) = find_verdicts(play)
+    assert (row.subject, row.question) == (utterance, repeated)
 
 
-def test_invalid_verdict_is_none(play: LogBuilder, guard: AgentId) -> None:
-    play.hears(guard, "Why?")
-    play.says(guard, "OK")  # an answer without a review
-    utterance = play.says(play.root, "DENY: I am no hook")
-    play.says(play.root, "OK")
-    ask_guard(play, guard, utterance)
-    play.says(guard, "Let me think.")
-    play.calls(guard, ("look", "{}"))
-    play.hears(guard, "And?")
-    play.says(guard, "OK")
+def test_code_hook_without_entries_has_its_verdict_as_message(
+    play: LogBuilder, guard: AgentId
+) -> None:
+    input_id = play.hears(play.root, "Send it.")
+    verdict = play.gives_verdict(guard, "input", input_id, "COMMENT: no")
+    (row,) = find_verdicts(play)
+    assert (row.message_id, row.question) == (verdict, verdict)
+
+
+def test_texts_of_hooks_are_no_verdicts(play: LogBuilder, guard: AgentId) -> None:
+    """Only the event counts: a hook may state a verdict that its own hooks reject."""
+    play.asks_hook(guard, "input", play.hears(play.root, "Send it."))
+    play.says(guard, "DENY: no")
+    play.says(play.root, "DENY: I am no hook")
     assert find_verdicts(play) == []
 
 
-def test_hook_may_think_before_its_verdict(play: LogBuilder, guard: AgentId) -> None:
-    ask_guard(play, guard, play.says(play.root, "Done"))
-    play.result(guard, play.calls(guard, ("look", "{}"), text="OK"), "fine")
-    verdict = play.says(guard, "ok.")
-    (row,) = find_verdicts(play)
-    assert (row.kind, row.message_id) == ("ok", verdict)
+def test_count_of_denials_is_the_number_of_events(play: LogBuilder, guard: AgentId) -> None:
+    other_hook = play.create_agent("Other", by=play.root, relation="hook")
+    for words in ("DENY: first", "OK", "DENY: second"):
+        utterance = play.says(play.root, "OK\nDENY: a quotation")
+        play.judges(guard, "response", utterance, words)
+    play.judges(other_hook, "response", utterance, "DENY: third")
+    events = [event for event in play.viewer().events if isinstance(event, ev.HookVerdict)]
+    denials = [event.text for event in events if (event.agent_id, event.verdict) == (guard, "deny")]
+    assert denials == ["first", "second"]
+    rows = [row for row in find_verdicts(play) if (row.hook, row.kind) == (guard, "denial")]
+    assert [row.text for row in rows] == denials
 
 
-def test_agent_is_a_hook_while_it_has_that_place(play: LogBuilder) -> None:
-    jack = play.create_agent("Jack", by=play.root)
-
-    def judges(text: str) -> None:
-        ask_guard(play, jack, play.says(play.root, text))
-        play.says(jack, "OK")
-
-    judges("before")
-    play.moves(jack, "hook", play.root)
-    judges("as a hook")
-    play.moves(jack, "subagent", play.root)
-    judges("after")
-    assert [row.proposed for row in find_verdicts(play)] == ["as a hook"]
-
-
-def test_missing_subject_leaves_only_the_text() -> None:
-    hook = AgentId("g")
+def test_incomplete_log_of_another_program_is_read() -> None:
+    hook, verdict = AgentId("g"), MessageId("msg_7")
     log: list[ev.Event] = [
         ev.AgentCreated(message_id=MessageId("msg_5"), agent_id=hook, relation="hook"),
         ev.TranscriptEntry(
-            message_id=MessageId("msg_6"), agent_id=hook, role="user", content="?", cause="msg_1"
+            message_id=MessageId("msg_6"),
+            agent_id=hook,
+            role="user",
+            content="?",
+            cause=["msg_1", "msg_2"],
+            purpose="question",
         ),
-        ev.TranscriptEntry(
-            message_id=MessageId("msg_7"), agent_id=hook, role="assistant", content="DENY: no"
+        ev.HookVerdict(
+            message_id=verdict,
+            agent_id=hook,
+            watched=AgentId("a"),
+            subject="msg_2",
+            point="input",
+            verdict="ok",
+            said=MessageId("msg_99"),
         ),
     ]
     (row,) = verdicts(log)
-    assert (row.kind, row.point, row.subject, row.agent_id) == ("denial", None, "msg_1", None)
+    assert (row.message_id, row.question, row.subject) == (verdict, "msg_6", "msg_2")
+
+
+def test_missing_subject_leaves_only_the_text() -> None:
+    hook, watched = AgentId("g"), AgentId("a")
+    log: list[ev.Event] = [
+        ev.AgentCreated(message_id=MessageId("msg_5"), agent_id=hook, relation="hook"),
+        ev.HookVerdict(
+            message_id=MessageId("msg_6"),
+            agent_id=hook,
+            watched=watched,
+            subject="msg_1",
+            point="response",
+            verdict="deny",
+            text="no",
+        ),
+    ]
+    (row,) = verdicts(log)
+    assert kinds([row]) == [("denial", "response", "msg_1")]
+    assert (row.agent_id, row.name, row.text) == (watched, watched, "no")
     assert (row.proposed, row.outcomes) == ("", [])
 
 
-@pytest.mark.parametrize(
-    "verdict_saying", [Ok(), Comment("a: b"), Deny("too\nmuch"), Rewrite('{"x": 1}'), Rewrite("")]
-)
-def test_format_and_parse_of_verdicts_round_trip(verdict_saying: Saying) -> None:
-    entry = ev.TranscriptEntry(role="assistant", content=format_verdict(verdict_saying))
-    kinds = {Ok: "ok", Comment: "comment", Deny: "denial", Rewrite: "rewrite"}
-    words = (
-        verdict_saying.reason
-        if isinstance(verdict_saying, Deny)
-        else getattr(verdict_saying, "text", "")
-    )
-    assert parse_verdict_text(entry) == (kinds[type(verdict_saying)], words)
+def test_last_answer_of_a_hook_with_own_hooks_counts(play: LogBuilder, guard: AgentId) -> None:
+    """The outcome is what the watched agent received, and not the review of the hook's own
+    hooks.
+    """
+    censor = play.create_agent("Censor", by=guard, relation="hook")
+    answer = play.says(play.root, "Done.")
+    play.asks_hook(guard, "response", answer)
+    first = play.says(guard, "DENY: very rude")
+    denial = play.judges(censor, "response", first, "DENY: be silent")
+    play.receives(guard, "[hook Censor]: Your response was blocked", "returned", denial)
+    second = play.says(guard, "DENY: rude")
+    play.judges(censor, "response", second, "REWRITE: DENY: kind")
+    verdict = play.gives_verdict(guard, "response", answer, "DENY: kind", second)
+    play.receives(play.root, "[hook Guard]: blocked: kind", "returned", verdict)
+    rows = find_verdicts(play)
+    assert [(row.hook_name, row.kind, row.text) for row in rows] == [
+        ("Censor", "denial", "be silent"),
+        ("Censor", "rewrite", "DENY: kind"),
+        ("Guard", "denial", "kind"),
+    ]
+    assert [outcomes(row) for row in rows] == [
+        [("Guard", "[hook Censor]: Your response was blocked")],
+        [("Root", "[hook Guard]: blocked: kind")],
+        [("Root", "[hook Guard]: blocked: kind")],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -291,63 +319,22 @@ def test_every_denial_of_an_answer_is_listed(tmp_path: Path) -> None:
     assert outcomes(denied) == [("main", "[hook guard]: Your response was blocked (1 of 3): again")]
 
 
-def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(
-    play: LogBuilder, guard: AgentId
-) -> None:
-    """Messages of its own hooks are no question in the meantime."""
-    jack = play.create_agent("Jack", by=play.root)
-    play.says(play.root, "OK")  # no question
-    moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
-    play.session.append(moved)
-    input_id = play.hears(jack, "Send it.")
-    question = ask_guard(play, play.root, input_id)
-    ask_guard(play, guard, question)
-    comment = play.says(guard, "COMMENT: Be kind.")
-    play.hears(play.root, "[hook Guard]: Be kind.", cause=comment)
-    verdict = play.says(play.root, "COMMENT: It is Friday.")
-    rows = find_verdicts(play)
-    assert kinds(rows) == [("comment", "input", question), ("comment", "input", input_id)]
-    assert (rows[1].message_id, rows[1].question) == (verdict, question)
-    play.session.append(
-        ev.AgentMoved(agent_id=play.root, place="primary", replaces=jack, replaced_as="subagent")
-    )
-    play.hears(play.root, "Well?", cause=input_id)
-    play.says(play.root, "OK")
-    assert len(find_verdicts(play)) == 2
+def test_stop_of_a_command_hook_is_a_denial(tmp_path: Path) -> None:
+    stage = commanded(tmp_path, on("UserPromptSubmit", "echo 'No secrets!' >&2; exit 2"), main=[])
+    stage.ask("My password is 1234.")
+    (row,) = SessionViewer(stage.log).verdicts()
+    assert (row.kind, row.point, row.text) == ("denial", "input", "No secrets!")
+    assert row.proposed == "My password is 1234."
+    ((name, text),) = outcomes(row)
+    assert name == "main"
+    assert text.startswith("nothing of it")
 
 
-def test_last_answer_of_a_hook_with_own_hooks_counts(play: LogBuilder, guard: AgentId) -> None:
-    """The outcome is what the watched agent received, and not the review of the hook's own
-    hooks.
-    """
-    censor = play.create_agent("Censor", by=guard, relation="hook")
-    answer = play.says(play.root, "Done.")
-    ask_guard(play, guard, answer)
-    first = play.says(guard, "OK, here is the secret.\nOK")
-    ask_guard(play, censor, first)
-    denial = play.says(censor, "DENY: be silent")
-    play.hears(guard, "[hook Censor]: Your response was blocked (1 of 3)", cause=denial)
-    second = play.says(guard, "DENY: rude")
-    ask_guard(play, censor, second)
-    play.says(censor, "REWRITE: DENY: kind")
-    play.hears(play.root, "[hook Guard]: Your response was blocked: kind", cause=second)
-    rows = find_verdicts(play)
-    assert [(row.hook_name, row.kind) for row in rows] == [
-        ("Censor", "denial"),
-        ("Guard", "denial"),
-        ("Censor", "rewrite"),
-    ]
-    expected = [("Root", "[hook Guard]: Your response was blocked: kind")]
-    assert [outcomes(row) for row in rows[1:]] == [expected, expected]
-
-
-def test_answer_before_a_repeated_question_has_no_receivers(
-    play: LogBuilder, guard: AgentId
-) -> None:
-    """The process crashed before its own hooks reviewed it; the earlier failure is reported."""
-    input_id = play.hears(play.root, "Send it.")
-    ask_guard(play, guard, input_id)
-    play.says(guard, "COMMENT: rude")
-    ask_guard(play, guard, input_id)
-    play.says(guard, "OK")
-    assert kinds(find_verdicts(play)) == [("ok", "input", input_id)]
+def test_turn_end_of_a_command_hook_is_a_denial(tmp_path: Path) -> None:
+    answer = """echo '{"continue": false, "stopReason": "enough for today"}'"""
+    look = call_message(call("bash", command="echo hi"))
+    stage = commanded(tmp_path, on("PostToolUse", answer), main=[look])
+    stage.ask("Look.")
+    row = next(row for row in SessionViewer(stage.log).verdicts() if row.kind != "ok")
+    assert (row.kind, row.point, row.text) == ("denial", "result", "enough for today")
+    assert row.outcomes == []

@@ -57,8 +57,7 @@ def events(play: LogBuilder) -> list[Event]:
     play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=answer_id)
     play.asks(play.root)
     guard = play.create_agent("Guard", by=play.root, relation="hook")
-    play.hears(guard, "[response] ...", cause=answer_id)
-    play.says(guard, "REWRITE: ...")
+    play.judges(guard, "response", answer_id, "REWRITE: ...")
     play.moves(jack, "gone")
     return list(play.viewer().events)
 

@@ -13,14 +13,16 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget, budget_of, iter_upwards, spent_by
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.core.events import HookPoint
 from harken.core.ids import AgentId
-from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Count = Annotated[int, Meta(gt=0)]
@@ -65,8 +67,9 @@ class LimitUsage:
         '52 % of 10,000 tokens are used by main and everybody below it'
         """
         limit = f"{self.limit:.4g}" if self.unit == "USD" else f"{self.limit:,.0f}"
-        share = f"{self.share * 100:.0f} % of {limit} {self.unit}"
-        return f"{share} are used by {self.scope} and everybody below it"
+        return texts.LIMIT_USE.format(
+            share=self.share * 100, limit=limit, unit=self.unit, scope=self.scope
+        )
 
 
 @register_agent_class("budget-guard")
@@ -97,15 +100,17 @@ class BudgetGuard(Hook):
         uses = self._list_usage()
         exceeded = self._find_denying_limit(question, uses)
         if exceeded is not None:
-            return Deny(f"{exceeded.describe()}: no {denied_name(question)} with what is left")
+            reason = texts.LIMIT_DENIAL.format(exceeded.describe(), denied_name(question))
+            return Deny(reason)
         unreported = self._unreported(question, uses)
         if not unreported:
             return Ok()
         for use in unreported:
             self._reported_shares[use.key] = self._reached_share(use)
         is_last = any(use.share >= LAST for use in unreported)
-        advice = "Come to an end: say what is done, and what is not." if is_last else "Be sparing."
-        return Comment(f"{'; '.join(use.describe() for use in unreported)}. {advice}")
+        advice = texts.LIMIT_NEARLY_REACHED if is_last else texts.LIMIT_ADVICE
+        report = "; ".join(use.describe() for use in unreported)
+        return Comment(texts.LIMIT_COMMENT.format(report, advice))
 
     def _is_expensive(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.options.expensive)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from harken.agents import texts
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
-from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 
 _MAX_NAMES = 20
@@ -64,9 +66,9 @@ class ChangedFiles(Hook):
 def changed_files_text(changes: Sequence[tuple[str, str | None]]) -> str:
     """Format the changed files from names and hashes. The hash of a removed file is None."""
     names = [
-        display_name(name) + (" (gone)" if current_hash is None else "")
+        display_name(name) + (texts.FILE_GONE if current_hash is None else "")
         for name, current_hash in changes[:_MAX_NAMES]
     ]
     if len(changes) > _MAX_NAMES:
-        names.append(f"and {len(changes) - _MAX_NAMES} more")
-    return f"No longer what you last saw: {', '.join(names)}. Read again what you still need."
+        names.append(texts.MORE_NAMES.format(len(changes) - _MAX_NAMES))
+    return texts.FILES_CHANGED.format(", ".join(names))

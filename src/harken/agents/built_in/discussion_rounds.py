@@ -6,12 +6,14 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
 DISCUSS = "discuss"
 
@@ -51,15 +53,9 @@ class DiscussionRounds(Hook):
         limit = max(options.comment_after or 0, options.deny_after or 0)
         rounds = rounds_before(watched, limit)
         if options.deny_after is not None and rounds >= options.deny_after:
-            return Deny(
-                f"there were {rounds} rounds of discussion, and nothing in between: "
-                f"say what came of them, or do what was agreed"
-            )
+            return Deny(texts.ROUNDS_DENIAL.format(rounds))
         if options.comment_after is not None and rounds >= options.comment_after:
-            return Comment(
-                f"This is round {rounds + 1} of this discussion. Come to an end: sum up what all "
-                f"agree on, and what is left open."
-            )
+            return Comment(texts.ROUNDS_COMMENT.format(rounds + 1))
         return Ok()
 
 

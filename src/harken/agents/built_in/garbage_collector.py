@@ -10,14 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import spent_by
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_dict
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.core.events import HookPoint
 from harken.core.ids import AgentId, reference_number
-from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState, UsageTotals
 
 _MAX_NAMES = 20
@@ -129,17 +131,17 @@ def last_active(state: AgentState) -> int:
 def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
     """Format the idle subagents with their usage."""
     descriptions = [
-        f"{subagent.name} ({_format_usage(subagent.usage)})" for subagent in idle[:_MAX_NAMES]
+        texts.IDLE_SUBAGENT.format(subagent.name, _format_usage(subagent.usage))
+        for subagent in idle[:_MAX_NAMES]
     ]
     if len(idle) > _MAX_NAMES:
-        descriptions.append(f"and {len(idle) - _MAX_NAMES} more")
-    return (
-        f"Not spoken to for {requests} requests: {', '.join(descriptions)}. "
-        f"Terminate whom you need no longer; what they remember goes with them."
-    )
+        descriptions.append(texts.MORE_NAMES.format(len(idle) - _MAX_NAMES))
+    return texts.IDLE_SUBAGENTS.format(requests, ", ".join(descriptions))
 
 
 def _format_usage(spent: UsageTotals) -> str:
-    calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
-    tokens = f", {spent.tokens:,} tokens" if spent.tokens else ""
-    return calls + tokens + (f", {spent.cost_usd:.4f} USD" if spent.cost_usd else "")
+    calls = texts.ONE_MODEL_CALL
+    if spent.model_calls != 1:
+        calls = texts.MODEL_CALL_COUNT.format(spent.model_calls)
+    tokens = texts.TOKENS_USED.format(spent.tokens) if spent.tokens else ""
+    return calls + tokens + (texts.COST.format(spent.cost_usd) if spent.cost_usd else "")

@@ -13,24 +13,24 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import entry_at, newest_first
 from harken.agents.guards import is_made
-from harken.agents.hooks.hook import Hook, comment_entry
+from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions, options_dict
+from harken.agents.hooks.review import hook_message
 from harken.agents.names import free_name
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.events import AgentMoved, Cause, TranscriptEntry
+from harken.core.events import AgentMoved, Cause, HookPoint, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.core.verdict import (
     Comment,
     Deny,
-    HookPoint,
     HookQuestion,
-    HookVerdict,
     Ok,
     Verdict,
     format_verdict,
@@ -84,23 +84,12 @@ def _normalize(text: str) -> str:
 
 
 KIND = "planning-mode"
-ALLOWED_ACTIONS = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
+ALLOWED_ACTIONS = frozenset(
+    {"task", "clone", "discuss", "introduce", "terminate", "quit", "compact"}
+)
 """Structural actions that are allowed while planning: agents that these create are under planning
 mode, too. A new hook would not be; `dump` writes a file; a move is for when there is work to do."""
 ASKING = "ask_user"
-
-BEGINS = (
-    "Planning mode: look, read and think, but change nothing; what would change something is "
-    "denied. When your plan stands, end your answer with a line that begins with `PLAN:` and put "
-    "the plan there, or ask with `ask_user` with such a line in the question. Planning ends when "
-    "the user agrees."
-)
-BEGINS_BELOW = (
-    "Planning mode: look, read and think, but change nothing; what would change something is "
-    "denied until planning has ended above you. Answer with what you found, or what you would do."
-)
-ENDS = "Planning mode is over: {}. You may change things now."
-DENIED = "this is planning mode: {} may change something. {}"
 
 
 class PlanningModeOptions(HookOptions, frozen=True):
@@ -148,16 +137,17 @@ class PlanningMode(Hook):
             await self.quit()
             if question.point == "action":
                 return Ok()
-            return Comment(ENDS.format("it has ended above you"))
+            return Comment(texts.PLANNING_ENDS.format(texts.PLANNING_ENDED_ABOVE))
         if question.point == "action":
             reason = self._refusal_reason(question)
             return Ok() if reason is None else Deny(reason)
         if self._is_agreed(watched, question):
             await self.quit()
-            return Comment(ENDS.format("your plan was agreed to"))
+            return Comment(texts.PLANNING_ENDS.format(texts.PLAN_AGREED))
         if question.point == "input" and not self._is_told:
             self._is_told = True
-            return Comment(BEGINS_BELOW if self._is_below(watched) else BEGINS)
+            is_below = self._is_below(watched)
+            return Comment(texts.PLANNING_BEGINS_BELOW if is_below else texts.PLANNING_BEGINS)
         return Ok()
 
     def _is_below(self, watched: Agent) -> bool:
@@ -190,8 +180,7 @@ class PlanningMode(Hook):
             return None
         if tool is not None and tool.reads_only:
             return None
-        advice = "End your answer with `PLAN:` and what you would do"
-        return DENIED.format(name, f"{advice}; planning ends when the user agrees")
+        return texts.PLANNING_DENIAL.format(name)
 
     def _is_agreed(self, watched: Agent, question: HookQuestion) -> bool:
         """Whether an input, or an answer to `ask_user`, agrees to a plan."""
@@ -243,12 +232,12 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
     """
     hooks = planning_hooks(agent)
     for hook in hooks:
-        verdict = Comment(ENDS.format("the user ended it"))
+        verdict = Comment(texts.PLANNING_ENDS.format(texts.PLANNING_STOPPED))
         message = hook.say(format_verdict(verdict), cause)
         agent.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
         if message.message_id is not None and not agent.state.open_calls:
-            opinion = HookVerdict(hook.name, verdict, message.message_id)
-            agent.session.append(comment_entry(agent, opinion, verdict.text))
+            comment = hook_message(agent, hook.name, verdict.text, message.message_id)
+            agent.session.append(comment)
     return bool(hooks)
 
 

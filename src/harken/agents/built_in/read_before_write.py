@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from harken.agents import texts
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.verdict import Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Deny, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 from harken.world.tool import ToolContext
 
@@ -52,9 +54,9 @@ class ReadBeforeWrite(Hook):
         file_states = self.runtime.world.file_states
         knowledge = file_states.compare(ToolContext(watched, question.subject), path)
         if knowledge == "unknown":
-            return f"you have not read {display_name(path)}: read it first"
+            return texts.FILE_UNREAD.format(display_name(path))
         if knowledge == "changed":
-            return f"{display_name(path)} is no longer what you read: read it again first"
+            return texts.FILE_STALE.format(display_name(path))
         return None
 
     def _changed_path(self, question: HookQuestion) -> str | None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import MAKING
 from harken.agents.hooks.hook import Hook
 from harken.agents.tree.actions import parse_arguments_or_empty
+from harken.core.events import HookPoint
 from harken.core.ids import AgentId
-from harken.core.verdict import Deny, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.verdict import Deny, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState
 
 
@@ -86,10 +88,7 @@ class SingleMinded(BirthHook):
         """Name the existing subagent."""
         names = list(watched.subagents)
         if names:
-            first_name = names[0]
-            return (
-                f"one subagent at a time: there is {first_name!r}; discuss with it, or terminate it"
-            )
+            return texts.SUBAGENT_EXISTS.format(names[0])
         if self.count_pending(watched):
-            return "one subagent at a time: one is being made by another call"
+            return texts.SUBAGENT_PENDING
         return None

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import iter_upwards
@@ -61,21 +62,21 @@ class TaskLimiter(BirthHook):
     def denial_reason(self, watched: Agent, name: str) -> str | None:
         """Return the limit that is reached."""
         top = top_of(self) or watched
-        limits, scope = self.options, f"{top.name} and those below it"
+        limits, scope = self.options, texts.TASK_SCOPE.format(top.name)
         if limits.depth is not None and self._level(watched, top.agent_id) > limits.depth:
-            return f"no more than {limits.depth} levels of subagents below {top.name}"
+            return texts.TASK_DEPTH_DENIAL.format(limits.depth, top.name)
         live = sum(1 for _ in live_below(self, top.agent_id)) + self.count_pending(watched)
         if limits.live is not None and live >= limits.live:
-            return f"{scope} have {live} of {limits.live} subagents: terminate one first"
+            return texts.TASK_LIVE_DENIAL.format(scope, live, limits.live)
         created = self._created_below(top.agent_id)
         if limits.total is not None and created.total() >= limits.total:
-            return f"{scope} have made {created.total()} of {limits.total} subagents in all"
+            return texts.TASK_TOTAL_DENIAL.format(scope, created.total(), limits.total)
         for pattern, limit in limits.names.items():
             count = sum(
                 n for created_name, n in created.items() if fnmatchcase(created_name, pattern)
             )
             if fnmatchcase(name, pattern) and count >= limit:
-                return f"{scope} have made {count} of {limit} subagents {pattern!r}"
+                return texts.TASK_NAME_DENIAL.format(scope, count, limit, pattern)
         return None
 
     def _level(self, watched: Agent, top: AgentId) -> int:

@@ -6,13 +6,15 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_number
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.core.events import HookPoint
 from harken.core.messages import text_of
-from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
+from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 
 _OPEN_PREFIXES = ("[ ]", "[>]")
 """The prefixes of open items. Source: `world.todo`."""
@@ -113,11 +115,5 @@ def todo_text(since: int, list_text: str | None) -> str:
     Write it again if it is no longer right.
     """
     if list_text is None:
-        return (
-            f"You have no todo list after {since} requests. If this is work of several steps, "
-            f"write one; if not, go on."
-        )
-    return (
-        f"You have not written your todo list for {since} requests. It stands so:\n{list_text}\n"
-        f"Write it again if it is no longer right."
-    )
+        return texts.TODO_MISSING.format(since)
+    return texts.TODO_STALE.format(since, list_text)

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.command_hooks.config import EVENTS, CommandHookConfig
@@ -36,10 +37,10 @@ from harken.agents.hooks.notifications import (
     NotificationReply,
 )
 from harken.agents.hooks.options import HookOptions, options_dict
-from harken.agents.hooks.verdict_log import rewritten_arguments
+from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
-from harken.agents.turn_end import TurnStopped
+from harken.agents.turn_end import StoppedByHook
 from harken.core import canonical
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -139,15 +140,13 @@ class CommandHook(Hook):
             self._select_commands(situation, event, names) for event, names in situation.events
         )
 
-    async def _judge_question(
-        self, question: HookQuestion, question_id: MessageId
-    ) -> tuple[Verdict, MessageId]:
-        """Return the verdict of the commands, with the id of its message. Raises TurnStopped."""
+    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+        """Log the verdict of the commands. Raises StoppedByHook."""
         self._question_id = question_id
-        return await super()._judge_question(question, question_id)
+        await super()._judge_question(question, question_id)
 
     async def judge(self, question: HookQuestion) -> Verdict:
-        """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""
+        """Return the verdict of the commands. Raises StoppedByHook if a command ends the turn."""
         situation = self._situation(question)
         answer = HookOutput()
         if question.point == "result":
@@ -349,22 +348,27 @@ class CommandHook(Hook):
             self.runtime.notify(f"hook {self.name}: {' '.join(message.split())}")
 
     def _end_turn(self, situation: Situation, answer: HookOutput) -> None:
-        """Raise TurnStopped if the turn must end; a blocked prompt is removed from the context."""
+        """Raise StoppedByHook if the turn must end. Remove a blocked prompt from the context."""
         point, watched = situation.question.point, situation.watched
         is_blocked = point == "input" and answer.decision == "deny"
         if (answer.end_reason is None and not is_blocked) or point == "response":
             return
         reason = answer.reason if is_blocked else answer.end_reason or ""
-        text = format_verdict(Deny(reason))
+        denial = Deny(reason)
         entry = TranscriptEntry(
-            agent_id=self.agent_id, role="assistant", content=text, cause=self._question_id
+            agent_id=self.agent_id,
+            role="assistant",
+            content=format_verdict(denial),
+            cause=self._question_id,
         )
-        if is_blocked:  # first, so that a crash before the verdict hides the prompt, too
-            self.session.append(
-                _edit_without(watched, situation.question.subject, self._question_id)
-            )
-        self.session.append_all(self._with_state(entry))
-        raise TurnStopped(f"hook {self.name}: {reason}")
+        events = self._with_state(entry)
+        with self.session.group():
+            if is_blocked:
+                edit = _edit_without(watched, situation.question.subject, self._question_id)
+                self.session.append(edit)
+            self.session.append_all(events)
+            self._log_verdict(situation.question, denial, entry.message_id, is_stop=True)
+        raise StoppedByHook(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:
         match situation.question.point:
@@ -429,9 +433,9 @@ class CommandHook(Hook):
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             decision = await user.approve(request)
         except (UserUnavailable, ToolError) as error:
-            reason = answer.reason or "a hook wants it"
-            return f"the user's approval is needed ({reason}): {error}"
-        return None if decision.allowed else decision.reason or "the user said no"
+            reason = answer.reason or texts.COMMAND_WANTS_APPROVAL
+            return texts.COMMAND_APPROVAL_NEEDED.format(reason, error)
+        return None if decision.allowed else decision.reason or texts.COMMAND_APPROVAL_DENIED
 
 
 def _edit_without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:

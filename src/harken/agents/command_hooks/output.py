@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from harken.agents import texts
 from harken.agents.command_hooks.config import CommandHookConfig
 from harken.agents.command_hooks.run import CommandResult
 from harken.core import canonical
@@ -29,7 +30,6 @@ _PERMISSIONS: Mapping[str, Decision] = {
     "deny": "deny",
 }
 _BEHAVIORS: Mapping[str, Decision] = {"allow": "allow", "deny": "deny"}
-_DEFERRED = "a hook put the action off"
 _STRENGTH: Sequence[Decision] = ("", "allow", "ask", "deny")
 _TEXT_EVENTS = {"UserPromptSubmit", "SessionStart", "PreCompact"}
 """Events at which plain output counts as context."""
@@ -140,7 +140,7 @@ def _parse_denial(entry: CommandHookConfig, text: str, stderr: str) -> HookOutpu
         output = HookOutput()
     if output.decision == "deny":
         return output
-    reason = _truncate(stderr) or f"{entry.display_line} says no, and not why"
+    reason = _truncate(stderr) or texts.COMMAND_DENIED.format(entry.display_line)
     return HookOutput(decision="deny", reason=reason, messages=output.messages)
 
 
@@ -191,7 +191,7 @@ def _parse_decision(body: Mapping[str, Any], specific: Mapping[str, Any]) -> tup
                 raise _Malformed(f"unknown decision {str(value)[:40]!r}")
             decision = decisions[value]
             candidates.append(
-                (decision, reason or ("a hook said no" if decision == "deny" else ""))
+                (decision, reason or (texts.COMMAND_REFUSED if decision == "deny" else ""))
             )
     return max(candidates, key=lambda candidate: _STRENGTH.index(candidate[0]))
 
@@ -199,11 +199,11 @@ def _parse_decision(body: Mapping[str, Any], specific: Mapping[str, Any]) -> tup
 def _end_reason(body: Mapping[str, Any], specific: Mapping[str, Any], reason: str) -> str | None:
     """Return the reason to end the turn, or None to continue."""
     if _get_flag(body, "continue") is False:
-        return _get_text(body, "stopReason") or reason or "a hook ended the turn"
+        return _get_text(body, "stopReason") or reason or texts.COMMAND_ENDED_TURN
     if specific.get("permissionDecision") == "defer":
-        return _get_text(specific, "permissionDecisionReason") or _DEFERRED
+        return _get_text(specific, "permissionDecisionReason") or texts.COMMAND_DEFERRED
     if _get_flag(_get_object(specific, "decision"), "interrupt"):
-        return reason or "a hook ended the turn"
+        return reason or texts.COMMAND_ENDED_TURN
     return None
 
 
@@ -239,4 +239,4 @@ def _get_text(body: Mapping[str, Any], name: str) -> str:
 def _truncate(text: str) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters]"
+    return text[:MAX_CHARACTERS] + texts.COMMAND_TEXT_TRUNCATED.format(len(text))

@@ -30,7 +30,7 @@ from harken.agents.hooks.notifications import (
     HookNotification,
     UserInputPending,
 )
-from harken.agents.hooks.verdict_log import rewritten_arguments
+from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.templates.claude_code_tools import (
     claude_names,
     resolve_path,
@@ -39,7 +39,6 @@ from harken.agents.templates.claude_code_tools import (
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.ids import reference_number
-from harken.core.messages import text_of
 from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -87,9 +86,6 @@ def session_end_event(reason: str) -> HookEvent:
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT_CODE_PATTERN = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
-_REFUSED_PATTERN = re.compile(
-    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
-)
 _LINE_NUMBER_PATTERN = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _EVENTS_WITHOUT_MODE = {
     "Notification",
@@ -257,9 +253,14 @@ class Situation:
         for entry in reversed(self.hook.state.transcript or ()):
             if entry.is_utterance:
                 answered_ids.add(entry.cause)
-            elif entry.message_id in answered_ids and text_of(entry.content).startswith("[input] "):
+            elif entry.message_id in answered_ids and self._is_about_input(entry):
                 return reference_number(entry.message_id)
         return -1
+
+    def _is_about_input(self, question: TranscriptEntry) -> bool:
+        entries = reversed(self.watched.state.transcript or ())
+        subject = next((e for e in entries if e.message_id == question.cause), None)
+        return subject is not None and subject.role == "user"
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:
@@ -300,8 +301,7 @@ class Situation:
     @property
     def _was_refused(self) -> bool:
         """Whether the call was never run: a hook, a rule, the user or its tool refused it."""
-        is_error = self._result is not None and self._result.is_error
-        return is_error and _REFUSED_PATTERN.match(self.question.text) is not None
+        return self._result is not None and self._result.closed in ("denied", "refused")
 
     @property
     def _response(self) -> Any:
@@ -355,10 +355,7 @@ class Situation:
     def _is_stopped(self) -> bool:
         """Whether a hook blocked an answer of the agent since its last input."""
         for message in reversed(self.watched.session.context(self.watched.agent_id)):
-            if message.role == "user":
-                cause = getattr(message, "cause", None)
-                if cause is None:
-                    return False
-                if "]: Your response was blocked (" in text_of(message.content)[:300]:
-                    return True
+            purpose = message.purpose if isinstance(message, TranscriptEntry) else None
+            if message.role == "user" and purpose in (None, "returned"):
+                return purpose == "returned"
         return False

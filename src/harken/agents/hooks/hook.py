@@ -10,49 +10,37 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import check_points
-from harken.agents.dumb_agent import LEAVES, DumbAgent
+from harken.agents.dumb_agent import DumbAgent
+from harken.agents.hooks.error_log import log_error
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import AgentMoved, Event, TranscriptEntry
+from harken.core.events import Event, HookPoint, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import FunctionCall, ToolCall
-from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import (
     BLOCKING_POINTS,
     HOOK_FAILED_PREFIX,
     HOOK_POINTS,
-    Comment,
     Deny,
-    HookPoint,
     HookQuestion,
-    HookVerdict,
     Ok,
-    Rewrite,
     UnparsableVerdict,
     Verdict,
     check_verdict,
-    parse_verdict_entry,
 )
 from harken.errors import AgentBusy, LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import current_task_cancelled
-
-_logger = logging.getLogger(__name__)
-
-BLOCKED = "Error: Action blocked by hook '{}': {}"
-"""The result of an action that a hook denied, with the hook's name and the reason."""
 
 
 @check_arguments
@@ -180,17 +168,6 @@ def hook_points(hook: Agent) -> frozenset[HookPoint]:
     return hook.points if isinstance(hook, Hook) else HOOK_POINTS
 
 
-def finish_leaving(session: Session, state: AgentState) -> None:
-    """Let a code hook leave if a crash came just after its last verdict."""
-    question_id = state.spec.get(LEAVES)
-    if state.place == "hook" and question_id is not None:
-        entries = session.agent(state.id).transcript or ()
-        answers = (entry for entry in reversed(entries) if entry.cause == question_id)
-        answer = next((entry for entry in answers if parse_verdict_entry(entry) is not None), None)
-        if answer is not None:
-            session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
-
-
 _judged_agents: ContextVar[frozenset[tuple[Session, AgentId | None]]] = ContextVar(
     "agents about which a hook is asked", default=frozenset()
 )
@@ -205,25 +182,22 @@ def check_not_judged(agent: Agent) -> None:
         raise AgentBusy(agent.name)
 
 
-async def ask_hook(
-    hook: Agent, watched: AgentId | None, question: HookQuestion
-) -> HookVerdict | None:
-    """Ask a hook a question; question and verdict are added to the hook's transcript.
+async def ask_hook(hook: Agent, watched: AgentId, question: HookQuestion) -> None:
+    """Ask a hook a question; its verdict is logged.
 
     Concurrent calls are judged in sequence, since a hook may count them. A waiting hook may have
-    left (returns None), or another agent may have its place, which is asked then. Raises TurnEnded
-    if the hook took the place of the watched agent.
+    left, or another agent may have its place, which is asked then. Raises TurnEnded if the hook
+    took the place of the watched agent.
     """
     while True:
         async with hook._question_lock.current():
             if hook.state.place == "gone":
-                return None
+                return
             if _find_replacement(watched, hook) is hook:
                 token = _judged_agents.set(_judged_agents.get() | {(hook.session, watched)})
                 try:
-                    opinion = await _ask(hook, question)
-                    hook._after_verdict()
-                    return opinion
+                    await _ask(hook, question)
+                    return
                 except TurnEnded:
                     pass  # it moved: ask the agent in its place, if any
                 finally:
@@ -247,33 +221,36 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
     return None
 
 
-async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
-    question_entry = TranscriptEntry(
-        agent_id=hook.agent_id, role="user", content=question.prompt, cause=question.subject
-    )
-    question_id = hook.session.append(question_entry)
+async def _ask(hook: Agent, question: HookQuestion) -> None:
+    """Let a hook judge. A question that was asked before a crash is not repeated."""
+    question_id = hook.state.questions.get(question.subject)
+    if question_id is None:
+        question_id = hook.session.append(
+            TranscriptEntry(
+                agent_id=hook.agent_id,
+                role="user",
+                content=question.prompt,
+                cause=question.subject,
+                purpose="question",
+            )
+        )
     try:
-        verdict, message_id = await hook._judge_question(question, question_id)
-    except (LogError, ModelError, TurnEnded, TurnStopped):
+        await hook._judge_question(question, question_id)
+    except (LogError, ModelError, TurnEnded, StoppedByHook):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():
             raise
-        return _log_failure(hook, question, question_id, error)
+        _log_failure(hook, question, question_id, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
-        return _log_failure(hook, question, question_id, error)
-    return HookVerdict(hook.name, verdict, message_id)
+        _log_failure(hook, question, question_id, error)
 
 
 def _log_failure(
     hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
-) -> HookVerdict:
+) -> None:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
-        _logger.error(
-            "hook %s (%s) failed at %s of %s",
-            *(hook.name, type(hook).__name__, question.point, question.agent),
-            exc_info=error,
-        )
+        log_error(hook, f"at {question.point} of {question.agent}", error)
     reason = (
         str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
     )
@@ -287,76 +264,21 @@ def _log_failure(
     if isinstance(hook, DumbAgent):
         with suppress(Exception):  # the state may be what failed
             events = hook._with_state(note)
-    hook.session.append_all(events)
-    denial = Deny(f"the hook failed ({reason})")
-    return HookVerdict(
-        hook.name, denial if question.point in BLOCKING_POINTS else Ok(), note.message_id
-    )
+    verdict = Deny(texts.HOOK_FAILED.format(reason)) if is_guarded(question.point) else Ok()
+    with hook.session.group():
+        hook.session.append_all(events)
+        hook._log_verdict(question, verdict, note.message_id, failed=reason)
 
 
-@dataclass(slots=True)
-class CombinedVerdict:
-    """The combined verdict of all hooks: a denial, or the rewritten text, and comments."""
-
-    comments: list[HookVerdict]
-    denial: HookVerdict | None = None
-    replacement: str | None = None
-    rewriter: HookVerdict | None = None
-
-
-async def consult(
-    hooks: Sequence[Agent], question: HookQuestion, said: Mapping[AgentId, HookVerdict]
-) -> CombinedVerdict:
-    """Ask hooks in order: all may comment, the first denial ends, rewrites are chained.
-
-    No hook is asked twice: verdicts in `said` hold, and their comments are or will be delivered.
-    Raises TurnEnded if a hook took the place of the watched agent.
-    """
-    judgement = CombinedVerdict(comments=[])
-    watched = hooks[0].state.parent if hooks else None
-    for hook in hooks:
-        opinion = earlier = said.get(hook.agent_id)
-        if (
-            opinion is None
-            and question.point in hook_points(hook)
-            and is_to_be_asked(hook, question)
-        ):
-            opinion = await ask_hook(hook, watched, question)
-        if opinion is None:
-            continue
-        match opinion.verdict:
-            case Deny():
-                judgement.denial = opinion
-                return judgement
-            case Comment() if earlier is None:
-                judgement.comments.append(opinion)
-            case Rewrite(text):
-                judgement.replacement, judgement.rewriter = text, opinion
-                question = _with_text(question, text)
-    return judgement
+def is_guarded(point: HookPoint) -> bool:
+    """Whether the failure of a hook blocks at a point."""
+    return point in BLOCKING_POINTS
 
 
 def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook is to be asked; a hook whose check fails is asked."""
     try:
         return not isinstance(hook, Hook) or hook.should_ask(question)
-    except Exception:
-        _logger.exception("hook %s (%s) failed in should_ask", hook.name, type(hook).__name__)
+    except Exception as error:  # noqa: BLE001 - the border: a hook's failure is no answer
+        log_error(hook, "in should_ask", error)
         return True
-
-
-def _with_text(question: HookQuestion, text: str) -> HookQuestion:
-    call = question.call
-    if call is not None:
-        call = ToolCall(call.id, FunctionCall(call.function.name, text), call.type, call.meta)
-    return HookQuestion(question.point, question.agent, question.subject, text, call)
-
-
-def comment_entry(watched: Agent, opinion: HookVerdict, text: str) -> TranscriptEntry:
-    """Create the user message by which a watched agent receives a hook's comment."""
-    return TranscriptEntry(
-        agent_id=watched.agent_id,
-        role="user",
-        content=f"[hook {opinion.hook}]: {escape_hook_markers(text)}",
-        cause=opinion.message_id,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.hooks.notifications import (
     ApprovalPending,
@@ -37,9 +38,9 @@ class LoggedUser:
         """Return the reply, with its id. Raises UserUnavailable."""
         if self.user is None:
             raise UserUnavailable("no user is available")
-        options = "".join(f"\n- {option}" for option in request.options)
+        options = "".join(texts.USER_OPTION.format(option) for option in request.options)
         question = self._log(
-            "user", f"[{request.agent}] asks: {request.question}{options}", self.call
+            "user", texts.USER_QUESTION.format(request.agent, request.question, options), self.call
         )
         await call_user(self.agent, UserInputPending(kind="permission_prompt", tool="ask_user"))
         try:
@@ -57,14 +58,16 @@ class LoggedUser:
         pending = ApprovalPending(call=self.call, request=wanted, is_wanted_by_hook=self.for_hook)
         reply = await hook_decision_for_user(self.agent, pending)
         if reply is not None:
-            refusal = "" if reply.refusal is None else f"hook {reply.hook}: {reply.refusal}"
+            refusal = ""
+            if reply.refusal is not None:
+                refusal = texts.HOOK_REFUSAL.format(reply.hook, reply.refusal)
             return ApprovalDecision(
                 allowed=reply.refusal is None, reason=refusal, decision_id=reply.message_id
             )
         if self.user is None:
             raise UserUnavailable("no hook allows it, either")
-        note = f"\n({wanted.note})" if wanted.note else ""
-        text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}{note}"
+        note = texts.APPROVAL_NOTE.format(wanted.note) if wanted.note else ""
+        text = texts.APPROVAL_REQUEST.format(wanted.agent, wanted.tool, wanted.preview, note)
         question = self._log("user", text, self.call)
         await call_user(self.agent, UserInputPending(kind="permission_prompt", tool=wanted.tool))
         try:
@@ -82,5 +85,7 @@ class LoggedUser:
 def format_decision(leave: ApprovalDecision) -> str:
     """Format a user's decision on an action."""
     if not leave.allowed:
-        return f"DENY: {leave.reason}"
-    return "ALLOW" if leave.rule is None else f"ALLOW from now on: {leave.rule}"
+        return texts.APPROVAL_DENIED.format(leave.reason)
+    if leave.rule is None:
+        return texts.APPROVAL_GRANTED
+    return texts.APPROVAL_RULE_GRANTED.format(leave.rule)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from harken.agents.agent import Agent
+from harken.agents.hooks.error_log import log_error
 from harken.core.events import Reference
 from harken.core.ids import MessageId
 from harken.errors import LogError
@@ -110,6 +111,7 @@ async def notify_hooks(agent: Agent, happening: HookNotification) -> list[Notifi
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 - the border: it is not there to guard
+            log_error(hook, f"at {type(happening).__name__}", error)
             agent.runtime.notify(f"hook {hook.name} failed: {type(error).__name__}: {error}")
             continue
         if reply is not None:

@@ -11,33 +11,32 @@ became a hook by a move keeps everything, and is compacted as usual.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.hooks.hook import finish_leaving
-from harken.agents.open_calls import has_open_calls
-from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    HookPoint,
+    Reference,
+    Segment,
+    TranscriptEdited,
+    TranscriptEntry,
+)
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import (
     ALLOWED_VERDICTS,
-    HOOK_FAILED_PREFIX,
     VERDICT_FORMS,
-    HookPoint,
     HookQuestion,
-    is_question,
-    parse_verdict_entry,
 )
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import InvalidArguments, ToolResult
 
-NOTE = "[note] "
-"""The prefix of a note in a hook's context."""
-KEPT = "Kept: "
 DROPPED = "notes dropped"
 MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
 """The maximum characters of a note, the maximum number of notes, and their maximum total
@@ -58,7 +57,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
         raise InvalidArguments(
             f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
         )
-    return ToolResult(KEPT + text)
+    return ToolResult(texts.KEPT + text)
 
 
 def copied_instructions(hook: Agent) -> str | None:
@@ -84,7 +83,13 @@ def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
-    """Tell a hook once that its answer was no verdict. Return False if it wrote no answer."""
+    """Tell a hook that its answer was no verdict. Return False if it was told, or wrote none."""
+    since = reference_number(hook.state.questions.get(question.subject, ""))
+    entries_since = (
+        e for e in hook.state.transcript or () if reference_number(e.message_id) > since
+    )
+    if any(entry.purpose == "again" for entry in entries_since):
+        return False
     entries = reversed(hook.state.transcript or ())
     answer_entry = next((entry for entry in entries if entry.message_id == answer.message_id), None)
     if answer_entry is None or not answer_entry.is_utterance:
@@ -94,6 +99,7 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
         role="user",
         content=format_verdict_request(question.point),
         cause=answer.message_id,
+        purpose="again",
     )
     hook.session.append(entry)
     return True
@@ -102,86 +108,38 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
 def format_verdict_request(point: HookPoint) -> str:
     """Return the message to a hook whose answer is no valid verdict at this point."""
     forms = "\n".join(VERDICT_FORMS[kind] for kind in ALLOWED_VERDICTS[point])
-    return (
-        f"That is no verdict on {point}. Answer with one of these and nothing else, "
-        f"the word at the beginning of the line:\n{forms}"
-    )
+    return texts.VERDICT_REQUEST.format(point, forms)
 
 
 def is_judging(hook: Agent) -> bool:
-    """Whether it is in a turn that a question started and has yet to give its verdict.
+    """Whether it was asked a question and has yet to give its verdict.
 
     False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
     if isinstance(hook, DumbAgent):
         return hook._is_judging
-    questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
-    return any(
-        reference_number(entry.message_id) > reference_number(hook.state.placed_by)
-        for entry in questions
-    )
+    return bool(hook.state.questions)
 
 
-def after_verdict(hook: Agent) -> None:
-    """Do the work due after a verdict: leave, or drop the question and answer."""
+def after_verdict(hook: Agent, question_id: MessageId) -> None:
+    """Log the effects of a verdict: leave, or drop the question and the answer."""
     state = hook.state
     if state.place != "hook":
         return
-    context = hook.session.context(hook.agent_id)
-    stretch = _question_entries(context)
-    if not _is_judged(stretch):
-        return
-    quit_result = next(_iter_results("quit", stretch), None)
+    since = reference_number(question_id)
+    entries = [e for e in state.transcript or () if reference_number(e.message_id) >= since]
+    quit_result = next(_iter_results("quit", entries), None)
     if quit_result is not None:
-        cause = _find_calling_message(quit_result, stretch)
+        cause = _find_calling_message(quit_result, entries)
         hook.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
     elif state.spec.get("keeps") == "notes":
-        _drop_question(hook.session, state, stretch)
-
-
-def finish_verdicts(session: Session, revived: Any) -> None:
-    """Complete work that a crash left undone after verdicts. revived: returns an agent by id."""
-    for state in list(session.agents.values()):
-        if state.place != "hook" or not session.state.is_live(state.id):
-            continue
-        if state.language_model is None:
-            finish_leaving(session, state)
-        elif not has_open_calls(hook := revived(state.id)):  # its own hooks may still judge it
-            after_verdict(hook)
-
-
-def _question_entries(context: Sequence[ChatMessage]) -> list[TranscriptEntry]:
-    """Return the end of a context from the last question, or from unanswered questions before it.
-
-    Messages from agents other than the watched agent are no part of a question, nor are messages
-    from before the hook got its place.
-    """
-    entries: list[TranscriptEntry] = []
-    for message in reversed(context):
-        if not isinstance(message, TranscriptEntry) or _is_talk(message):
-            break
-        entries.append(message)
-    return list(dropwhile(lambda entry: not is_question(entry), reversed(entries)))
+        _drop_question(hook.session, state, since)
 
 
 def _is_talk(entry: TranscriptEntry) -> bool:
     if entry.role == "tool":
         return entry.name in _MOVES and not entry.is_error
     return entry.role == "user" and entry.cause is None
-
-
-def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
-    """Whether the last question has its verdict or a failure."""
-    question: MessageId | None = None
-    judged = False
-    for entry in stretch:
-        if is_question(entry):
-            question, judged = entry.message_id, False
-        elif entry.role == "system" and entry.cause == question:
-            judged = judged or text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
-        elif entry.cause is None:  # a message with a cause was interrupted
-            judged = judged or parse_verdict_entry(entry) is not None
-    return judged
 
 
 def _iter_results(tool: str, stretch: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
@@ -205,31 +163,42 @@ def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptE
 
 def is_note(message: ChatMessage) -> bool:
     """Whether a message of a hook's context is a note."""
-    is_heard = message.role == "user" and getattr(message, "cause", None) is not None
-    return is_heard and text_of(message.content).startswith(NOTE)
+    return isinstance(message, TranscriptEntry) and message.purpose == "note"
 
 
-def _drop_question(session: Session, state: AgentState, stretch: Sequence[TranscriptEntry]) -> None:
-    """Reset a context to its state before the entries at its end, plus the newest notes."""
-    start = len(session.context(state.id)) - len(stretch)
-    noted_ids = {
-        entry.cause for entry in stretch if is_note(entry) and isinstance(entry.cause, str)
-    }
-    for result in _iter_results("keep_note", stretch):
-        if result.message_id not in noted_ids:  # a crash may have come after it
-            text = NOTE + text_of(result.content).removeprefix(KEPT)
-            session.append(
-                TranscriptEntry(
-                    agent_id=state.id, role="user", content=text, cause=result.message_id
-                )
+def _drop_question(session: Session, state: AgentState, since: int) -> None:
+    """Remove the entries since a question from a context, except inputs of others and notes."""
+    for result in _iter_results("keep_note", _entries_since(session, state, since)):
+        session.append(
+            TranscriptEntry(
+                agent_id=state.id,
+                role="user",
+                content=texts.NOTE + text_of(result.content).removeprefix(texts.KEPT),
+                cause=result.message_id,
+                purpose="note",
             )
+        )
     context = session.context(state.id)
     notes = _limit_notes(
         [position for position, message in enumerate(context) if is_note(message)], context
     )
-    retained = [position for position in range(start) if not is_note(context[position])]
+    dropped = {id(entry) for entry in _entries_since(session, state, since) if not _is_talk(entry)}
+    retained = [
+        position
+        for position, message in enumerate(context)
+        if id(message) not in dropped and not is_note(message)
+    ]
     segments = _as_segments(sorted([*retained, *notes]))
     session.append(TranscriptEdited(agent_id=state.id, segments=segments, reason=DROPPED))
+
+
+def _entries_since(session: Session, state: AgentState, since: int) -> list[TranscriptEntry]:
+    """Return the entries of a context from the event with this number on."""
+    return [
+        message
+        for message in session.context(state.id)
+        if isinstance(message, TranscriptEntry) and reference_number(message.message_id) >= since
+    ]
 
 
 def _limit_notes(notes: Sequence[int], context: Sequence[ChatMessage]) -> list[int]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.templates import front_matter
 from harken.agents.templates.claude_code_tools import harken_name
 from harken.agents.templates.front_matter import (
@@ -54,7 +55,6 @@ _SEPARATOR_PATTERN = re.compile(r",(?![^()]*\))")
 """The separator of tool names; `Agent(a, b)` is a single name."""
 _LIMITED_PATTERN = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _SERVER_PATTERN = re.compile(r"mcp__(?:(?!__).)+")
-_PRELOADED = "Before you begin, read these skills with the tool `skill`: {}."
 _SERVER_MEMBERS = ("command", "args", "env", "cwd", "url", "headers")
 
 
@@ -100,7 +100,10 @@ class ClaudeAgents:
         return Template(
             name=path.stem,
             instructions="\n\n".join(
-                [page.body.strip(), *([_PRELOADED.format(", ".join(skills))] if skills else [])]
+                [
+                    page.body.strip(),
+                    *([texts.SKILLS_PRELOADED.format(", ".join(skills))] if skills else []),
+                ]
             ),
             description=description,
             path=path,

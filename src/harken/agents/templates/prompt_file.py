@@ -25,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import (
     NAME,
@@ -33,7 +34,7 @@ from harken.agents.templates.front_matter import (
     find_markdown_files,
     read_markdown_file,
 )
-from harken.agents.templates.skills import UNRUN_COMMANDS_NOTE, has_shell
+from harken.agents.templates.skills import has_shell
 from harken.errors import ConfigError
 
 FOLDER = "commands"
@@ -106,7 +107,7 @@ def fill_in_prompt(path: Path, typed: str) -> FilledPrompt:
         if not text:
             raise Malformed("has no text: write it below the front matter")
     return FilledPrompt(
-        f"{text}\n\n[{UNRUN_COMMANDS_NOTE}]" if has_shell(text) else text,
+        f"{text}\n\n[{texts.UNRUN_COMMANDS}]" if has_shell(text) else text,
         is_system=role == "system",
     )
 

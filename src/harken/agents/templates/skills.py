@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import Malformed, file_errors, read_markdown_file
 from harken.core.arguments import check_arguments
@@ -43,10 +44,6 @@ MAX_FILES = 100
 """The maximum files of a skill in its result."""
 MAX_CHARACTERS = 100_000
 """The maximum length of instructions in a result."""
-UNRUN_COMMANDS_NOTE = (
-    "what stands in it as !`COMMAND` was not run: where you need its output, run it yourself"
-)
-"""The note about a text in which Claude Code would insert the output of commands."""
 _NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SHELL_PATTERN = re.compile(r"(?:^|\s)!`[^`\n]+`")
 _IGNORED_MEMBERS = ("agent", "context", "hooks", "model", "paths")
@@ -156,7 +153,7 @@ def _first_paragraph(body: str) -> str:
 def _iter_notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
     """Yield notes about features that Harken ignores."""
     if has_shell(body):
-        yield UNRUN_COMMANDS_NOTE
+        yield texts.UNRUN_COMMANDS
     ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
     if ignored_names:
         yield f"{', '.join(ignored_names)} in its front matter: not supported and ignored"
@@ -199,14 +196,15 @@ skill, if it has any: read those that the instructions speak of, when you need t
 def _format_skill(skill: Skill) -> str:
     text, path = skill.instructions, skill.folder / FILE
     if len(text) > MAX_CHARACTERS:
-        text = f"{text[:MAX_CHARACTERS]}\n[cut: the whole is in {display_name(str(path))}]"
+        text = text[:MAX_CHARACTERS] + texts.SKILL_TRUNCATED.format(display_name(str(path)))
     text = "\n\n".join([text, *(f"[{note}]" for note in skill.notes)])
     files = skill.files()
     if not files:
         return text
-    tail = ["- and more"] if len(files) == MAX_FILES else []
+    tail = [texts.SKILL_FILES_OMITTED] if len(files) == MAX_FILES else []
     file_list = "\n".join([*(f"- {display_name(file)}" for file in files), *tail])
-    return f"{text}\n\n[files of this skill, in {display_name(str(skill.folder))}:\n{file_list}]"
+    folder = display_name(str(skill.folder))
+    return f"{text}\n\n{texts.SKILL_FILES.format(folder, file_list)}"
 
 
 def _is_name(name: str) -> bool:

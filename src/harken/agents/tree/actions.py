@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import (
     Agent,
@@ -23,13 +24,14 @@ from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.open_calls import finish_open_calls, has_open_calls
-from harken.agents.rights import allowed_tools, usable_tools
+from harken.agents.open_calls import finish_open_calls
+from harken.agents.rights import allowed_tools, check_model, usable_tools
 from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.child import create_child
+from harken.agents.tree.rounds import current_agent_at, find_round, open_round, run_round
 from harken.core import canonical
 from harken.core.arguments import format_existing
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
@@ -37,14 +39,9 @@ from harken.core.ids import AgentId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
+from harken.session.state import Round
 from harken.world.result import InvalidArguments, ToolError, ToolResult
 from harken.world.tool import ToolContext
-
-INTRODUCED = (
-    "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
-    "Who only listens: {}."
-)
-"""The message that each participant gets about the others."""
 
 
 async def run_task(
@@ -54,6 +51,18 @@ async def run_task(
 
     `agent` in the arguments is a new agent, or a class, in place of a plain smart agent.
     """
+    current = find_round(agent, call) or await _open_task(agent, call, arguments)
+    (child_id,) = current.speakers or current.listeners
+    if not current.speakers:
+        child = get_agent(agent, child_id)
+        reply = AgentReply(child, LoggedString(""))
+        return ActionResult(texts.TASK_RESULT.format(arguments["name"]), value=reply)
+    (reply,) = await run_round(agent, current)
+    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
+
+
+async def _open_task(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
+    """Create the subagent, and open a round in which it speaks if there is a prompt."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = find_template(agent, instructions)
@@ -64,28 +73,32 @@ async def run_task(
     prompt = select_prompt(arguments["prompt"], arguments["user_prompt"])
     check_name(agent, name)
     allowed = allowed_for(agent, arguments["tools"], template)
+    model = check_model(agent, arguments["model"], call)
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
     child = create_child(
-        agent, arguments.get("agent"), instructions, allowed, template=template, spec=servers
+        agent,
+        arguments.get("agent"),
+        instructions,
+        allowed,
+        template=template,
+        spec=servers,
+        model=model,
     )
     hooks = create_hook_copies(child, agent)
     guards = {name for name, hook in hooks if not is_to_be_self_made(hook)}
     hooks += create_template_hooks(template, child, guards)
     checkpoint_if_due(agent, "spawn")  # the child's history goes on into that of its parent
-    log_birth(child, birth_cause(agent, call), name, "subagent")
-    try:
+    with agent.session.group():
+        log_birth(child, birth_cause(agent, call), name, "subagent")
         install_hooks(hooks, child)
-    except Exception:
-        end_subtree(agent.session, child.agent_id, call)
-        raise
-    set_interlocutors(agent, call, [child.agent_id], [])
-    if prompt is None:
-        reply = AgentReply(child, LoggedString(""))
-        return ActionResult(f"Created subagent: {name}", value=reply)
-    agent.inform(child, log_text_piece(agent, call, prompt))
-    reply = await request_answer(agent, child)
-    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
+        set_interlocutors(agent, call, [child.agent_id], [])
+        if prompt is None:
+            return open_round(agent, call, [], [child.agent_id], None)
+        message = log_text_piece(agent, call, prompt)
+        opened = open_round(agent, call, [child.agent_id], [], message.message_id)
+        agent.inform(child, message)
+    return opened
 
 
 def create_hook_copies(
@@ -99,7 +112,7 @@ def create_hook_copies(
     """Return named, unborn copies of the hooks of `watched` for another agent.
 
     Hooks that watch `child` already, themselves or by another copy, are left out, whatever their
-    names. Guards come first: after a crash no agent has the self-made hooks without the guards.
+    names.
     own: also copy self-made hooks; below: whether `child` is a subagent, see
     `Agent._logged_copy_for`; there: originals of which `child` gets copies otherwise.
     """
@@ -126,31 +139,6 @@ def install_hooks(
         copy.install(child, free)
 
 
-def current_agent_at(agent: Agent, original: Agent) -> Agent:
-    """Return the agent that now stands directly below `agent` where `original` stood.
-
-    A move may have put another agent in its place.
-    """
-    agents, state = agent.session.agents, original.state
-    for _ in agents:
-        if state.parent == agent.agent_id:
-            return get_agent(agent, state.id)
-        if state.parent is None:
-            break
-        state = agents[state.parent]
-    return original
-
-
-async def request_answer(agent: Agent, subagent: Agent) -> AgentReply[Agent]:
-    """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
-    answer = await subagent.response()
-    while (current := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
-        current
-    ):
-        subagent, answer = current, await current.response()
-    return AgentReply(subagent, answer)
-
-
 async def run_discuss(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
 ) -> ActionResult[list[AgentReply[Agent]]]:
@@ -158,6 +146,19 @@ async def run_discuss(
 
     Raises InvalidArguments for unknown names.
     """
+    current = find_round(agent, call) or await _open_discussion(agent, call, arguments)
+    replies = await run_round(agent, current)
+    if len(replies) == 1 and not current.listeners:
+        answer = replies[0].answer
+        return ActionResult(str(answer), substance=answer.message_id, value=replies)
+    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
+    answer_ids = [reply.answer.message_id for reply in replies]
+    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
+    return ActionResult(text, cause=cause, value=replies)
+
+
+async def _open_discussion(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
+    """Open a round, and send the prompt to all participants. Raises InvalidArguments."""
     speakers, listeners = _resolve_participants(
         agent, arguments["speakers"], arguments["listeners"]
     )
@@ -166,34 +167,23 @@ async def run_discuss(
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     prompt = select_prompt(arguments["prompt"])
     _check_free(everyone)
-    if arguments["speakers"] is not None or arguments["listeners"] is not None:
-        ids = [[participant.agent_id for participant in group] for group in (speakers, listeners)]
-        set_interlocutors(agent, call, *ids)
     if prompt is not None:
         for participant in everyone:
             await finish_open_calls(participant)
-        recipients = [current_agent_at(agent, participant) for participant in everyone]
-        _check_free(recipients)  # checked again, so that all get the prompt or none does
+    recipients = [current_agent_at(agent, participant) for participant in everyone]
+    _check_free(recipients)  # checked again, so that all get the prompt or none does
+    speaker_ids = [participant.agent_id for participant in speakers]
+    listener_ids = [participant.agent_id for participant in listeners]
+    with agent.session.group():
+        if arguments["speakers"] is not None or arguments["listeners"] is not None:
+            set_interlocutors(agent, call, speaker_ids, listener_ids)
+        if prompt is None:
+            return open_round(agent, call, speaker_ids, listener_ids, None)
         message = log_text_piece(agent, call, prompt)
+        opened = open_round(agent, call, speaker_ids, listener_ids, message.message_id)
         for participant in recipients:
             agent.inform(participant, message)
-    replies: list[AgentReply[Agent]] = []
-    for speaker in speakers:
-        reply = await request_answer(agent, current_agent_at(agent, speaker))
-        answerer, utterance = reply
-        replies.append(reply)
-        for listener in everyone:
-            if listener is not speaker:
-                answerer.inform(
-                    current_agent_at(agent, listener), utterance.as_said_by(answerer.name)
-                )
-    if len(replies) == 1 and not listeners:
-        answer = replies[0].answer
-        return ActionResult(str(answer), substance=answer.message_id, value=replies)
-    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
-    answer_ids = [reply.answer.message_id for reply in replies]
-    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
-    return ActionResult(text, cause=cause, value=replies)
+    return opened
 
 
 async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
@@ -216,26 +206,27 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
     )
     everyone = [*speakers, *listeners]
     _check_free(everyone)
-    set_interlocutors(
-        agent,
-        call,
-        *([participant.agent_id for participant in group] for group in (speakers, listeners)),
-    )
-    for participant in everyone:
-        others = [peer.name for peer in speakers if peer is not participant]
-        silent = [peer.name for peer in listeners if peer is not participant]
-        text = INTRODUCED.format(
-            participant.name, agent.name, _format_names(others), _format_names(silent)
+    with agent.session.group():
+        set_interlocutors(
+            agent,
+            call,
+            *([participant.agent_id for participant in group] for group in (speakers, listeners)),
         )
-        agent.inform(participant, log_text_piece(agent, call, text))
+        for participant in everyone:
+            others = [peer.name for peer in speakers if peer is not participant]
+            silent = [peer.name for peer in listeners if peer is not participant]
+            text = texts.INTRODUCED.format(
+                participant.name, agent.name, _format_names(others), _format_names(silent)
+            )
+            agent.inform(participant, log_text_piece(agent, call, text))
     names = [
         _format_names([participant.name for participant in row]) for row in (speakers, listeners)
     ]
-    return ToolResult(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
+    return ToolResult(texts.INTRODUCE_RESULT.format(*names))
 
 
 def _format_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or texts.NO_NAMES
 
 
 async def run_terminate(
@@ -245,7 +236,7 @@ async def run_terminate(
     (child,) = get_subagents(agent, [arguments["name"]])
     checkpoint_if_due(child, "session_end")
     end_subtree(agent.session, child.agent_id, call)
-    return ActionResult(f"Terminated subagent: {arguments['name']}")
+    return ActionResult(texts.TERMINATE_RESULT.format(arguments["name"]))
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
@@ -342,9 +333,9 @@ def select_prompt(*prompts: str | None) -> str | None:
 
     Raises InvalidArguments if all are blank.
     """
-    texts = [text for text in prompts if text is not None]
-    prompt = next((text for text in texts if text.strip()), None)
-    if texts and prompt is None:
+    prompt_texts = [text for text in prompts if text is not None]
+    prompt = next((text for text in prompt_texts if text.strip()), None)
+    if prompt_texts and prompt is None:
         raise InvalidArguments("the prompt is blank: write a text, or omit it")
     return prompt
 

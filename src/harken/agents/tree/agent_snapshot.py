@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.guards import is_born_as_hook
 from harken.agents.hooks.hook import Hook
-from harken.agents.initial_transcript import INTERRUPTED, UNNAMED, complete_transcript, message_dict
+from harken.agents.initial_transcript import UNNAMED, complete_transcript, message_dict
 from harken.agents.runtime import AgentRuntime
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
@@ -26,7 +27,7 @@ from harken.session.state import AgentState
 
 PLACE_MEMBERS = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that describe an agent's role as a hook."""
-SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
+SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original"})
 """Members of a spec that are valid only in the session of the birth."""
 
 
@@ -130,19 +131,13 @@ def _closed_transcript(agent: Agent, call: str) -> list[dict[str, Json]]:
         is_dump = open_call.reference == call
         result = Message(
             "tool",
-            "It was done: this is as far as you remember."
-            if is_dump
-            else _interrupted_text(open_call.name),
+            texts.DUMPED_HERE if is_dump else texts.INTERRUPTED.format(open_call.name),
             tool_call_id=open_call.id,
             name=open_call.name or UNNAMED,
             is_error=not is_dump,
         )
         messages.append(message_dict(result))
     return messages
-
-
-def _interrupted_text(tool: str) -> str:
-    return INTERRUPTED.format(tool)
 
 
 def create_from_snapshot(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> Agent:
@@ -169,17 +164,18 @@ def log_snapshot_birth(
     agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation
 ) -> None:
     """Log the birth of an agent created from a snapshot, with its state and transcript."""
-    agent.session.log_agent_created(
-        agent.agent_id,
-        cause,
-        name,
-        plan.model,
-        relation=relation,
-        spec={"kind": plan.kind, **plan.spec},
-    )
-    if plan.saved is not None:
-        agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
-    agent._log_initial_transcript()
+    with agent.session.group():
+        agent.session.log_agent_created(
+            agent.agent_id,
+            cause,
+            name,
+            plan.model,
+            relation=relation,
+            spec={"kind": plan.kind, **plan.spec},
+        )
+        if plan.saved is not None:
+            agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
+        agent._log_initial_transcript()
 
 
 def set_speakers(

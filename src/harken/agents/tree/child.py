@@ -19,18 +19,20 @@ def create_child(
     *,
     template: Template | None = None,
     spec: Mapping[str, Any] | None = None,
+    model: str | None = None,
 ) -> Agent:
     """Return a new agent: a plain smart one, one of a class, or an agent of the program itself.
 
     tools: the tools that it may use, or None for all those of its parent; a list of its own is
-    limited to them. spec: further members of its birth.
+    limited to them. spec: further members of its birth. model: the model of a smart agent (None:
+    that of its template or its parent).
     """
     if agent is None:
-        return create_subagent(parent, instructions, tools, template, spec)
+        return create_subagent(parent, instructions, tools, template, spec, model=model)
     if isinstance(agent, Agent):
         child = agent
     elif issubclass(agent, ToolAgent):
-        return agent._create_for(parent, instructions, tools, template, spec)
+        return agent._create_for(parent, instructions, tools, template, spec, model=model)
     else:
         child = agent(parent.session, instructions, runtime=parent.runtime)
     own = child._spec().get("tools")

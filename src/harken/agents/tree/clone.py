@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
@@ -21,7 +22,6 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     check_name,
     create_hook_copies,
-    end_subtree,
     get_subagents,
     install_hooks,
     log_text_piece,
@@ -29,6 +29,7 @@ from harken.agents.tree.actions import (
 )
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
+    AgentSnapshot,
     create_from_snapshot,
     log_snapshot_birth,
     omit_members,
@@ -36,18 +37,6 @@ from harken.agents.tree.agent_snapshot import (
 )
 from harken.core.events import Reference
 from harken.world.result import InvalidArguments
-
-COPIED = (
-    "You are a copy of {original}, made just now, with all that it remembers. You are called "
-    "{name} and work for {above}; you share nothing with {original} from now on, and have none of "
-    "its subagents."
-)
-"""The message to a copy."""
-GIVEN = (
-    "You have a new subagent, {name}: a copy of {original} with all that it remembers. `discuss` "
-    "with it where its experience helps."
-)
-"""The message to an agent that got a copy as a subagent."""
 
 
 async def run_clone(
@@ -71,18 +60,25 @@ async def run_clone(
         )
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
-    copy = _create_copy(above, original, name, call)
-    notice = COPIED.format(original=original.name, name=name, above=above.name)
-    agent.inform(copy, log_text_piece(agent, call, notice))
-    set_interlocutors(above, call, [copy.agent_id], [])
-    if above is not agent:
-        parent_notice = GIVEN.format(name=name, original=original.name)
-        agent.inform(above, log_text_piece(agent, call, parent_notice))
-    text = f"Cloned {original.name}: {name} is a subagent of {above.name}"
+    plan = _plan_copy(above, original, name)
+    copy = create_from_snapshot(plan, above.session, above.runtime)
+    hooks = _copy_hooks(above, original, copy)
+    checkpoint_if_due(above, "spawn")
+    notice = texts.COPIED.format(original=original.name, name=name, above=above.name)
+    with agent.session.group():
+        log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
+        install_hooks(hooks, copy)
+        agent.inform(copy, log_text_piece(agent, call, notice))
+        set_interlocutors(above, call, [copy.agent_id], [])
+        if above is not agent:
+            parent_notice = texts.COPY_RECEIVED.format(name=name, original=original.name)
+            agent.inform(above, log_text_piece(agent, call, parent_notice))
+    text = texts.CLONE_RESULT.format(original.name, name, above.name)
     return ActionResult(text, value=copy)
 
 
-def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
+def _plan_copy(above: Agent, original: Agent, name: str) -> AgentSnapshot:
+    """Return the snapshot that the copy is made from, limited to the rights of its parent."""
     plan = snapshot_agent(original)
     spec = omit_members(plan.spec, PLACE_MEMBERS | {"mcp"})
     servers = _select_servers(above, original, plan.spec.get("mcp") or ())
@@ -90,20 +86,17 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     allowed = _limit_tools(above, spec.get("tools"))
     if allowed is not None:
         spec = {**spec, "tools": allowed}
-    plan = msgspec.structs.replace(plan, spec=spec, name=name)
-    copy = create_from_snapshot(plan, above.session, above.runtime)
+    return msgspec.structs.replace(plan, spec=spec, name=name)
+
+
+def _copy_hooks(above: Agent, original: Agent, copy: Agent) -> list[tuple[str, Agent]]:
+    """Return the hooks of a copy: those of its parent, and the guards of the original.
+
+    So the copy may do no more than the original.
+    """
     hooks = create_hook_copies(copy, above)
     originals = {hook._birth_spec["original"] for _, hook in hooks}
-    guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
-    hooks += guards  # guards of the original: its copy may do no more
-    checkpoint_if_due(above, "spawn")
-    log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
-    try:
-        install_hooks(hooks, copy)
-    except Exception:
-        end_subtree(above.session, copy.agent_id, call)
-        raise
-    return copy
+    return hooks + create_hook_copies(copy, original, own=False, below=False, there=originals)
 
 
 def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> list[str]:

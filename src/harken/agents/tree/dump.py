@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.hooks.logged_user import LoggedUser
@@ -116,7 +117,7 @@ async def run_dump(
         raise InvalidArguments(
             f"{target.name} cannot be dumped: agents of its class cannot be restored from a file"
         )
-    root, path = await _resolve_path(agent, call, "dump", arguments["path"])
+    root, path = await resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
     plan = snapshot_subtree(target, call, is_users=is_users)
     try:
@@ -130,8 +131,9 @@ async def run_dump(
         agent.session.sync()
         _write(root, path, data)
     count = sum(1 for _ in plan.iter_snapshots())
-    agents = "1 agent" if count == 1 else f"{count} agents"
-    text = f"Dumped {target.name} to {root.format_name(path)}: {agents}, {size_text(len(data))}"
+    agents = texts.ONE_AGENT if count == 1 else texts.AGENT_COUNT.format(count)
+    size = size_text(len(data))
+    text = texts.DUMP_RESULT.format(target.name, root.format_name(path), agents, size)
     return ActionResult(text, value=path)
 
 
@@ -139,7 +141,7 @@ async def run_restore(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
 ) -> ActionResult[Agent]:
     """Create a subagent from a dump. Raises ToolError, BudgetExceeded before any birth."""
-    root, path = await _resolve_path(agent, call, "restore", arguments["path"])
+    root, path = await resolve_path(agent, call, "restore", arguments["path"])
     try:
         plan = decode_dump(load(root, path).data)
     except ValueError as error:
@@ -150,14 +152,14 @@ async def run_restore(
     child = restorer.restore(plan, name)
     agent.inform(child, log_text_piece(agent, call, restorer.format_restored_notice(plan, name)))
     set_interlocutors(agent, call, [child.agent_id], [])
-    text = f"Restored {name} from {root.format_name(path)}: it is your subagent"
+    text = texts.RESTORE_RESULT.format(name, root.format_name(path))
     return ActionResult(text, value=child)
 
 
-async def _resolve_path(
+async def resolve_path(
     agent: Agent, call: Reference, action: str, path_text: str
 ) -> tuple[Root, Path]:
-    """Resolve a path that the agent may dump to, or restore from.
+    """Resolve a path that the agent may write with this action, or read with `restore`.
 
     Raises ToolError. A user's command needs no approval.
     """
@@ -166,11 +168,11 @@ async def _resolve_path(
         raise ToolError("this world has no folder for files")
     root = Root(world.folder)
     path = root.resolve(path_text)
-    reason = PathSubject(str(path), root.folder).sensitivity() if action == "dump" else ""
+    reason = PathSubject(str(path), root.folder).sensitivity() if action != "restore" else ""
     if reason:
         raise ToolError(
             f"{root.format_name(path)} decides which programs run later ({reason}): "
-            f"dump to another place"
+            f"{action} to another place"
         )
     is_of_agent = reference_message_id(call) in agent.session.state.cause_owners
     if world.permissions is not None and is_of_agent:

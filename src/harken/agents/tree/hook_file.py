@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -38,13 +39,18 @@ from harken.agents.templates.template import Template
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments, format_existing
-from harken.core.verdict import HOOK_POINTS, HookPoint
+from harken.core.events import HookPoint
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import ConfigError, NameNotFound
 
 HOOK_FILE = b"harken.hook.v1\n"
 """The domain line of a hook file's hash, which covers all bytes of it."""
 SHIPPED = Path(__file__).parents[1] / "built_in"
 """The folder of the built-in smart hooks."""
+
+MAX_LISTED = 50
+"""The maximum hooks in the description of the action `hook`."""
+MAX_DESCRIPTION_CHARS = 200
 
 _KEYS = frozenset(
     {"name", "description", "points", "tools", "model", "keeps", "subagents", "copy"}
@@ -161,6 +167,12 @@ class HookInfo:
     """Its file, if a user wrote it."""
     problem: str = ""
     """The reason why it cannot be used, or empty."""
+    runs_programs: bool = False
+
+    @property
+    def is_installable(self) -> bool:
+        """Whether an agent can install it by its name."""
+        return not self.problem and not self.runs_programs
 
 
 def _describe_file(path: Path) -> HookInfo:
@@ -179,9 +191,11 @@ def _describe_file(path: Path) -> HookInfo:
 
 
 def _describe_kind(name: str) -> HookInfo:
-    kind = get_agent_class(name, AgentRuntime().library)
+    kind: type[Agent] = get_agent_class(name, AgentRuntime().library)
     description = (kind.__doc__ or "").strip().split("\n")[0]
-    return HookInfo(name=name, description=description, smart=False)
+    return HookInfo(
+        name=name, description=description, smart=False, runs_programs=not kind._can_restore
+    )
 
 
 @check_arguments
@@ -218,6 +232,17 @@ class HookFiles:
         rows = [_describe_file(path) for path in files.values()]
         rows += [_describe_kind(name) for name in BUILT_IN if name not in files]
         return sorted(rows, key=lambda info: info.name)
+
+    def listing(self) -> str:
+        """Format a line for each hook that an agent may install: its name and description.
+
+        Hooks that cannot be used, and those that run programs, are left out.
+        """
+        usable = (info for info in self.list_hooks() if info.is_installable)
+        return "\n".join(
+            f"- {info.name}: {info.description[:MAX_DESCRIPTION_CHARS]}".rstrip(": ")
+            for info in islice(usable, MAX_LISTED)
+        )
 
     def names(self) -> list[str]:
         """Return the names of all hook files and built-in hooks, sorted."""

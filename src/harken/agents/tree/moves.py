@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.dumb_agent import can_answer
@@ -52,13 +53,14 @@ async def run_endo(
     await finish_open_calls(child)
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
-    if agent.state.place == "hook":
-        duty = format_hook_protocol(_spec_points(agent), "all").strip()
-        agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
-    if prompt is not None:  # it hears this first: when it stands there, it owes the answer
-        agent.inform(child, log_text_piece(agent, call, prompt))
-    endo(agent, child, call, arguments["points"])
-    text = f"{child.name} has taken your place; you watch it as its hook."
+    with agent.session.group():
+        if agent.state.place == "hook":
+            duty = format_hook_protocol(_spec_points(agent), "all").strip()
+            agent.inform(child, log_text_piece(agent, call, texts.PLACE_GIVEN.format(duty)))
+        if prompt is not None:  # it hears this first: when it stands there, it owes the answer
+            agent.inform(child, log_text_piece(agent, call, prompt))
+        endo(agent, child, call, arguments["points"])
+    text = texts.ENDO_RESULT.format(child.name)
     return ActionResult(text, value=child)
 
 
@@ -69,8 +71,8 @@ async def run_meta(
     watched = get_watched(agent)
     last_input = _last_input(watched)
     meta(agent, call)
-    context = f" It was last told: {last_input}" if last_input else ""
-    text = f"You have taken the place of {watched.name}, now your subagent.{context}"
+    context = texts.META_LAST_INPUT.format(last_input) if last_input else ""
+    text = texts.META_RESULT.format(watched.name, context)
     return ActionResult(text, value=watched)
 
 
@@ -83,7 +85,7 @@ async def run_talk_with(
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
     taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ActionResult(f"{taker.name} has taken your place.", value=taker)
+    return ActionResult(texts.TALK_WITH_RESULT.format(taker.name), value=taker)
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
@@ -94,8 +96,10 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     AgentBusy.
     """
     check_endo(agent, child)
-    install_hooks(create_hook_copies(child, agent, below=False), child, but={agent.name})
-    _swap(child, agent, "hook", cause, points)
+    copies = create_hook_copies(child, agent, below=False)
+    with agent.session.group():
+        install_hooks(copies, child, but={agent.name})
+        _swap(child, agent, "hook", cause, points)
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
@@ -108,15 +112,17 @@ def check_endo(agent: Agent, child: Agent) -> None:
 def meta(hook: Agent, cause: Cause) -> None:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
 
-    A self-made hook first gets copies of the hooks of the watched agent, before the move, so that
-    it is never without them, even after a crash. Raises InvalidArguments.
+    A self-made hook gets copies of the hooks of the watched agent in the same group of events, so
+    that it is never without them. Raises InvalidArguments.
     """
     watched = get_watched(hook)
     _check_talks(hook)
     _check_names(hook, watched, watched, "subagent")
-    if is_made(hook.state.spec):
-        install_hooks(create_hook_copies(hook, watched, own=False, below=False), hook)
-    _swap(hook, watched, "subagent", cause)
+    is_self_made = is_made(hook.state.spec)
+    copies = create_hook_copies(hook, watched, own=False, below=False) if is_self_made else []
+    with hook.session.group():
+        install_hooks(copies, hook)
+        _swap(hook, watched, "subagent", cause)
 
 
 def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> Agent:
@@ -127,16 +133,17 @@ def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> A
     anything has moved.
     """
     path_agents = _resolve_path(agent, path, hooks=hooks)
-    for above, taker in zip([agent, *path_agents], path_agents, strict=False):
-        if taker.state.place == "hook":
-            meta(taker, cause)
-        else:
-            endo(
-                above,
-                taker,
-                cause,
-                points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
-            )
+    with agent.session.group():
+        for above, taker in zip([agent, *path_agents], path_agents, strict=False):
+            if taker.state.place == "hook":
+                meta(taker, cause)
+            else:
+                endo(
+                    above,
+                    taker,
+                    cause,
+                    points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
+                )
     return path_agents[-1]
 
 

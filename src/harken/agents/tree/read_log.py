@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.tree.hook_action import get_watched
 from harken.core.arguments import format_existing
@@ -36,15 +37,15 @@ async def run_read_log(agent: Agent, call: Reference, arguments: Mapping[str, An
     name = state.name or state.id
     if arguments["message"] is not None:
         entry = _get_entry(entries, arguments["message"], name)
-        return ToolResult(f"Of {name}, not said to you:\n{_format_entry(entry, MAX_OUTPUT_CHARS)}")
+        text = _format_entry(entry, MAX_OUTPUT_CHARS)
+        return ToolResult(texts.LOG_MESSAGE.format(name, text))
     last = max(1, min(arguments["last"], MAX_MESSAGES))
     if arguments["query"] is not None:
         matches = list(islice(find_matching_entries(entries, arguments["query"]), last))[::-1]
     else:
         matches = entries[-last:]
-    return ToolResult(
-        _format_entries(matches, f"{len(matches)} of {len(entries)} messages of {name}")
-    )
+    title = texts.LOG_COUNT.format(len(matches), len(entries), name)
+    return ToolResult(_format_entries(matches, title))
 
 
 def _resolve_agent(session: Session, watched: AgentState, path: str | None) -> AgentState:
@@ -91,10 +92,8 @@ def _format_entries(entries: Sequence[TranscriptEntry], title: str) -> str:
             break
         lines.append(text)
     missing = len(entries) - len(lines)
-    omission = (
-        f" ({missing} more did not fit: ask for fewer, or for one by its id)" if missing else ""
-    )
-    return "\n".join([f"{title}, oldest first, not said to you{omission}:", *lines[::-1]])
+    omission = texts.LOG_OMISSION.format(missing) if missing else ""
+    return "\n".join([texts.LOG_LIST.format(title, omission), *lines[::-1]])
 
 
 def _format_entry(entry: TranscriptEntry, limit_chars: int) -> str:
@@ -102,5 +101,5 @@ def _format_entry(entry: TranscriptEntry, limit_chars: int) -> str:
     speaker = f"{entry.role} {entry.name}" if entry.role == "tool" else entry.role
     text = entry_text(entry)
     if len(text) > limit_chars:
-        text = f"{text[:limit_chars]}… ({len(text) - limit_chars} more characters)"
+        text = texts.LOG_TRUNCATED.format(text[:limit_chars], len(text) - limit_chars)
     return f"{entry.message_id} {speaker}: " + text.replace("\n", "\n    ")

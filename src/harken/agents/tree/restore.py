@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import Budget, check_birth
@@ -14,7 +15,7 @@ from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, inherited_model, usable_tools
-from harken.agents.tree.actions import birth_cause, create_hook_copies, end_subtree, install_hooks
+from harken.agents.tree.actions import birth_cause, create_hook_copies, install_hooks
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
     SESSION_MEMBERS,
@@ -33,13 +34,6 @@ from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
 
 SMART = "smart"
-WOKEN = (
-    "You were restored from a dump and have just woken up, perhaps in another world than the one "
-    "that you remember. It is {time}. This is session {session}{folder}. {above} restored you, and "
-    "you work for it now; here you are called {name}.{model} Files, agents and people that you "
-    "remember may have changed or be gone: look before you rely on them."
-)
-"""The message to a restored agent."""
 
 
 class AgentRestorer:
@@ -71,27 +65,21 @@ class AgentRestorer:
             raise
         checkpoint_if_due(self.agent, "spawn")
         child, _ = self._agents_by_plan[id(plan)]
-        try:
+        with self.session.group():
             self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
-        except Exception:
-            if child.agent_id in self.session.agents:
-                end_subtree(self.session, child.agent_id, self.call)
-            raise
         return child
 
     def format_restored_notice(self, plan: AgentSnapshot, name: str) -> str:
         """Return the message to the restored agent."""
         world, model = self.runtime.world, self._model(plan)
-        folder = "" if world.folder is None else f", in the folder {world.folder.name}"
-        return WOKEN.format(
+        folder = "" if world.folder is None else texts.RESTORED_FOLDER.format(world.folder.name)
+        return texts.RESTORED.format(
             time=format_rfc3339(self.session.options.clock()),
             session=self.session.state.session_id,
             folder=folder,
             above=self.agent.name,
             name=name,
-            model=""
-            if model == plan.model
-            else f" Your model was {plan.model}; it is {model} now.",
+            model="" if model == plan.model else texts.RESTORED_MODEL.format(plan.model, model),
         )
 
     def _restrict(self, plan: AgentSnapshot, relation: Relation) -> AgentSnapshot:

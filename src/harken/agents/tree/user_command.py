@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.open_calls import finish_open_calls, has_open_calls
@@ -23,11 +24,6 @@ from harken.core.messages import text_of
 from harken.errors import ModelError
 from harken.world.result import InvalidArguments, ToolResult, run_catching
 
-TOLD = "[the user did this: {}] {}"
-"""The text by which an agent is told of a command and its result."""
-BROKEN_OFF = "It was broken off: {}"
-TAKEN_OVER = "You talk with the user from now on, in the place of {}."
-"""The text for an agent that the user put in the place of another."""
 UserAction: TypeAlias = Callable[[Agent, Reference], Awaitable[ToolResult]]
 """A command on an agent; the reference is the logged command, for causes."""
 
@@ -46,7 +42,8 @@ async def run_user_command(agent: Agent, command: str, doing: UserAction) -> Too
     try:
         result = await run_catching(command.split(maxsplit=1)[0], doing(agent, cause))
     except (asyncio.CancelledError, ModelError) as error:
-        _notify_agent(agent, cause, command, BROKEN_OFF.format(str(error) or "the user stopped it"))
+        outcome = texts.USER_ACTION_ABORTED.format(str(error) or texts.USER_STOPPED)
+        _notify_agent(agent, cause, command, outcome)
         raise
     result_entry = TranscriptEntry(
         agent_id=USER,
@@ -68,8 +65,10 @@ def _notify_agent(agent: Agent, cause: Reference, command: str, outcome: str) ->
     """Tell the agent of a command and its result; it owes no answer to that."""
     if agent.state.place == "gone":
         return
-    text = TOLD.format(command, outcome)
-    entry = TranscriptEntry(agent_id=agent.agent_id, role="user", content=text, cause=cause)
+    text = texts.USER_ACTION.format(command, outcome)
+    entry = TranscriptEntry(
+        agent_id=agent.agent_id, role="user", content=text, cause=cause, purpose="told"
+    )
     agent.session.append(entry)
 
 
@@ -82,14 +81,15 @@ def _notify_new_primary(
         return
     taker = get_agent(agent, primary)
     if not has_open_calls(taker):  # else it was told something that it has to answer
-        _notify_agent(taker, cause, command, TAKEN_OVER.format(get_agent(agent, previous).name))
+        outcome = texts.NEW_PRIMARY.format(get_agent(agent, previous).name)
+        _notify_agent(taker, cause, command, outcome)
 
 
 async def add_system_message(agent: Agent, command: Reference, text: str) -> ToolResult:
     """Add a system message, which the agent reads from its next turn on."""
     entry = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
     agent.session.append(entry)
-    return ToolResult("The system says so from now on.")
+    return ToolResult(texts.SYSTEM_ADDED)
 
 
 async def remove_hook(agent: Agent, command: Reference, name: str) -> ToolResult:
@@ -104,4 +104,4 @@ async def remove_hook(agent: Agent, command: Reference, name: str) -> ToolResult
     check_free(hooks[name])
     checkpoint_if_due(hooks[name], "session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
-    return ToolResult(f"Removed hook: {name}")
+    return ToolResult(texts.HOOK_REMOVED.format(name))

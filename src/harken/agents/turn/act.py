@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
-from harken.agents.hooks.hook import BLOCKED
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
+from harken.agents.hooks.review import hook_name
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
@@ -169,44 +170,43 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     try:
         arguments = await judged_arguments(agent, call)
     except ActionBlocked as error:
-        return ToolResult(f"Error: {error}", is_error=True)
+        return ToolResult(f"Error: {error}", is_error=True, closed="denied")
     return await run_catching(call.name, _run(agent, call, arguments))
 
 
 async def judged_arguments(agent: Agent, call: OpenCall) -> str:
     """Let hooks judge a call. Return its arguments, as rewritten by them.
 
-    Raises ActionBlocked, TurnEnded, TurnStopped.
+    Raises ActionBlocked, TurnEnded, StoppedByHook.
     """
-    judgement = await judge_call(agent, call)
-    if judgement.denial is not None:
-        reason = getattr(judgement.denial.verdict, "reason", "")
-        text = BLOCKED.format(judgement.denial.hook, reason)
-        raise ActionBlocked(text.removeprefix("Error: "))
-    arguments = call.arguments
-    if judgement.replacement is not None and judgement.rewriter is not None:
-        arguments = judgement.replacement
-        agent.session.append(
-            ActionRewritten(
-                agent_id=agent.agent_id,
-                call=call.reference,
-                tool=call.name,
-                arguments=arguments,
-                cause=judgement.rewriter.message_id,
-            )
+    verdicts = await judge_call(agent, call)
+    if verdicts.denial is not None:
+        name = hook_name(agent, verdicts.denial)
+        text = texts.ACTION_BLOCKED.format(name, verdicts.denial.text or "")
+        raise ActionBlocked(text.removeprefix("Error: "), closed="denied")
+    if verdicts.replacement is None:
+        return call.arguments
+    arguments = verdicts.replacement.text or ""
+    agent.session.append(
+        ActionRewritten(
+            agent_id=agent.agent_id,
+            call=call.reference,
+            tool=call.name,
+            arguments=arguments,
+            cause=verdicts.replacement.message_id,
         )
+    )
     return arguments
 
 
 async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     tool = agent.tools.get(call.name)
     if agent.state.place == "gone":
-        raise ToolError(f"{call.name} was not run: you have left")
+        raise ToolError(f"{call.name} was not run: you have left", closed="refused")
     if tool is None:
         available = ", ".join(agent.tools) or "none"
-        raise InvalidArguments(
-            f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
-        )
+        text = f"{agent.name} may not use a tool {call.name!r}; it may use: {available}"
+        raise InvalidArguments(text, closed="refused")
     if is_action(tool):
         return await run_action(agent, call, tool.check(parse(call.name, text)))
     user = agent.runtime.world.user
@@ -271,6 +271,7 @@ def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
         tool_call_id=call.id,
         name=call.name or UNNAMED,
         is_error=result.is_error,
+        closed=result.closed,
     )
     try:
         agent.session.append(entry)
@@ -278,7 +279,7 @@ def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
         if result.substance is not None:
             entry.substance = None  # its message does not exist, or is a copy
         elif not isinstance(result.content, str):
-            entry.content = f"Error: {call.name} ran, and its result cannot be kept: {error}"
+            entry.content = texts.RESULT_LOST.format(call.name, error)
             entry.is_error = True
         else:
             raise

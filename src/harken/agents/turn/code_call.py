@@ -11,23 +11,24 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, NoReturn
 
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import can_answer
-from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.hook import check_not_judged
+from harken.agents.hooks.review import deliver_comments
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.turn.act import judged_arguments, log_result, run_action
-from harken.agents.turn.hook_review import STOPPED, TAKEN_OVER, comment_on
-from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
-from harken.agents.turn_end import TurnEnded, TurnStopped
+from harken.agents.turn.hook_review import comment_on
+from harken.agents.turn.interrupted import describe_interrupted_call
+from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core import canonical
-from harken.core.events import TranscriptEntry
+from harken.core.events import Closed, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import LogError
 from harken.session.state import OpenCall
@@ -40,7 +41,7 @@ from harken.world.result import (
 )
 from harken.world.tool import parse
 
-__all__ = ["call_action", "check_new_agent", "describe_interrupted_call", "end_incomplete_agent"]
+__all__ = ["call_action", "check_new_agent", "describe_interrupted_call"]
 
 Objects = Mapping[str, tuple[str, object]]
 """Members of a call that are objects of the program: by name, the value to log and the object."""
@@ -61,7 +62,8 @@ async def call_action(
     check_not_judged(agent)
     async with _in_turn(agent):
         if not agent.session.state.is_live(agent.agent_id):
-            raise ToolError(f"{action} was not run: {agent.name} has left")
+            text = f"{action} was not run: {agent.name} has left"
+            raise ToolError(text, closed="refused")
         members = {**arguments, **{name: logged for name, (logged, _) in (objects or {}).items()}}
         text = canonical.to_json_line(members).decode()
         call = _log_call(agent, FunctionCall(action, text), call_id or _new_call_id(agent))
@@ -76,13 +78,18 @@ async def call_action(
 
 
 def check_new_agent(
-    parent: Agent, agent: object, *, has_instructions: bool, has_prompt: bool
+    parent: Agent,
+    agent: object,
+    *,
+    has_instructions: bool,
+    has_prompt: bool,
+    has_model: bool = False,
 ) -> str:
     """Return the kind of a new agent, or of a class of agents.
 
-    Raises TypeError for what is no agent, for instructions beside an agent that has its own, for a
-    prompt to a class that cannot answer, and for a class that is not registered; ValueError for an
-    agent that was born, or of another session.
+    Raises TypeError for what is no agent, for instructions or a model beside an agent that has its
+    own, for a prompt to a class that cannot answer, and for a class that is not registered;
+    ValueError for an agent that was born, or of another session.
     """
     kind = agent if isinstance(agent, type) else type(agent)
     if not issubclass(kind, Agent):
@@ -92,6 +99,8 @@ def check_new_agent(
             f"{kind.__name__} has no method answer(self, input): create it without a prompt, "
             "or install it as a hook with hook(agent=...)"
         )
+    if has_model and not (isinstance(agent, type) and issubclass(kind, ToolAgent)):
+        raise TypeError(f"{kind.__name__} has its own model, or none: pass no model")
     if isinstance(agent, Agent):
         if has_instructions:
             raise TypeError(f"{kind.__name__} already has a system prompt: pass only one")
@@ -160,8 +169,7 @@ async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
         await comment_on(agent, "result", entries)
     except TurnEnded:
         pass  # a hook moved after the action, whose value is the same
-    except TurnStopped as error:
-        forget_comments(agent)
+    except StoppedByHook as error:
         raise ActionBlocked(f"{call.name} was run, and a hook ended the turn: {error}") from None
     checkpoint_if_due(agent, "tool_call")
     if errors:
@@ -178,9 +186,9 @@ async def _run_judged(
         try:
             text = await judged_arguments(agent, call)
         except TurnEnded:
-            _raise_not_run(TAKEN_OVER, call)
-        except TurnStopped:
-            _raise_not_run(STOPPED, call)
+            _raise_not_run(texts.TAKEN_OVER, call, "moved")
+        except StoppedByHook:
+            _raise_not_run(texts.STOPPED, call, "stopped")
         arguments = dict(parse(call.name, text))
         for name, (logged, _) in objects.items():
             if arguments.pop(name, None) != logged:
@@ -193,6 +201,7 @@ async def _run_judged(
         raise
 
 
-def _raise_not_run(template: str, call: OpenCall) -> NoReturn:
+def _raise_not_run(template: str, call: OpenCall, closed: Closed) -> NoReturn:
     """Raise the error of a call that a hook kept from running."""
-    raise ActionBlocked(template.format(call.name).removeprefix("Error: ")) from None
+    text = template.format(call.name).removeprefix("Error: ")
+    raise ActionBlocked(text, closed=closed) from None

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harken.agents import texts
 from harken.agents.agent import Agent, log_birth
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.checkpoints import checkpoint_if_due
-from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
+from harken.agents.compaction_text import format_summary_message
 from harken.agents.compaction_text import format_summary_request as question
 from harken.agents.hooks.notifications import CompactionFinished as HasCompacted
 from harken.agents.hooks.notifications import CompactionStarting, Trigger, notify_hooks
@@ -101,7 +102,7 @@ class Compactor(Agent):
         if not text:
             raise ModelError(f"{model.name} returned no summary")
         if call.is_cut_off:
-            text += CUT_OFF
+            text += texts.SUMMARY_CUT_OFF
         return LoggedString(text, call.answer.message_id)
 
     def _close_call(self, call: OpenCall, note: str = "") -> MessageId:
@@ -110,10 +111,11 @@ class Compactor(Agent):
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="tool",
-                content=NOT_RUN,
+                content=texts.SUMMARY_CALL_NOT_RUN,
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
+                closed="not_run",
             )
         )
 
@@ -232,6 +234,7 @@ def _edit_context(
         role="user",
         content=escape_hook_markers(text),
         cause=summary.message_id,
+        purpose="summary",
     )
     id_ = agent.session.append(entry)
     segments = [Segment(start=0, stop=split.summary_start), Segment(entries=[id_])]

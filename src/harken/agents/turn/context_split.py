@@ -12,6 +12,7 @@ from itertools import takewhile
 
 import msgspec
 
+from harken.agents import texts
 from harken.context.checkpoint import estimate_message_tokens
 from harken.core.events import TranscriptEntry
 from harken.core.messages import (
@@ -30,8 +31,6 @@ from harken.session.state import ContextTokens
 IMAGE_TOKENS = 1600
 """The approximate size of a large image."""
 _CHARS_PER_TOKEN = 4
-_DROPPED = "[{:,} messages were left out here, since all of them did not fit]"
-_SHORTENED = "\n[... {:,} characters were left out here, since all of it did not fit ...]\n"
 
 
 def estimate_tokens(messages: Iterable[ChatMessage]) -> int:
@@ -110,7 +109,7 @@ def trim_to_tokens(messages: Sequence[ChatMessage], begins: int, most: int) -> l
             remaining_tokens - estimate_tokens(removed),
             dropped + len(removed),
         )
-    note = [Message("user", _DROPPED.format(dropped))] if dropped else []
+    note = [Message("user", texts.MESSAGES_OMITTED.format(dropped))] if dropped else []
     return [*short[:begins], *_flatten(first), *note, *_flatten(later)]
 
 
@@ -184,7 +183,7 @@ def _shorten_message(message: ChatMessage, max_chars: int) -> ChatMessage:
 
 def _shorten_part(part: ContentPart, max_chars: int) -> ContentPart:
     if isinstance(part, ImagePart):
-        return TextPart("[an image was left out here, since all of it did not fit]")
+        return TextPart(texts.IMAGE_OMITTED)
     return (
         TextPart(_truncate_middle(part.text, max_chars), part.meta)
         if isinstance(part, TextPart)
@@ -196,4 +195,4 @@ def _truncate_middle(text: str, max_chars: int) -> str:
     half = max_chars // 2
     if len(text) <= max_chars:
         return text
-    return text[:half] + _SHORTENED.format(len(text) - 2 * half) + text[-half:]
+    return text[:half] + texts.CHARACTERS_OMITTED.format(len(text) - 2 * half) + text[-half:]

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 
 from harken.agents.agent import Agent, load_agent
 from harken.agents.inputs import has_news
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.turn.wakeups import TriggerListener, unread_message_ids
 from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId
@@ -72,14 +72,15 @@ class Conversation:
     async def say(self, text: str | None = None) -> LoggedString:
         """Send a text to the primary agent, or continue its last turn, and return its answer.
 
-        If another agent is primary after that and owes an answer, its answer is returned. Raises
-        what `Agent.response` raises; `say()` continues after each.
+        If another agent is primary after that and owes an answer, its answer is returned. If the
+        turn was stopped, the text in place of the answer is returned: its `is_answer` is false.
+        Raises what `Agent.response` raises otherwise; `say()` continues after each.
         """
         self.speaker = self.primary
-        answer = await self.speaker.response(text)
+        answer = await answer_or_stop(self.speaker, text)
         while (primary := self.primary).agent_id != self.speaker.agent_id and has_open_calls(
             primary
         ):
             self.speaker = primary
-            answer = await primary.response()
+            answer = await answer_or_stop(primary)
         return answer

@@ -1,8 +1,7 @@
 """Hook questions about an agent's turn, at each of the four points.
 
 Before a model reads an input or a tool result, every hook has been asked about it exactly once; the
-same holds for actions before they run and for answers before they are delivered. Earlier questions
-are read from the log, so this also holds after a crash.
+same holds for actions before they run and for answers before they are delivered.
 """
 
 from __future__ import annotations
@@ -10,25 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from harken.agents.action_schemas import ACTIONS, is_action
-from harken.agents.agent import Agent, get_agent
-from harken.agents.hooks.comment_queue import deliver_comments, note_comments
-from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
-from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
-from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
-from harken.agents.initial_transcript import INTERRUPTED
-from harken.agents.rights import usable_tools
-from harken.agents.turn.model_call import HALF_A_CALL
-from harken.core.events import TranscriptEntry
+from harken.agents import texts
+from harken.agents.agent import Agent
+from harken.agents.hooks.hook import hook_points
+from harken.agents.hooks.pending_answer import MAX_DENIALS
+from harken.agents.hooks.review import (
+    answer_question,
+    deliver_comments,
+    find_review,
+    hook_message,
+    hook_name,
+    review,
+)
+from harken.core.events import AnswerGiven, HookPoint, HookVerdict, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
-from harken.core.verdict import Deny, HookPoint, HookQuestion, HookVerdict
-from harken.session.state import OpenCall
-
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-STOPPED = "Error: {} was not run: a hook ended the turn"
-_SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
+from harken.core.verdict import HookQuestion
+from harken.session.state import OpenCall, Review
 
 
 def has_hook_at(agent: Agent, point: HookPoint) -> bool:
@@ -59,81 +57,66 @@ def new_results(agent: Agent) -> list[TranscriptEntry]:
     results = [
         entry
         for entry in trailing
-        if isinstance(entry, TranscriptEntry) and _is_result(agent, entry)
+        if isinstance(entry, TranscriptEntry) and entry.role == "tool" and _has_result(entry)
     ]
     return [
         entry for entry in reversed(results) if reference_number(entry.message_id) > request_number
     ]
 
 
-def _is_result(agent: Agent, entry: TranscriptEntry) -> bool:
-    if entry.role != "tool" or not entry.is_error:
-        return entry.role == "tool"
-    text, name = text_of(entry.content), entry.name or ""
-    tool = usable_tools(agent).get(name)
-    is_structural = is_action(tool) or (
-        tool is None and name in ACTIONS
-    )  # a move may have taken it
-
-    # A note follows only for structural actions; the output of a tool may begin with the same text.
-    if is_structural and text.startswith(INTERRUPTED.format(name)):
-        return False
-    return text not in {template.format(name) for template in _SYNTHETIC_RESULTS}
+def _has_result(entry: TranscriptEntry) -> bool:
+    """Whether hooks are asked about a result: those of calls that were closed are no results."""
+    return entry.closed in (None, "denied", "refused")
 
 
 async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
-    """Let hooks comment on inputs or results. Raises TurnEnded, TurnStopped."""
+    """Let hooks comment on inputs or results. Raises TurnEnded, StoppedByHook."""
     if not messages or not has_hook_at(agent, point):
         return
     for message in messages:
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
-            question = HookQuestion(point, agent.name, id_, text)
-            note_comments(agent, await _ask_hooks(agent, question))
+            await review(agent, HookQuestion(point, agent.name, id_, text))
     deliver_comments(agent)
 
 
-async def _ask_hooks(agent: Agent, question: HookQuestion) -> CombinedVerdict:
-    """Ask the hooks that have no verdict on a question yet, also after a resume."""
-    verdicts = read_verdicts(agent, question)
-    hooks = [get_agent(agent, id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
-    return await consult(hooks, question, verdicts)
-
-
-async def judge_call(agent: Agent, call: OpenCall) -> CombinedVerdict:
-    """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
+async def judge_call(agent: Agent, call: OpenCall) -> Review:
+    """Let hooks judge a call before it runs. Raises TurnEnded, StoppedByHook."""
     tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
-    judgement = await _ask_hooks(agent, question)
-    note_comments(agent, judgement)
-    return judgement
+    return await review(agent, question)
 
 
-async def judge_answer(agent: Agent, entry: TranscriptEntry) -> CombinedVerdict:
-    """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
-    judgement = await _ask_hooks(agent, answer_question(agent, entry))
-    note_comments(agent, judgement)
+async def judge_answer(agent: Agent, entry: TranscriptEntry) -> Review:
+    """Let hooks judge an answer before it is delivered. Raises TurnEnded, StoppedByHook.
+
+    An answer that was given already is not judged again.
+    """
+    if entry.message_id == agent.state.given_answer:
+        return find_review(agent, answer_question(agent, entry))
+    verdicts = await review(agent, answer_question(agent, entry))
     deliver_comments(agent)
-    return judgement
+    return verdicts
 
 
-def send_back(agent: Agent, denied: HookVerdict, denials: int) -> None:
+def send_back(agent: Agent, denial: HookVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
-    reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-    text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
-    agent.session.append(comment_entry(agent, denied, text))
+    text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, denial.text or "")
+    name, cause = hook_name(agent, denial), denial.message_id
+    agent.session.append(hook_message(agent, name, text, cause, "returned"))
 
 
-def log_visible_answer(
-    agent: Agent, entry: TranscriptEntry, judgement: CombinedVerdict
-) -> LoggedString:
-    """Return the answer to deliver. Log the text that a user saw if hooks rewrote it."""
-    if judgement.replacement is None:
-        return LoggedString(text_of(entry.content), entry.message_id)
-    answer = LoggedString(judgement.replacement, entry.message_id)
-    if agent.state.place == "primary":
-        event = TranscriptEntry(
-            agent_id=USER, role="user", content=str(answer), substance=entry.message_id
-        )
-        agent.session.append(event)
-    return answer
+def give_answer(agent: Agent, entry: TranscriptEntry, verdicts: Review) -> LoggedString:
+    """Return the answer to deliver. Log that hooks let it through, and how a user reads it."""
+    text = text_of(entry.content)
+    if verdicts.replacement is not None:
+        text = verdicts.replacement.text or ""
+    if entry.message_id != agent.state.given_answer and verdicts.given:
+        with agent.session.group():
+            if verdicts.replacement is not None and agent.state.place == "primary":
+                event = TranscriptEntry(
+                    agent_id=USER, role="user", content=text, substance=entry.message_id
+                )
+                agent.session.append(event)
+            agent.session.append(AnswerGiven(agent_id=agent.agent_id, answer=entry.message_id))
+    return LoggedString(text, entry.message_id)

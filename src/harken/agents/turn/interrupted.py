@@ -1,22 +1,20 @@
 """Interrupted structural calls: how far they had come, and how they are ended.
 
 A crash, a cancellation or a failed model call leaves calls without a result. Their effects are in
-the log, so the later result can say more than "it may have acted". An agent that was interrupted at
-its birth, before it had its hooks, its memory or its instructions, is ended: an agent without its
-guards must not be used, and a hook without instructions must not watch.
+the log, so the later result can say more than "it may have acted". A birth is in the log with all
+hooks, memory and instructions of the new agent, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from harken.agents import texts
 from harken.agents.agent import Agent
-from harken.agents.guards import is_born_as_hook, is_made, may_act
-from harken.agents.tree.actions import end_subtree, filter_strings, parse_arguments_or_empty
+from harken.agents.tree.actions import filter_strings, parse_arguments_or_empty
 from harken.core.events import AgentCreated, AgentMoved, Event
 from harken.core.ids import AgentId, reference_number
 from harken.session.log.reader import iter_events
-from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 
 CREATING_ACTIONS = frozenset({"hook", "clone", "restore"})
@@ -34,59 +32,12 @@ def describe_interrupted_call(agent: Agent, call: OpenCall) -> str:
     if call.name in CREATING_ACTIONS:
         created = [agent.session.agents[id_] for id_ in _created_agents(agent, call)]
         names = [_name(state) for state in created if state.place != "gone"]
-        return f" Made: {_join_names(names[:1])}."  # the others are below or above the first
+        return texts.CREATED_BEFORE.format(
+            _join_names(names[:1])
+        )  # the others are below or above the first
     if call.name in MOVING_ACTIONS:
         return _describe_move(agent, call)
     return ""
-
-
-def end_incomplete_agent(agent: Agent, call: OpenCall) -> None:
-    """End the incomplete agent that an interrupted call left behind."""
-    if call.name in CREATING_ACTIONS:
-        _end_incomplete_agent(agent, call)
-    elif call.name == "task":
-        _end_incomplete_task(agent, call)
-
-
-def finish_hook_installs(session: Session, revived: Callable[[AgentId], Agent]) -> None:
-    """Complete interrupted installations of hooks.
-
-    A smart hook without instructions is ended. A hook with pending copies installs them on the
-    remaining agents. revived: returns an agent by id.
-    """
-    is_live = session.state.is_live
-    hooks = [state for state in session.agents.values() if state.place == "hook"]
-    for state in hooks:
-        is_empty = state.transcript == [] and not session.context(state.id)
-        if is_empty and is_born_as_hook(state.spec) and is_live(state.id):
-            end_subtree(session, state.id, state.birth)
-    for state in hooks:
-        if state.spec.get("reaches") and is_live(state.id):
-            revived(state.id)._copy_to_subagents()
-
-
-def _end_incomplete_agent(agent: Agent, call: OpenCall) -> None:
-    """End the agent that a call created if it is incomplete.
-
-    Such a call creates an agent, and then agents below or above it. When all exist, a subagent
-    becomes an interlocutor. So until the call has its result, the newest subagent is complete if it
-    is an interlocutor. A hook is complete if it has instructions. Whether a hook that may act has
-    all its guards cannot be known, so it is ended.
-    """
-    agents = agent.session.agents
-    created = next((agents[id_] for id_ in _created_agents(agent, call)), None)
-    if created is None or created.parent is None or created.place not in ("subagent", "hook"):
-        return
-    above = agents[created.parent]
-    is_smart = created.spec.get("kind") == "smart"
-    if created.place == "hook":
-        has_guards = is_made(created.spec) and may_act(created.spec)
-        has_instructions = bool(agent.session.agent(created.id).transcript)
-        is_complete = not is_smart or (has_instructions and not has_guards)
-    else:
-        is_complete = created.id in above.speakers or created.id != above.subagents[-1]
-    if not is_complete:
-        end_subtree(agent.session, created.id, call.reference)
 
 
 def _created_agents(agent: Agent, call: OpenCall) -> list[AgentId]:
@@ -101,9 +52,9 @@ def _describe_move(agent: Agent, call: OpenCall) -> str:
     agents = agent.session.agents
     moves = [event for event in _iter_caused_events(agent, call) if isinstance(event, AgentMoved)]
     if not moves:
-        return " Nobody has moved."
+        return texts.NOT_MOVED
     taker = agents[moves[-1].agent_id or agent.agent_id]
-    return f" {_name(taker)} has taken the place."
+    return texts.MOVED_BEFORE.format(_name(taker))
 
 
 def _iter_caused_events(agent: Agent, call: OpenCall) -> Iterator[Event]:
@@ -114,28 +65,16 @@ def _iter_caused_events(agent: Agent, call: OpenCall) -> Iterator[Event]:
             yield event
 
 
-def _end_incomplete_task(agent: Agent, call: OpenCall) -> None:
-    """End the subagent that a `task` left incomplete.
-
-    `task` sets the interlocutors when a subagent is complete, and awaits nothing before that. So
-    only the newest subagent can be incomplete, namely if it is no interlocutor and has no input.
-    """
-    child = _find_task_agent(agent, call)
-    if child is None or child.id in agent.state.speakers or child.id != agent.state.subagents[-1]:
-        return
-    if all(entry.role == "system" for entry in agent.session.agent(child.id).transcript or ()):
-        end_subtree(agent.session, child.id, call.reference)
-
-
 def _describe_task(agent: Agent, call: OpenCall) -> str:
     child = _find_task_agent(agent, call)
     if child is None:
-        return " No subagent was created."
+        return texts.TASK_NOT_CREATED
     arguments = parse_arguments_or_empty(call.arguments)
     if not (arguments.get("prompt") or arguments.get("user_prompt")):
-        return f" Subagent {_name(child)} was created."
-    progress = "had" if _has_answered(agent, child, call) else "had not"
-    return f" Subagent {_name(child)} was created and {progress} answered."
+        return texts.TASK_CREATED.format(_name(child))
+    has_answered = _has_answered(agent, child, call)
+    template = texts.TASK_ANSWERED if has_answered else texts.TASK_UNANSWERED
+    return template.format(_name(child))
 
 
 def _describe_discuss(agent: Agent, call: OpenCall) -> str:
@@ -151,7 +90,7 @@ def _describe_discuss(agent: Agent, call: OpenCall) -> str:
     silent = [_name(agents[id_]) for id_ in ids if _name(agents[id_]) not in names_done]
     if not ids:
         return ""
-    return f" Had spoken: {_join_names(names_done)}. Had not: {_join_names(silent)}."
+    return texts.DISCUSS_PROGRESS.format(_join_names(names_done), _join_names(silent))
 
 
 def _find_task_agent(agent: Agent, call: OpenCall) -> AgentState | None:
@@ -182,4 +121,4 @@ def _name(agent: AgentState) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nobody"
+    return ", ".join(names) or texts.NO_NAMES

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from harken.agents import texts
 from harken.agents.runtime import OnChunk
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
-from harken.core.ids import AgentId, MessageId, reference_number
+from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
     ContentPart,
     Message,
@@ -30,19 +31,10 @@ from harken.formats.tool_calls import parse_json_object
 from harken.llm.base import Model, ModelRequest
 from harken.session.session import Session, build_entry
 
-CUT_OFF = "[interrupted]: your answer was cut off here"
-"""The message to an agent after its canceled answer."""
 TRUNCATED_STOP_REASONS = frozenset(
     {"max_tokens", "length", "model_length", "model_context_window_exceeded"}
 )
 """Stop reasons of truncated answers: the last call may be incomplete."""
-LOST_USAGE = "a crash lost its usage"
-"""The error of an answer whose outcome a crash lost."""
-HALF_A_CALL = (
-    "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
-    "Say less at once: do it in several smaller calls."
-)
-"""The result of an incomplete call."""
 
 
 @dataclass(slots=True)
@@ -161,7 +153,12 @@ class ModelCall:
             [
                 build_entry(self.agent_id, Message("assistant", text), cause=self.request_id),
                 self._cancelled_response(finish, entry_id),
-                build_entry(self.agent_id, Message("user", CUT_OFF), cause=entry_id),
+                build_entry(
+                    self.agent_id,
+                    Message("user", texts.CUT_OFF),
+                    cause=entry_id,
+                    purpose="cut_off",
+                ),
             ]
         )
 
@@ -251,26 +248,9 @@ def unanswered_requests(session: Session) -> list[LlmRequest]:
 
 
 def log_interrupted(session: Session, request: LlmRequest) -> None:
-    """Log that a crash ended a model call, with its answer if only the outcome is missing."""
-    response = LlmResponse(agent_id=request.agent_id, request=request.message_id)
-    answer = _find_answer(session, request)
-    if answer is None:
-        response.stop_reason = "interrupted"
-    else:
-        response.entry, response.error = answer.message_id, LOST_USAGE
-        response.stop_reason = "tool_use" if answer.tool_calls else "end_turn"
-        if answer.cause is not None:
-            response.stop_reason = "cancelled"
-    session.append(response)
-
-
-def _find_answer(session: Session, request: LlmRequest) -> TranscriptEntry | None:
-    """Return the agent's last assistant entry if it follows the request, or None."""
-    entries = session.agent(str(request.agent_id)).transcript or []
-    request_number = reference_number(request.message_id)
-    for entry in reversed(entries):
-        if reference_number(entry.message_id) < request_number:
-            return None
-        if entry.role == "assistant":
-            return entry
-    return None
+    """Log that a crash ended a model call. An answer is in the log with its outcome or not."""
+    session.append(
+        LlmResponse(
+            agent_id=request.agent_id, request=request.message_id, stop_reason="interrupted"
+        )
+    )

@@ -20,10 +20,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias
 
+from harken.agents import texts
 from harken.agents.agent import Agent, load_agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.inputs import has_news
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.triggered_turn import triggered_turn, wait_for_turn
 from harken.core.events import AgentConfigured, AgentMoved, Event, PieceOfText, TranscriptEntry
@@ -171,7 +172,7 @@ class TriggerListener:
                         await alarm.pause(source.pause_s)
                         await self._wait_until_read(key[0], pieces)
         except ToolError as error:
-            self._log_event(key, armed, TriggerEvent(text=f"the trigger has ended: {error}"))
+            self._log_event(key, armed, TriggerEvent(text=texts.TRIGGER_ENDED.format(error)))
 
     async def _wait_until_read(self, agent_id: AgentId, pieces: list[MessageId]) -> None:
         """Wait until an agent has read most of the given pieces."""
@@ -185,10 +186,10 @@ class TriggerListener:
     def _log_event(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
         """Log a trigger event. Return the id of its piece."""
         agent_id, name, _ = key
-        note = f"\nYou noted: {armed.note}" if armed.note else ""
+        note = texts.TRIGGER_NOTE.format(armed.note) if armed.note else ""
         piece = PieceOfText(
             agent_id=agent_id,
-            content=f"[event {name}] {happening.text}{note}",
+            content=texts.TRIGGER_EVENT.format(name, happening.text) + note,
             cause=armed.cause,
             trigger=name,
             seen=happening.seen,
@@ -268,7 +269,7 @@ class TriggerListener:
             entry = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(entry.content), entry.message_id)
         async with triggered_turn(agent):
-            return await agent.response()
+            return await answer_or_stop(agent)
 
     def _deliver_to_parent(self, agent: Agent, answer: LoggedString) -> None:
         """Queue an answer for the parent if no caller waits for it."""
@@ -276,12 +277,21 @@ class TriggerListener:
         if state.parent is None or agent.agent_id not in self.session.state.pending_reports:
             return
         if state.place == "hook":
-            text, substance, cause = f"[hook {agent.name}]: {answer}", None, answer.message_id
+            text = texts.HOOK_MESSAGE.format(agent.name, answer)
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=text,
+                cause=answer.message_id,
+                purpose="comment",
+            )
         else:
-            text, substance, cause = answer.as_said_by(agent.name), answer.message_id, None
-        entry = TranscriptEntry(
-            agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
-        )
+            entry = TranscriptEntry(
+                agent_id=state.parent,
+                role="user",
+                content=str(answer.as_said_by(agent.name)),
+                substance=answer.message_id,
+            )
         self._agent(state.parent)._unread_results.append(entry)
 
 

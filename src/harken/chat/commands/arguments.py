@@ -51,7 +51,7 @@ class ActionForm:
 
         >>> from harken.agents.action_schemas import ACTIONS
         >>> ActionForm.of(ACTIONS["hook"]).usage
-        'NAME [INSTRUCTIONS] [points=..] [tools=..]'
+        'NAME [INSTRUCTIONS] [points=..] [tools=..] [model=..]'
         """
         needed = self.tool.parameters.get("required", ())
         bare = [name.upper() if name in needed else f"[{name.upper()}]" for name in self.bare]

@@ -108,7 +108,7 @@ def _is_user_message(message: ChatMessage) -> bool:
     if message.role != "user":
         return False
     if isinstance(message, TranscriptEntry):
-        return message.cause is None and message.substance is None
+        return message.purpose is None and message.substance is None
     return not text_of(message.content).startswith(NO_ANSWER_PREFIXES)
 
 

@@ -106,6 +106,8 @@ COMMAND_OF: Mapping[str, str] = {
     "quit": "hooks",  # `/hooks remove NAME`; `/quit` ends the chat
 }
 """The slash command for each action of agents."""
+_OF_SESSION = frozenset({"compact", "export"})
+"""Actions whose commands have options of their own, and stand with those of the session."""
 _MEANINGS = {
     "task": "create a subagent; with prompt=... it answers at once",
     "discuss": "start a discussion between subagents",
@@ -365,5 +367,5 @@ async def _disable_plan(agent: Agent, command: Reference) -> ToolResult:
 
 
 for _action, _name in COMMAND_OF.items():
-    if _name not in COMMANDS:
+    if _name not in COMMANDS and _action not in _OF_SESSION:
         _register_action(_action)

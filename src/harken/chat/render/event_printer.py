@@ -33,6 +33,7 @@ from harken.core.events import (
     AgentCreated,
     AgentMoved,
     Event,
+    HookVerdict,
     LlmRequest,
     LlmResponse,
     TranscriptEdited,
@@ -46,7 +47,7 @@ from harken.terminal.markdown_blocks import Blocks
 from harken.terminal.pieces import INDENT, Piece, Prose, TextRows, note
 from harken.terminal.styled_text import PROMPT, Line, Span, clean_text
 from harken.views.message_text import format_count, readable_text
-from harken.views.verdicts import parse_verdict_text
+from harken.views.verdicts import verdict_kind
 from harken.world.tool import Tool
 
 _ADVICE: dict[Failure, str] = {
@@ -143,6 +144,8 @@ class EventPrinter:
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
+            case HookVerdict():
+                yield from self._verdict(event)
             case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
                 yield from self._birth(event)
             case AgentMoved() if event.replaces is not None:
@@ -195,12 +198,12 @@ class EventPrinter:
         agent = self.state.agents.get(entry.agent_id or AgentId(""))
         if entry.agent_id == USER:
             yield from self._render_user_action(entry)
-        elif agent is None or entry.role == "system":
-            if agent is not None and agent.id in self._hooks:
-                yield from self._verdict(agent, entry)
-        elif agent.id in self._hooks:
-            yield from self._verdict(agent, entry)
-        elif self._is_remembered(agent):
+        elif (
+            agent is None
+            or entry.role == "system"
+            or agent.id in self._hooks
+            or self._is_remembered(agent)
+        ):
             return
         elif entry.role == "tool":
             yield from self._result(agent, entry)
@@ -321,12 +324,12 @@ class EventPrinter:
             hidden_count, message_id if number is None else number, is_all=is_all
         )
 
-    def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
-        verdict = parse_verdict_text(entry)
-        if entry.role != "user" and verdict is not None and verdict.kind != "ok":
-            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_shorten(verdict.text)}"
-            style = "red" if verdict.kind in ("denial", "failure") else "magenta"
-            yield note(text, style, depth=self.depth(hook.parent))
+    def _verdict(self, event: HookVerdict) -> Iterator[Piece]:
+        kind, text = verdict_kind(event), event.failed or event.text or ""
+        if kind != "ok" and event.agent_id is not None:
+            line = f"hook {self.name(event.agent_id)} {_VERDICTS[kind]}: {_shorten(text)}"
+            style = "red" if kind in ("denial", "failure") else "magenta"
+            yield note(line, style, depth=self.depth(event.watched))
 
     def _render_message(
         self, agent: AgentState, entry: TranscriptEntry, *, streamed: bool

@@ -283,7 +283,7 @@ class Screen:
         pieces: list[Piece] = [*self.stream.end(asyncio.get_running_loop().time())]
         if result.answer is not None and result.answer.message_id != self._streamed:
             text = str(result.answer)
-            is_stop = text.startswith("[stopped] ")
+            is_stop = not result.answer.is_answer
             pieces += [note(clean_text(text), "yellow")] if is_stop else iter_prose(text)
         if result.error is not None:
             pieces.append(format_failure(result.error))

@@ -186,9 +186,7 @@ def print_bundle_contents(bundle: OpenBundle, new: int, *, as_json: bool) -> Non
         return
     print_text(f"{format_count(manifest.commits, 'commit')}, {new} of them new")
     for log in bundle.logs:
-        print_text(
-            f"session {log.name.removesuffix('.jsonl')}, {format_size(log.path.stat().st_size)}"
-        )
+        print_text(f"session {log.path.stem}, {format_size(log.size_bytes)}")
 
 
 def print_imported_bundle(

@@ -34,7 +34,7 @@ from harken.context.bundle.redact import count_credentials, redact_logs, redact_
 from harken.core.commits import CommitId
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
-from harken.session.log.file import RealDisk
+from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
@@ -248,25 +248,6 @@ def _build_zip_info(name: str, size_bytes: int) -> zipfile.ZipInfo:
     info.external_attr = (stat.S_IFREG | 0o600) << 16
     info.file_size = size_bytes
     return info
-
-
-def move_durably(partial: Path, path: Path) -> None:
-    """Move a finished file to its final name, durably.
-
-    Raises FileExistsError, so nothing is replaced.
-    """
-    disk = RealDisk()
-    with partial.open("rb+") as file:
-        disk.sync(file.fileno())
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        raise
-    except OSError:  # The file system does not support links.
-        if path.exists():
-            raise FileExistsError(path) from None
-        partial.rename(path)
-    disk.sync_folder(path.parent)
 
 
 def _slices(names: Sequence[CommitId]) -> Iterator[Sequence[CommitId]]:

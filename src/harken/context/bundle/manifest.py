@@ -19,6 +19,7 @@ import msgspec
 
 from harken.core.commits import CommitId
 from harken.errors import BundleError
+from harken.session.log.copy import sanitize_stem
 
 FORMAT = "harken-bundle"
 VERSION = 1
@@ -84,9 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 def sanitize_log_name(name: str) -> str:
     """Return a log's name in a bundle, reduced to characters that every file system allows."""
-    stem = name.removesuffix(".jsonl").encode("utf-8", "replace").decode()
-    stem = re.sub(r"[/\\\x00-\x1f\x7f<>:\"|?*]", "_", stem)[:100].lstrip(". -") or "session"
-    return f"{SESSIONS}{stem}.jsonl"
+    return f"{SESSIONS}{sanitize_stem(name)}.jsonl"
 
 
 def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:

@@ -16,17 +16,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from blake3 import blake3
 
-from harken.context.bundle.create import ProgressCallback, move_durably
+from harken.context.bundle.create import ProgressCallback
 from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manifest, read_manifest
-from harken.core.clock import parse_rfc3339
 from harken.errors import BundleError, LogError, StoreError
-from harken.session.log.compressed import is_packed, log_path, stat_log
-from harken.session.log.reader import LogReadReport, iter_events, open_log
+from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
@@ -35,20 +32,6 @@ from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024
-_RESERVED = "latest"
-"""The name that stands for the most recent session on the command line: no log may have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BundledLog:
-    """A verified log of an open bundle."""
-
-    name: str
-    """`NAME.jsonl`."""
-    path: Path
-    blake3: str
-    ended_us: int
-    """The time of its last event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +40,7 @@ class OpenBundle:
 
     manifest: Manifest
     store: SqliteStore
-    logs: tuple[BundledLog, ...]
+    logs: tuple[VerifiedLog, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +92,8 @@ def import_bundle(
     Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
-    return BundleImportResult(copied.commits, tuple(_add_log(log, sessions) for log in bundle.logs))
+    folder = LogFolder(sessions)
+    return BundleImportResult(copied.commits, tuple(_add_log(log, folder) for log in bundle.logs))
 
 
 def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manifest:
@@ -211,85 +195,23 @@ def _format_error(error: Exception, database: Path) -> str:
     return text if isinstance(error, StoreError) else f"{type(error).__name__}: {text}"
 
 
-def _verify_log(path: Path, log: Path, member: BundleMember) -> BundledLog:
+def _verify_log(path: Path, log: Path, member: BundleMember) -> VerifiedLog:
     """Verify every line of a log. Raises BundleError."""
-    report = LogReadReport()
-    ended_us = 0
     name = member.name.removeprefix(SESSIONS)
     try:
-        for event in iter_events(log, report):
-            ended_us = _parse_time(event.time) or ended_us
+        verified_log = verify_log(log)
     except LogError as error:
         reason = str(error).removeprefix(f"{log}: ").partition("; ")[0]
         raise BundleError(path, f"has a damaged log: {name}: {reason}") from None
-    if report.torn:
+    if verified_log.is_torn:
         raise BundleError(path, f"has a damaged log: {name} ends in half a line")
-    return BundledLog(name, log, member.blake3, ended_us)
+    return verified_log
 
 
-def _parse_time(time: str) -> int:
+def _add_log(log: VerifiedLog, folder: LogFolder) -> ImportedLog:
+    """Add a log to a folder. Raises BundleError."""
     try:
-        return parse_rfc3339(time)
-    except ValueError:  # An older format of times.
-        return 0
-
-
-def _add_log(log: BundledLog, sessions: Path) -> ImportedLog:
-    """Add a log to a folder unless it exists, under another name if its own is used."""
-    stem = log.name.removesuffix(".jsonl")
-    names = count(2 if stem.casefold() == _RESERVED else 1)
-    logs = [path for path in sessions.glob("*.jsonl*") if log_path(path).suffix == ".jsonl"]
-    mtimes_s = [path.stat().st_mtime for path in logs if path.is_file()]
-    while True:
-        number = next(names)
-        path = sessions / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
-        if path.exists() or path.is_symlink() or is_packed(path):
-            if _is_same(path, log):
-                return ImportedLog(log.name, path, is_new=False)
-            continue
-        try:
-            _write_log(log.path, path)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise BundleError(path, f"cannot be written: {error.strerror or error}") from None
-        _set_time(path, log, mtimes_s)
-        return ImportedLog(log.name, path, is_new=True)
-
-
-def _is_same(path: Path, log: BundledLog) -> bool:
-    if not (path.is_file() or is_packed(path)):
-        return False
-    if stat_log(path).size_bytes != log.path.stat().st_size:
-        return False
-    hasher = blake3()
-    try:
-        with open_log(path) as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                hasher.update(chunk)
-    except LogError:  # The compressed log is damaged.
-        return False
-    return hasher.hexdigest() == log.blake3
-
-
-def _write_log(source: Path, path: Path) -> None:
-    """Write a new log durably and atomically. Raises FileExistsError, OSError."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    try:
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with source.open("rb") as file, os.fdopen(fd, "wb") as target:
-            shutil.copyfileobj(file, target, _CHUNK_BYTES)
-            target.flush()
-            move_durably(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _set_time(path: Path, log: BundledLog, mtimes_s: list[float]) -> None:
-    """Set the file time of a log to its last event, but older than the existing logs.
-
-    The default session to resume is the one that was written last: it must not be an imported one.
-    """
-    ended_s = min([log.ended_us / 1e6, *(mtime_s - 1 for mtime_s in mtimes_s)])
-    os.utime(path, (ended_s, ended_s))
+        copy = folder.add(log)
+    except LogError as error:
+        raise BundleError(Path(log.path.name), f"cannot be imported: {error}") from None
+    return ImportedLog(log.path.name, copy.path, is_new=copy.change == "added")

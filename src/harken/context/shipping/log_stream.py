@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.replace import Replace
-from harken.errors import InvalidLog, LogCorrupted
+from harken.errors import InvalidLog, LogError
 from harken.session.fold import Resolver
-from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, has_sum, is_valid_line, seems_sealed
-from harken.session.log.reader import open_log
+from harken.session.log.checksum import DIGITS_AT, read_body
+from harken.session.log.tail import LogTail
 from harken.session.rewrite import LogRewriter, PartOfStructure
 
 BATCH_BYTES = 512 * 1024
@@ -45,42 +44,44 @@ class LogStream:
 
     def __init__(self, path: Path, replace: Replace | None, resolver: Resolver) -> None:
         self.path = path
-        self.read_bytes = 0
-        self.count = 0
         self.redacted_bytes = 0
         """The size of the redacted log, as far as it was read."""
         self.redacted_sum = ""
         """The checksum of the last redacted line."""
-        self._last_sum = b""
+        self._tail = LogTail(path)
         self._rewriter = None if replace is None else LogRewriter(replace, replace, resolver)
+
+    @property
+    def read_bytes(self) -> int:
+        """The size of the local log, as far as it was read."""
+        return self._tail.read_bytes
+
+    @property
+    def line_count(self) -> int:
+        """The number of lines that were read."""
+        return self._tail.line_count
 
     def iter_batches(self) -> Iterator[LineBatch]:
         """Yield the new complete lines, in batches of limited size.
 
-        Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
+        A group is yielded when it is complete, in one batch. Raises LogNotFound, InvalidLog;
+        LogCorrupted after the lines before the damage.
         """
-        with open_log(self.path) as file:
-            self._check_unchanged(file)
-            file.seek(self.read_bytes)
-            lines: list[bytes] = []
-            size = 0
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break  # The line is being written, or was not completed.
-                if not is_valid_line(self._last_sum, line) or not has_sum(line):
-                    if lines:
-                        yield _collect_commits(lines)
-                    raise self._damage_error(line)
-                self._last_sum = line[DIGITS_AT]
-                self.count += 1
-                self.read_bytes += len(line)
-                size += len(line)
-                lines.append(line)
+        lines: list[bytes] = []
+        size = 0
+        try:
+            for group in self._tail.iter_groups():
+                lines += group
+                size += sum(map(len, group))
                 if size >= BATCH_BYTES:
                     yield _collect_commits(lines)
                     lines, size = [], 0
+        except LogError:
             if lines:
                 yield _collect_commits(lines)
+            raise
+        if lines:
+            yield _collect_commits(lines)
 
     def redact(self, piece: LineBatch) -> bytes:
         """Return the redacted lines. Each batch must be passed once, in order.
@@ -97,23 +98,6 @@ class LogStream:
         self.redacted_sum = data[DIGITS_AT].decode()
         return data
 
-    def _check_unchanged(self, file: BinaryIO) -> None:
-        """Raise InvalidLog if the log was replaced since it was read, such as by a purge."""
-        if not self.read_bytes:
-            return
-        size = len(self._last_sum + CLOSE)
-        file.seek(self.read_bytes - size)
-        if file.read(size) != self._last_sum + CLOSE:
-            raise InvalidLog(self.path, "was replaced while it was followed")
-
-    def _damage_error(self, line: bytes) -> LogCorrupted | InvalidLog:
-        if not self.count and not seems_sealed(line):
-            return InvalidLog(
-                self.path, "has no checksums: logs of older dialects cannot be shipped"
-            )
-        reason = "checksum mismatch" if has_sum(line) else "no checksum"
-        return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
-
 
 def _collect_commits(lines: list[bytes]) -> LineBatch:
     committed: set[CommitId] = set()
@@ -126,7 +110,7 @@ def _collect_commits(lines: list[bytes]) -> LineBatch:
 
 def _add_commits(line: bytes, committed: set[CommitId], loaded: set[CommitId]) -> None:
     try:
-        event = ev.decode_event(line[BODY] + b"}")
+        event = ev.decode_event(read_body(line))
     except ValueError:
         return
     match event:

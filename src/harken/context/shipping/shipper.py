@@ -180,7 +180,7 @@ class Shipper:
             ShipState(
                 read_bytes=log.read_bytes,
                 written_ns=stat.modified_ns,
-                lines=log.count,
+                lines=log.line_count,
                 there_bytes=log.redacted_bytes,
                 last_sum=log.redacted_sum,
                 is_redacted=self.credentials is not None,

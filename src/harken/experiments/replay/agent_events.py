@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.agents.action_schemas import parse_template_listing
+from harken.agents.action_schemas import parse_listing
 from harken.agents.structure import CODE_CALL_PREFIX, is_code_call
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
@@ -37,8 +37,11 @@ _IGNORED = (
 )
 """Events that belong to no lane."""
 _IGNORED_MEMBERS = ("message_id", "time", "latency_s", "context", "wire", "agent_id")
-_REFERENCE_MEMBERS = ("substance", "entry", "request", "summary", "call")
-_AGENT_MEMBERS = ("parent", "speakers", "listeners")
+_REFERENCE_MEMBERS = (
+    *("substance", "entry", "request", "summary", "call", "subject", "said", "answer"),
+    "discussion",
+)
+_AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched", "speaker", "by")
 
 
 @dataclass(slots=True)
@@ -216,15 +219,13 @@ class AgentEventLists:
                 return [] if event.tools is None else [event.tools]
         return []
 
-    def listing(self, defined: Iterable[MessageId]) -> str:
-        """Return the description of templates in these tool lists."""
+    def listing(self, action: str, defined: Iterable[MessageId]) -> str:
+        """Return the templates or hooks that an action lists in these tool lists."""
         schemas = [schema for defined_id in defined for schema in self.tools[defined_id].tools]
         descriptions = (
-            str(defined_id.get("description"))
-            for defined_id in schemas
-            if defined_id.get("name") == "task"
+            str(schema.get("description")) for schema in schemas if schema.get("name") == action
         )
-        return next(filter(None, map(parse_template_listing, descriptions)), "")
+        return next(filter(None, (parse_listing(action, text) for text in descriptions)), "")
 
     def parent(self, lane: Lane) -> Lane | None:
         """Return the lane of the parent of an agent."""
@@ -247,6 +248,9 @@ class AgentEventLists:
         for name in _REFERENCE_MEMBERS:
             if isinstance(data.get(name), str):
                 data[name] = self.stable_name(data[name])
+        for name in ("prompt", "piece", "said"):  # a piece of text belongs to no lane
+            if str(data.get(name, "")).startswith("msg_"):
+                del data[name]
         if "cause" in data:
             cause = data["cause"]
             is_list = isinstance(cause, list)

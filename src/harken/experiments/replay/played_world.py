@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.templates.template import Template
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core import events as ev
@@ -41,7 +40,7 @@ class PlayedWorld(RecordedWorld):
         self._interrupted_calls = {
             script.recorded.stable_name(made.reference): made.reference
             for made in _collect_calls(events)
-            if made.result is None or made.error.startswith(INTERRUPTED.format(made.result.name))
+            if made.result is None or made.result.closed == "interrupted"
         }
         self._by_call = {
             script.recorded.stable_name(call.reference): (key, call)
@@ -51,7 +50,7 @@ class PlayedWorld(RecordedWorld):
         self._interrupted_tools = {
             made.call.function.name
             for made in _collect_calls(events)
-            if made.error.startswith(INTERRUPTED.format(made.call.function.name))
+            if made.result is not None and made.result.closed == "interrupted"
         }
         self._ends = RecordedEnds(events)
         self._texts = _collect_instructions(events, script.recorded)

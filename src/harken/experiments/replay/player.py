@@ -19,14 +19,12 @@ from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
-from harken.agents.turn.interrupted import CREATING_ACTIONS
-from harken.agents.turn.model_call import LOST_USAGE
+from harken.agents.tool_agent import can_go_on
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -37,6 +35,7 @@ from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, g
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.experiments.replay.recorded_agents import build_kinds, repeat_program_calls
+from harken.experiments.replay.recorded_hooks import RecordedHooks
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
@@ -86,15 +85,19 @@ class Replayer:
         """The structural actions of agents without a tool list, as recorded."""
         self._options = SessionOptions(durability="none", resolver=own.resolver)
         self._templates = collect_templates(events, self.recorded)
+        self._hooks = RecordedHooks(self.progress)
         self._runtime = AgentRuntime(
             model=RecordedModel(self.answers, _first_model(events)),
             models=ModelSettings(
                 resolver=lambda name: RecordedModel(self.answers, name),
                 by_model=_collect_parameters(self.recorded),
+                allowed=_collect_models(self.recorded),
             ),
             world=self.world,
             library=AgentLibrary(
-                kinds=build_kinds(self.progress, own.kinds), templates=self._templates
+                kinds=build_kinds(self.progress, own.kinds),
+                templates=self._templates,
+                hooks=self._hooks,
             ),
             policy=ActionPolicy(actions=self._actions),
             observers=Observers(on_notice=self.notes.append),
@@ -147,7 +150,7 @@ class Replayer:
         if is_acting and not self.has_diverged and lane and self._is_crash_point():
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
-            self._templates.template_list = self.recorded.listing(self.recorded.first_tools(lane))
+            self._set_listings(self.recorded.first_tools(lane))
         next_event = None if self._turn is None or self.has_diverged else self.progress.next()
         if isinstance(next_event, ev.PieceOfText) and next_event.trigger is not None:
             self._append(next_event)  # An external event happened during this turn.
@@ -166,7 +169,7 @@ class Replayer:
             case ev.TranscriptEntry() if self._is_initial_entry(event):
                 self._append(event)
             case ev.TranscriptEntry(role="tool") if self._closes_open_call(event):
-                self._resume()
+                await self._close_calls(event)
             case ev.TranscriptEntry(role="user", cause=None) if event.agent_id != USER:
                 self._send_input(event)
             case ev.TranscriptEdited() if not self._is_from_compactor(event):
@@ -187,7 +190,25 @@ class Replayer:
                     await self._run_turn(caller, work)
                     return
                 agent = self._acting_agent(event)
-                await self._run_turn(agent, agent.response())
+                await self._run_turn(agent, answer_or_stop(agent))
+
+    async def _close_calls(self, result: ev.TranscriptEntry) -> None:
+        """Close interrupted calls: by a resume, or by the input that gave them up."""
+        agent = self._get_agent(result.agent_id)
+        call = agent.state.open_calls.get(result.tool_call_id or "")
+        if call is None or not can_go_on(agent, call):
+            self._resume()
+            return
+        next_input = self._find_next_input(result)
+        await self._run_turn(agent, answer_or_stop(agent, next_input))
+
+    def _find_next_input(self, event: ev.TranscriptEntry) -> LoggedString | None:
+        """Return the next input of the agent of an event, in the record."""
+        lane, index = self.recorded.positions[event.message_id]
+        for later in self.recorded.events[lane][index:]:
+            if isinstance(later, ev.TranscriptEntry) and self._is_external_input(later):
+                return LoggedString(text_of(later.content))
+        return None
 
     def _send_input(self, event: ev.TranscriptEntry) -> None:
         """Send a recorded input to an agent."""
@@ -206,7 +227,7 @@ class Replayer:
         self._set_tools(birth)
         agent = self._get_agent(self.recorded.agents[parent])
         if not isinstance(agent, SmartAgent) or self.recorded.is_asked_next(parent, birth):
-            await self._run_turn(agent, agent.response())
+            await self._run_turn(agent, answer_or_stop(agent))
             return
         entries = (
             entry for entry in self.recorded.events[lane] if isinstance(entry, ev.TranscriptEntry)
@@ -258,8 +279,13 @@ class Replayer:
             self.world.offer(schemas, self._extras.tools)
             self._actions.clear()
             self._actions |= recorded_actions(schemas)
-            self._templates.template_list = self.recorded.listing(tool_lists)
+            self._set_listings(tool_lists)
             self.session.live.clear()  # Agents with other tools are reloaded from the log.
+
+    def _set_listings(self, tool_lists: Sequence[MessageId]) -> None:
+        """Set the templates and hooks that these tool lists describe."""
+        self._templates.template_list = self.recorded.listing("task", tool_lists)
+        self._hooks.hook_list = self.recorded.listing("hook", tool_lists)
 
     def _create_agent(self, event: ev.AgentCreated) -> None:
         cause = None if event.cause is None else self._map_cause(event.cause)
@@ -401,14 +427,8 @@ class Replayer:
     def _is_from_resume(self, event: ev.Event | None) -> bool:
         """Whether an event is logged by a resume for an interrupted operation."""
         if isinstance(event, ev.LlmResponse):
-            return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
-        if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
-            call = self._links.find_call(event.cause)
-            # It was only partly created.
-            return call is not None and call.function.name in {"task", *CREATING_ACTIONS}
-        if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
-            return False
-        return text_of(event.content).startswith(INTERRUPTED.format(event.name))
+            return event.stop_reason == INTERRUPTED_CALL
+        return isinstance(event, ev.TranscriptEntry) and event.closed == "interrupted"
 
     def _closes_open_call(self, event: ev.TranscriptEntry) -> bool:
         """Whether a result closes an interrupted call."""
@@ -423,16 +443,11 @@ def _collect_answers(events: Links, lanes: AgentEventLists) -> RecordedAnswers:
     for event in events:
         recording.add(event)
     too_long: set[MessageId] = set()
-    unfinished: dict[MessageId, ev.TranscriptEntry] = {}
     for id_, request in recording.requests.items():
         response = recording.responses.get(id_)
-        answer = lanes.after(request)
-        if response is None or response.error == LOST_USAGE:
-            if isinstance(answer, ev.TranscriptEntry) and answer.role == "assistant":
-                unfinished[id_] = answer
-        elif response.error and lanes.is_compacted_after(request):
+        if response is not None and response.error and lanes.is_compacted_after(request):
             too_long.add(id_)
-    return RecordedAnswers(recording, frozenset(too_long), unfinished)
+    return RecordedAnswers(recording, frozenset(too_long))
 
 
 def _is_command(event: ev.Event | None) -> bool:
@@ -453,6 +468,12 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
             if isinstance(parameters, Mapping) and birth.language_model is not None:
                 parameters_by_model.setdefault(birth.language_model, parameters)
     return parameters_by_model
+
+
+def _collect_models(lanes: AgentEventLists) -> list[str]:
+    """Return the recorded models of created agents."""
+    births = (birth for births in lanes.births.values() for birth in births)
+    return [birth.language_model for birth in births if birth.language_model is not None]
 
 
 def _first_model(events: Links) -> str:

@@ -173,13 +173,16 @@ class ReplayProgress:
         ]
         return self.next_hook(child, name)
 
-    def next_hook(self, lane: Lane, name: str) -> ev.AgentCreated | None:
-        """Return the next creation event of an agent's hook that has this name, or is a copy."""
+    def next_hook(self, lane: Lane, name: str | None = None) -> ev.AgentCreated | None:
+        """Return the next creation event of an agent's hook.
+
+        name: the hook has this name, or is a copy of it. None: any hook.
+        """
         recorded_births, replayed_births = (
             [
                 birth
                 for birth in lanes.hooks(lane)
-                if _COPY_SUFFIX_PATTERN.sub("", birth.name or "") == name
+                if name in (None, _COPY_SUFFIX_PATTERN.sub("", birth.name or ""))
             ]
             for lanes in (self.recorded, self.replayed)
         )

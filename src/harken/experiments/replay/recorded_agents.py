@@ -21,7 +21,6 @@ from harken.agents.agent_classes import get_agent_class, registered_name
 from harken.agents.budget import Budget
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
@@ -77,14 +76,13 @@ class RecordedAgent(Hook):
         """Return the state that was saved at this point, or else the current one."""
         return self.state.saved_state if self._saves is None else self._saves.state
 
-    def _with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
-        """Return an entry and the saved state in recorded order, which differs in older logs."""
-        is_state_first = self._saves is not None and self._saves.cause is not None
-        saved = self._changed_state(entry.cause if is_state_first else None)
-        return [*saved, entry] if is_state_first else [entry, *saved]
-
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether a remaining recorded question of this subject has the same text."""
+        """Whether a remaining recorded question of this subject has the same text.
+
+        A question that was asked before a crash is not recorded again.
+        """
+        if question.subject in self.state.questions:
+            return True
         subject = self.script.replayed.stable_name(question.subject)
         questions = self.script.questions_coming(self.script.agent_key(self), subject)
         return any(recorded_question.content == question.prompt for recorded_question in questions)
@@ -119,11 +117,6 @@ class RecordedAgent(Hook):
             raise _parse_error(result)
         await self._wait_for_turn()
         return self._next_text()
-
-    def _note_leaving(self, asked: MessageId) -> None:
-        """Log it only if the record has the event; older logs do not."""
-        if isinstance(next(iter(self._next_events(1)), None), ev.AgentConfigured):
-            super()._note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that was made for an agent, or None if there was none."""
@@ -168,7 +161,7 @@ class RecordedAgent(Hook):
         for event in self.script.remaining_events(self.script.agent_key(parent)):
             if isinstance(event, ev.TranscriptEntry) and event.tool_call_id is not None:
                 call = parent.state.open_calls.get(event.tool_call_id)
-                is_interrupted = text_of(event.content).startswith(INTERRUPTED.format(event.name))
+                is_interrupted = event.closed == "interrupted"
                 if call is not None and call.name in ("task", "discuss"):
                     return event if event.is_error and not is_interrupted else None
         return None
@@ -188,23 +181,10 @@ class RecordedAgent(Hook):
 
     def _next_text(self) -> str:
         """Return the next recorded text, and set the state that was saved with it."""
-        next_events = [
-            event for event in self._next_events(3) if not isinstance(event, ev.AgentConfigured)
-        ][:2]
-        saved_state = next(
-            (event for event in next_events if isinstance(event, ev.AgentStateSaved)), None
-        )
-        is_state_first = saved_state is not None and saved_state is next_events[0]
-        self._saves = (
-            saved_state
-            if is_state_first or (saved_state is not None and saved_state.cause is None)
-            else None
-        )
-        entry = next(iter(next_events[is_state_first:]), None)
+        entry, saved_state = [*self._next_events(2), None, None][:2]
+        self._saves = saved_state if isinstance(saved_state, ev.AgentStateSaved) else None
         if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
-            if is_state_first and saved_state is not None and isinstance(saved_state.cause, str):
-                self.session.append_all(self._changed_state(self.script.map_id(saved_state.cause)))
-            self.script.crash()  # The question was repeated after it: the process ended in between.
+            self.script.crash()  # The question was repeated: the process ended before an answer.
         if not isinstance(entry, ev.TranscriptEntry):
             raise NotRecorded(f"the record has no such question to {self.name}")
         return text_of(entry.content)

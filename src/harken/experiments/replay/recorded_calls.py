@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.hooks.hook import BLOCKED
-from harken.agents.initial_transcript import INTERRUPTED
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
-from harken.core.messages import FunctionCall, text_of
+from harken.core.messages import FunctionCall
 from harken.session.fold import format_call_reference
 from harken.views.links import Links, causes_of, substance_of
 
@@ -131,7 +129,7 @@ class RecordedCalls:
             call = _get_executed(links, reference)
             if links.positions[links.target(reference)] <= first or call is None:
                 continue
-            if call.name in actions or _is_unanswered(call, result):
+            if call.name in actions or _is_unanswered(result):
                 continue
             agent = links.names.latest_name(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
@@ -182,11 +180,9 @@ def _get_executed(links: Links, reference: ev.Reference) -> FunctionCall | None:
     return function
 
 
-def _is_unanswered(call: FunctionCall, result: ev.TranscriptEntry) -> bool:
+def _is_unanswered(result: ev.TranscriptEntry) -> bool:
     """Whether the call was blocked or interrupted, so that it has no result of the world."""
-    text = text_of(result.content)
-    prefixes = (BLOCKED.partition("{")[0], INTERRUPTED.format(call.name))
-    return result.is_error and text.startswith(prefixes)
+    return result.closed not in (None, "refused")
 
 
 def _collect_caused_events(links: Links) -> dict[ev.Reference, list[ev.Event]]:

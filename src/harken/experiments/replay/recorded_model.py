@@ -7,7 +7,7 @@ and a cancelled call must be cancelled at the same point.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -26,7 +26,7 @@ from harken.core.stream import (
 from harken.errors import Failure, ModelError, ReplayMiss
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.llm.base import ModelRequest
-from harken.llm.replay import RecordedAnswer, ReplayLog, ReplayModel
+from harken.llm.replay import ReplayLog, ReplayModel
 
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
@@ -38,8 +38,6 @@ class RecordedAnswers:
     recording: ReplayLog
     too_long: frozenset[MessageId] = frozenset()
     """Requests that failed because the context was too long."""
-    unfinished: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
-    """Request -> its answer, if a crash prevented the response event."""
     progress: ReplayProgress | None = None
     """Determines the order of responses between agents. None means no waiting."""
     stop: Callable[[], None] = lambda: None
@@ -82,13 +80,6 @@ class RecordedAnswers:
         response = self.recording.responses.get(request.message_id)
         return response is None or response.stop_reason == INTERRUPTED
 
-    def get_complete(self, request: ev.LlmRequest) -> RecordedAnswer | None:
-        """Return the complete answer to a request, even if its response event is missing."""
-        entry = self.unfinished.get(request.message_id)
-        if entry is not None:
-            return RecordedAnswer(entry, ev.LlmResponse(request=request.message_id))
-        return self.recording.answer_to(request)
-
 
 class RecordedModel:
     """A model of a recorded session."""
@@ -107,7 +98,7 @@ class RecordedModel:
                 yield chunk
             return
         await answers.wait_for_turn(recorded)
-        answer = answers.get_complete(recorded)
+        answer = answers.recording.answer_to(recorded)
         response = answers.recording.responses.get(recorded.message_id)
         if answer is not None:
             for chunk in iter_chunks(answer.entry):

@@ -147,6 +147,7 @@ class RecordedWorld(LocalWorld):
             substance=self._map_id(result.substance, ids),
             cause=self._map_cause(result.cause, ids),
             is_error=result.is_error,
+            closed=result.closed,
         )
 
     def map_id(self, reference: str) -> str | None:

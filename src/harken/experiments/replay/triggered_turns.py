@@ -16,6 +16,7 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.inputs import set_unread_results, unread_results
+from harken.agents.open_calls import answer_or_stop
 from harken.agents.turn.triggered_turn import may_begin_turn, triggered_turn, wait_for_turn
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
@@ -110,7 +111,7 @@ class TriggeredTurns:
                 return
             async with triggered_turn(agent):
                 with suppress(Crash, HarkenError):
-                    await agent.response()
+                    await answer_or_stop(agent)
         finally:
             del self._turns[coming.message_id], self._acting[coming.message_id]
 

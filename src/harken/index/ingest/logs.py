@@ -33,7 +33,7 @@ from harken.index.ingest.responses import ResponseIngest, ResponseRow
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, counts_from_log
 from harken.index.message_text import MessageText, decode_shape, extract_text, to_utf8
-from harken.session.log.checksum import seems_sealed
+from harken.session.log.checksum import has_more, has_sum, seems_sealed
 from harken.session.log.compressed import stat_log
 from harken.session.log.reader import iter_events as events_of
 from harken.session.log.reader import open_log
@@ -78,8 +78,9 @@ def has_grown(path: Path, mark: LogOffset) -> bool:
 def iter_chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
     """Yield new events of a log in chunks, and advance `mark` after each chunk.
 
-    Invalid lines are skipped; a line without a line end is read next time. A log in the older
-    format without checksums is read in one chunk. Raises LogChanged, LogError, OSError.
+    Invalid lines are skipped. A line without a line end and an incomplete group are read next
+    time. A log in the older format without checksums is read in one chunk. Raises LogChanged,
+    LogError, OSError.
     """
     with open_log(path) as file:
         if mark.size:
@@ -91,8 +92,11 @@ def iter_chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
             return
         else:
             file.seek(0)
-        while chunk := _decode_chunk(file.readlines(CHUNK_BYTES), mark):
-            yield chunk
+        unread: list[bytes] = []
+        while lines := file.readlines(CHUNK_BYTES):
+            complete, unread = _split_at_group_end([*unread, *lines])
+            if chunk := _decode_chunk(complete, mark):
+                yield chunk
 
 
 def _read_unsealed_log(path: Path, mark: LogOffset) -> list[IndexedLine]:
@@ -101,11 +105,21 @@ def _read_unsealed_log(path: Path, mark: LogOffset) -> list[IndexedLine]:
     return lines
 
 
+def _split_at_group_end(lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return the lines of complete groups, and the lines after them."""
+    end = len(lines)
+    while end and not _ends_group(lines[end - 1]):
+        end -= 1
+    return lines[:end], lines[end:]
+
+
+def _ends_group(line: bytes) -> bool:
+    return line.endswith(b"\n") and not (has_sum(line) and has_more(line))
+
+
 def _decode_chunk(lines: list[bytes], mark: LogOffset) -> list[IndexedLine]:
     indexed_lines: list[IndexedLine] = []
     for line in lines:
-        if not line.endswith(b"\n"):
-            break
         start, mark.size = mark.size, mark.size + len(line)
         mark.tail = line[-_TAIL_BYTES:]
         try:

@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from harken.context.bundle.create import move_durably
 from harken.core import canonical
 from harken.core.clock import Clock, system_clock
 from harken.core.messages import message_hash
@@ -32,6 +31,7 @@ from harken.interactions.records import LoggedMessage, ThreadEntry
 from harken.interactions.thread import placeholder_messages, thread_rows
 from harken.interactions.unit import to_message
 from harken.session.log.compressed import is_packed
+from harken.session.log.disk import move_durably
 from harken.session.log.reader import iter_events
 
 _MAX_BYTES = 256 * 1024 * 1024

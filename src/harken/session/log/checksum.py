@@ -1,4 +1,7 @@
-"""One line of a log: a JSON object that ends with a checksum in the member `sum`.
+"""One line of a log: a JSON object that ends with the members `more` and `sum`.
+
+`more` (`true`, or absent) says that the next line belongs to the same group: a reader uses all
+lines of a group or none. `sum` is a checksum. Both belong to the line, not to the event.
 
 `sum` is 16 hex digits of BLAKE3 over the `sum` of the previous line (nothing for the first
 line) and all bytes of this line before the digits. So a changed letter and a missing, duplicated or
@@ -8,6 +11,8 @@ Source: docs/formats/session-log.md, "Lines".
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from blake3 import blake3
 
@@ -19,6 +24,7 @@ HEAD = slice(-DIGITS - len(CLOSE))
 """The part of a line that the checksum covers: everything before its digits."""
 BODY = slice(-DIGITS - len(CLOSE) - len(OPEN))
 """The object without its `sum` and its closing brace."""
+MORE = b',"more":true'
 
 
 def checksum_line(before: bytes, head: bytes) -> bytes:
@@ -26,11 +32,33 @@ def checksum_line(before: bytes, head: bytes) -> bytes:
     return blake3(before + head).hexdigest(DIGITS // 2).encode()
 
 
-def seal(before: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Return the line (with its newline) for a JSON object, and its checksum."""
-    head = body[:-1] + OPEN
+def seal(before: bytes, body: bytes, *, more: bool = False) -> tuple[bytes, bytes]:
+    """Return the line (with its newline) for an event's JSON object, and its checksum.
+
+    `more`: whether the next line belongs to the same group.
+    """
+    head = body[:-1] + (MORE + OPEN if more else OPEN)
     checksum = checksum_line(before, head)
     return head + checksum + CLOSE, checksum
+
+
+def seal_group(before: bytes, bodies: Sequence[bytes]) -> tuple[list[bytes], bytes]:
+    """Return the lines of a group, and the checksum of the last one."""
+    lines = []
+    for number, body in enumerate(bodies, 1):
+        line, before = seal(before, body, more=number < len(bodies))
+        lines.append(line)
+    return lines, before
+
+
+def read_body(line: bytes) -> bytes:
+    """Return the event's JSON object of a line with a sum, without `more` and `sum`."""
+    return line[BODY].removesuffix(MORE) + b"}"
+
+
+def has_more(line: bytes) -> bool:
+    """Whether the next line belongs to the same group as this line with a sum."""
+    return line.endswith(MORE, 0, BODY.stop)
 
 
 def is_valid_line(before: bytes, line: bytes) -> bool:

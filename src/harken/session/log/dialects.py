@@ -49,7 +49,8 @@ class PlainDialect:
     def read(self, line: bytes) -> Iterable[Event]:
         """Return the event of the line."""
         data = _parse_object(line)
-        data.pop("sum", None)  # Another program has rewritten a current log.
+        for name in ("more", "sum"):  # Another program has rewritten a current log.
+            data.pop(name, None)
         if data.keys() & {"content_id", "caused_by"}:
             self.name = "S1"
         if data["event_type"] in _LINKED:

@@ -65,3 +65,22 @@ class RealDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def move_durably(partial: Path, path: Path) -> None:
+    """Move a finished file to its final name, durably.
+
+    Raises FileExistsError, so nothing is replaced.
+    """
+    disk = RealDisk()
+    with partial.open("rb+") as file:
+        disk.sync(file.fileno())
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # The file system does not support links.
+        if path.exists():
+            raise FileExistsError(path) from None
+        partial.rename(path)
+    disk.sync_folder(path.parent)

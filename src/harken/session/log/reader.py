@@ -1,25 +1,25 @@
 """The reader of logs: it verifies checksums and decodes lines into events.
 
-`records` reads a log in one pass, with memory that does not grow with the file. The first line
+`iter_records` reads a log in one pass, with memory that does not grow with the file. The first line
 decides the mode: if it has a `sum`, every line must have a valid one; otherwise it is an
 older log, readable and reported as unverified. A last line without its newline is *torn*: it was
-never acknowledged unless it verifies; it is kept apart and reported, never dropped. Any other
-line that does not verify is damage.
+never acknowledged unless it verifies. So are the lines of a last group without its end. They are
+kept apart and reported, never dropped. Any other line that does not verify is damage.
 
-`mentions` finds the names of commits and artifacts in a log. Named objects are garbage-collection
-roots. It searches bytes, not events, so names in a damaged or older log and in a tool's output
-count as well; it is better to retain too much.
+`find_mentioned_names` finds the names of commits and artifacts in a log. Named objects are
+garbage-collection roots. It searches bytes, not events, so names in a damaged or older log and
+in a tool's output count as well; it is better to retain too much.
 """
 
 from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from blake3 import blake3
 
@@ -27,13 +27,14 @@ from harken.core.canonical import from_json
 from harken.core.events import SCHEMA_VERSION, Event, SessionStarted, decode_event
 from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.log.checksum import (
-    BODY,
     CLOSE,
     DIGITS,
     DIGITS_AT,
     HEAD,
+    has_more,
     has_sum,
     is_valid_line,
+    read_body,
     seems_sealed,
 )
 from harken.session.log.compressed import log_path, open_packed
@@ -55,7 +56,7 @@ class LogReadReport:
     end: int = 0
     """The offset of the next line: the length of all complete lines."""
     torn: bytes = b""
-    """Bytes after `end`: a line that was never finished."""
+    """Bytes after `end`: a line or a group that was never finished."""
     missing_newline: bool = False
     """Whether the last line verifies and only its newline is missing."""
 
@@ -165,37 +166,64 @@ def _newer_version_note(line: bytes) -> str:
 
 
 def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
-    """Read a log with sums.
+    """Read a log with sums. A group is returned when it is complete.
 
     This loop dominates the cost of a resume, so the sum is computed inline (as in
-    `checksum.verifies`) with one hasher for all lines.
+    `checksum.is_valid_line`) with one hasher for all lines.
     """
-    before, hasher = b"", blake3()
+    before, hasher, offset = b"", blake3(), 0
+    group: list[_VerifiedLine] = []
     with file:
         for number, raw in enumerate(file, 1):
             hasher.reset()
             hasher.update(before + raw[HEAD])
-            before, line = raw[DIGITS_AT], raw
+            last_sum, before, line = before, raw[DIGITS_AT], raw
             if hasher.hexdigest(DIGITS // 2).encode() != before or not raw.endswith(CLOSE):
-                line = _classify_unverified(reading.last_sum, raw, file, reading)
+                line = _classify_unverified(last_sum, raw, file, reading)
                 if not line:
                     break
                 if not reading.missing_newline:
                     reason = "checksum mismatch" if has_sum(raw) else "no checksum"
                     reason += _newer_version_note(raw)
-                    raise LogCorrupted(path, line=number, byte=reading.end, reason=reason)
+                    raise LogCorrupted(path, line=number, byte=offset, reason=reason)
                 before = line[DIGITS_AT]
             try:
-                event = decode_event(line[BODY] + b"}")
+                event = decode_event(read_body(line))
             except ValueError as error:
                 reason = f"not an event: {error}"
-                raise LogCorrupted(path, line=number, byte=reading.end, reason=reason) from None
+                raise LogCorrupted(path, line=number, byte=offset, reason=reason) from None
             if number == 1:
-                _check_schema(event, path)
+                check_schema(event, path)
+            offset += len(raw)
+            if has_more(line):
+                group.append(_VerifiedLine(event, line, raw, before))
+                continue
+            if group:
+                yield from _iter_group(group, reading)
+                group.clear()
             reading.last_sum = before
-            reading.end += len(raw)
+            reading.end = offset
             yield event, line
+    if group:
+        reading.torn = b"".join([*(verified.raw for verified in group), reading.torn])
+        reading.missing_newline = False
     _check_not_empty(reading, path)
+
+
+class _VerifiedLine(NamedTuple):
+    """A line of a group that is not complete yet."""
+
+    event: Event
+    line: bytes
+    raw: bytes
+    checksum: bytes
+
+
+def _iter_group(group: Iterable[_VerifiedLine], reading: LogReadReport) -> Iterator[Record]:
+    for verified in group:
+        reading.last_sum = verified.checksum
+        reading.end += len(verified.raw)
+        yield verified.event, verified.line
 
 
 def _classify_unverified(
@@ -240,7 +268,7 @@ def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterat
                 reading.dialect = dialect.name
                 for event in translated:
                     if number == 1:
-                        _check_schema(event, path)
+                        check_schema(event, path)
                     yield event, line
             offset += len(raw)
             reading.end = offset if dialect is not None else 0
@@ -252,7 +280,8 @@ def _check_not_empty(reading: LogReadReport, path: Path) -> None:
         raise InvalidLog(path, "has no complete event; start a new session")
 
 
-def _check_schema(event: Event, path: Path) -> None:
+def check_schema(event: Event, path: Path) -> None:
+    """Raise LogVersionUnsupported if the first event is of a newer schema version."""
     if isinstance(event, SessionStarted) and event.schema_version > SCHEMA_VERSION:
         raise LogVersionUnsupported(path, found=event.schema_version, known=SCHEMA_VERSION)
 

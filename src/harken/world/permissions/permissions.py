@@ -242,7 +242,8 @@ class Permissions:
         """Whether a call is free. Raises ToolError if it is denied."""
         decision = self.decide(request)
         if decision.kind == "denied":
-            raise ToolError(f"{request.tool.name} was not run: {decision.reason}")
+            text = f"{request.tool.name} was not run: {decision.reason}"
+            raise ToolError(text, closed="refused")
         return decision == FREE
 
     async def _ask(self, request: PermissionRequest, caller: ToolContext) -> None:
@@ -259,17 +260,19 @@ class Permissions:
         )
         if caller.user is None:
             self.unavailable_count += 1
-            raise ToolError(_format_unavailable(request, rules))
+            raise ToolError(_format_unavailable(request, rules), closed="refused")
         try:
             decision = await caller.user.approve(approval_request)
         except UserUnavailable as error:
             self.unavailable_count += 1
-            raise ToolError(f"{_format_unavailable(request, rules)} ({error})") from None
+            text = f"{_format_unavailable(request, rules)} ({error})"
+            raise ToolError(text, closed="refused") from None
         if not decision.allowed:
             reason = f": {decision.reason}" if decision.reason else "; no reason was given"
             raise ToolError(
                 f"{request.tool.name} was not run: the user denied it{reason}",
                 cause=decision.decision_id,
+                closed="refused",
             )
         for rule in rules:
             if str(rule) == decision.rule:

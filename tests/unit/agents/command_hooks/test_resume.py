@@ -9,6 +9,7 @@ from typing import Any
 
 from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookQuestion, Rewrite
+from harken.session.log.checksum import has_more
 from tests.agent_kit import (
     LogLine,
     ScriptModel,
@@ -41,7 +42,10 @@ def wherever_it_is_cut(
     for end in range(first + 1, len(lines) + 1):
         one.log.write_bytes(b"".join(lines[:end]))
         (tmp_path / "told.jsonl").write_text("")
-        before = one.select_lines()
+        complete = lines[:end]
+        while has_more(complete[-1]):
+            complete.pop()
+        before = [json.loads(line) for line in complete]
         again = one.resume(model=model)
         if has_open_calls(again.root):
             again.ask()

@@ -9,7 +9,8 @@ from harken import Agent, AgentRuntime, Deny, Hook, HookQuestion, Ok, register_a
 from harken.agents.hooks.options import HookOptions, options_from
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.runtime import AgentLibrary
-from harken.core.verdict import HookPoint, Verdict
+from harken.core.events import HookPoint
+from harken.core.verdict import Verdict
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 

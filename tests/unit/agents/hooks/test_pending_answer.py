@@ -213,7 +213,7 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
     assert not has_open_calls(one.root)
     text = "[hook failed] RuntimeError: cannot"
     at = next(n for n, row in enumerate(read_lines(one.log)) if row.get("content") == text)
-    later = resumed(cut_after(closed(one).log, at + 1), one)
+    later = resumed(cut_after(closed(one).log, at + 2), one)
     assert has_open_calls(later.root)
     assert later.ask() == "Bad."  # now it does not fail
     heard = [line for line in later.user_messages("main") if "blocked" in line]

@@ -120,7 +120,7 @@ def test_a_hooks_tools_are_never_more_than_its_makers(tmp_path: Path) -> None:
         ({"name": "b", "instructions": "hook:none"}, "has no hook library"),
         (
             {"name": "b", "instructions": "hook:none", "tools": ["send"]},
-            "points and tools are defined by",
+            "points, tools and model are defined by",
         ),
     ],
 )
@@ -199,7 +199,7 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
     left = next(at for at, line in enumerate(whole) if b'"agent_moved"' in line)
     heard = next(at for at, line in enumerate(whole) if b"[hook guard]: farewell" in line)
     assert left < heard
-    for at in range(left, heard + 1):
+    for at in range(left + 1, heard + 1):  # the verdict and the move are one group
         folder = tmp_path / str(at)
         folder.mkdir()
         (folder / "s.jsonl").write_bytes(b"".join(whole[:at]))
@@ -314,6 +314,9 @@ class Finder:
 
     def names(self) -> list[str]:
         return ["judge", "smart"]
+
+    def listing(self) -> str:
+        return "- judge: Judges.\n- smart"
 
 
 @pytest.mark.req("S4-30")

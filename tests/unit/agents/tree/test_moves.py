@@ -10,7 +10,7 @@ from harken import AgentRuntime, Conversation, Deny, Ok
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
 from harken.agents.budget import Budget
-from harken.agents.open_calls import has_open_calls
+from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
@@ -150,7 +150,7 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
     one.ask("Go.")
     b = get_agent(one.root, one.session.state.primary or "")
     assert b.state.spec["budget"] == {"model_calls": 2}
-    assert "has used 2 of 2 model calls" in run(b.response("Go on."))
+    assert "has used 2 of 2 model calls" in run(answer_or_stop(b, "Go on."))
 
 
 def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     a = get_agent(one.root, one.session.state.primary or "")
-    run(a.response())
+    run(answer_or_stop(a))
     for id_ in ("t3", "h1"):
         assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]
 

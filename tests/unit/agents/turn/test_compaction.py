@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from harken import AgentRuntime, Budget, register_agent_class
+from harken.agents import texts
 from harken.agents.checkpoints import checkpoint_agent
-from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
+from harken.agents.compaction_text import format_summary_message
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import start_from_commit
 from harken.agents.open_calls import has_open_calls
@@ -218,7 +219,7 @@ def test_text_beside_calls_is_a_summary_and_the_calls_are_not_run(tmp_path: Path
     scene.ask("first")
     compacted(scene)
     [result] = scene.stage.select_lines(role="tool")
-    assert result["content"] == NOT_RUN
+    assert result["content"] == texts.SUMMARY_CALL_NOT_RUN
     assert scene.context()[1] == STOOD
     check_log(scene.stage.log)
 
@@ -228,7 +229,7 @@ def test_a_summary_that_was_cut_off_says_so(tmp_path: Path) -> None:
     scene = begin(tmp_path, talk(main=["one"], compaction=cut))
     scene.ask("first")
     compacted(scene)
-    assert scene.context()[1][1].endswith(f"Tea f{CUT_OFF}")
+    assert scene.context()[1][1].endswith(f"Tea f{texts.SUMMARY_CUT_OFF}")
 
 
 def test_what_is_long_without_a_history_is_told_once_and_not_compacted(tmp_path: Path) -> None:

@@ -226,3 +226,20 @@ def test_file_that_is_no_log_is_skipped(imports: Imports, session: Session, tmp_
     imports.logs.insert(0, tmp_path / "gone.jsonl")
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [4]
+
+
+def test_an_unfinished_group_is_not_indexed(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    with session.group():
+        for text in ("one", "two", "three"):
+            log_user_message(session, main, text)
+    session.close()
+    full_log = session.path.read_bytes()
+    lines = full_log.splitlines(keepends=True)
+    for count in (2, 3, 4):
+        session.path.write_bytes(b"".join(lines[:count]))
+        imports.update()
+        assert imports.rows("SELECT kind FROM messages") == []
+    session.path.write_bytes(full_log)
+    imports.update()
+    assert imports.rows("SELECT kind FROM messages") == [("prompt",)] * 3

@@ -329,6 +329,7 @@ def test_rejection_is_a_result_with_the_reason(permission_agent: Make) -> None:
         "Error: bash was not run: the user denied it: not on Fridays",
         cause="msg_000",
         is_error=True,
+        closed="refused",
     )
     assert agent_stage.do("bash", command="ls").content == (
         "Error: bash was not run: the user denied it; no reason was given"

@@ -371,4 +371,4 @@ def talk_in_lines(
                 opened_chat.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed
-    return int(failed and not sys.stdin.isatty())
+    return int(failed and (prompt is not None or not sys.stdin.isatty()))

@@ -1,4 +1,7 @@
-"""`harken import`: import the histories of other runtimes as commits, with all original bytes."""
+"""`harken import`: import the histories of other runtimes as commits, with all original bytes.
+
+Session logs of Harken are copied instead.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harken.cli.commands.import_.session_logs import import_session_logs, split_session_logs
 from harken.cli.commands.import_.summary import progress_text, tell
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
@@ -49,22 +53,28 @@ def command(
     verbose: bool,
     no_index: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Import sessions of other runtimes: from files, from folders, or from the default locations.
 
     The source files are never changed. A repeated import reads new content only. The output is the
-    number of sessions and new commits for each runtime.
+    number of sessions and new commits for each runtime. Session logs of Harken (from another home
+    or machine) are verified and copied to the sessions of this home.
     """
     files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
-        return
+        return 0
+    logs, files = split_session_logs(files) if paths else ([], files)
     home.create_folders()
-    results = _import(home, files, jobs or min(os.cpu_count() or 1, MAX_JOBS), as_json=as_json)
-    if not as_json:
-        tell(results, is_verbose=verbose)
+    failure_count = import_session_logs(home, logs, as_json=as_json) if logs else 0
+    results: list[ImportResult] = []
+    if files:
+        results = _import(home, files, jobs or min(os.cpu_count() or 1, MAX_JOBS), as_json=as_json)
+        if not as_json:
+            tell(results, is_verbose=verbose)
     if not no_index:
         read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
     _refuse_unknown_files(paths, results)
+    return 2 if failure_count else 0
 
 
 def _refuse_unknown_files(paths: Sequence[Path], results: Sequence[ImportResult]) -> None:

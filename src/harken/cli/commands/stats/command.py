@@ -1,7 +1,9 @@
-"""`harken stats`: the activity and usage of all sessions, or of one."""
+"""`harken stats`: the activity and usage of all sessions, of one, or of session logs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,10 @@ from harken.cli.options.scope import ScopeOptions, scope_options
 from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
-from harken.config.name_resolver import NameResolver
+from harken.config.name_resolver import NamedLogFile, NameResolver
+from harken.config.settings import load_settings
+from harken.errors import AmbiguousName, ConfigError, NameNotFound
+from harken.session.log.copy import verify_log
 from harken.terminal.text import print_json, print_text
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ JSON_BINS = 60
 
 
 @click.command()
-@click.argument("session", type=SESSION, required=False)
+@click.argument("names", metavar="[SESSION]...", type=SESSION, nargs=-1)
 @scope_options
 @click.option(
     "--utc", is_flag=True, help="Use hours and days of UTC instead of the local time zone."
@@ -44,19 +49,60 @@ JSON_BINS = 60
 )
 @json_option
 @home_option
-def command(home: Home, page: Path | None, utc: bool, as_json: bool, **options: Any) -> None:
+def command(
+    home: Home,
+    names: tuple[str, ...],
+    page: Path | None,
+    utc: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Show usage, cost, activity and tools of all sessions.
 
-    With a SESSION, show its profile over time.
+    With a SESSION, show its profile over time; with several, the total of these. A SESSION may also
+    be the file of a session log of Harken, from anywhere.
     """
-    zone = UTC if utc else LocalZone()
+    options["zone"] = UTC if utc else LocalZone()
 
     def show(facts: SessionIndex, _store: Store | None) -> None:
-        if options["session"] is not None and (names := session_names(facts.database)):
-            options["session"] = NameResolver(home).session_name(options["session"], names)
-        _show(facts.database, ScopeOptions(zone=zone, **options), page, as_json=as_json)
+        if names and (indexed := session_names(facts.database)):
+            options["session"] = NameResolver(home).session_name(names[0], indexed)
+        _show(facts.database, ScopeOptions(**options), page, as_json=as_json)
 
-    read_facts(home, show)
+    logs = _named_logs(NameResolver(home), names)
+    if not logs:
+        read_facts(home, show)
+        return
+    with _index_logs(home, logs) as facts:
+        if len(logs) == 1:
+            options["session"] = next(iter(session_names(facts.database)), None)
+        _show(facts.database, ScopeOptions(**options), page, as_json=as_json)
+
+
+def _named_logs(resolver: NameResolver, names: Sequence[str]) -> list[Path]:
+    """Return the logs that are not read from the index of the home: several, or a file.
+
+    Raises ConfigError if one of several names is a commit or an imported session.
+    """
+    if len(names) > 1:
+        return [resolver.log(name) for name in names]
+    resolved = None
+    if names:
+        with suppress(AmbiguousName, ConfigError, NameNotFound):  # The index may have it.
+            resolved = resolver.resolve(names[0])
+    return [resolved.path] if isinstance(resolved, NamedLogFile) else []
+
+
+@contextmanager
+def _index_logs(home: Home, logs: Sequence[Path]) -> Iterator[SessionIndex]:
+    """Yield an index in memory of these logs only. Raises LogError for a damaged one."""
+    from harken.index.session_index import SessionIndex
+
+    for log in logs:
+        verify_log(log)
+    with closing(SessionIndex(None, prices=load_settings(home).prices)) as facts:
+        facts.update(None, None, logs)
+        yield facts
 
 
 def _show(

@@ -14,6 +14,12 @@ import click
 
 from harken.cli.command_group import CommandGroup, load_command
 from harken.cli.command_tree import CommandEntry
+from harken.cli.commands.view.follow import (
+    PrintEvents,
+    follow_option,
+    follow_session,
+    print_perspective,
+)
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
@@ -34,7 +40,7 @@ from harken.terminal.event_lines import (
 )
 from harken.terminal.pager import columns, page_output
 from harken.terminal.text import indent, one_line, print_json, print_text
-from harken.views.dialog import perspective
+from harken.views.dialog import Dialog, perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
@@ -80,10 +86,13 @@ class _ViewGroup(CommandGroup):
 )
 @click.argument("session", type=SESSION)
 @full_option
+@follow_option
 @json_option
 @home_option
 @click.pass_context
-def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: Home) -> None:
+def command(
+    ctx: click.Context, session: str, full: bool, follow: bool, as_json: bool, home: Home
+) -> None:
     """Show a SESSION, recorded or imported, or the conversation of a commit.
 
     The default view is the conversation, folded as in a chat; --full unfolds it. Refer to agents by
@@ -92,23 +101,32 @@ def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: H
     ctx.obj = session
     if ctx.invoked_subcommand is None:
         conversation = load_command("conversation", _CONVERSATION)
-        ctx.invoke(conversation, home=home, full=full, as_json=as_json)
-    elif full or as_json:
-        option = "--full" if full else "--json"
+        ctx.invoke(conversation, home=home, full=full, follow=follow, as_json=as_json)
+    elif full or follow or as_json:
+        option = "--full" if full else "--follow" if follow else "--json"
         raise click.UsageError(f"put {option} after the view: {ctx.invoked_subcommand} {option}")
 
 
-def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a view of a function, which gets the viewer, `as_json` and its own options."""
+def view(
+    name: str, follow: Callable[..., PrintEvents] | None = None
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a view of a function, which gets the viewer, `as_json` and its own options.
+
+    `follow` gets the same and returns the function that prints new events, for `--follow`.
+    """
 
     def make(function: Callable[..., None]) -> click.Command:
         @wraps(function)
         def opened(session: str, /, home: Home, **options: Any) -> None:
+            if follow is not None and options.pop("follow"):
+                follow_session(home, session, lambda viewer: follow(viewer, **options))
+                return
             viewer = open_viewer(home, session)
             with page_output(is_wanted=not options["as_json"]):
                 function(viewer, **options)
 
-        return command.command(name=name)(json_option(home_option(click.pass_obj(opened))))
+        options = json_option(home_option(click.pass_obj(opened)))
+        return command.command(name=name)(options if follow is None else follow_option(options))
 
     return make
 
@@ -159,7 +177,20 @@ def _agent_line(row: TreeRow) -> str:
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
 
 
-@view("dialog")
+def _follow_dialog(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> PrintEvents:
+    conversation = Dialog(viewer.events, map(viewer.resolve_agent, agents))
+
+    def show(events: Sequence[Event]) -> None:
+        for item in conversation.add(events):
+            if as_json:
+                print_json(item.as_json(), indent=None)
+            else:
+                _print_dialog_item(viewer, item.as_json())
+
+    return show
+
+
+@view("dialog", _follow_dialog)
 @click.argument("agents", nargs=-1, required=True)
 def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> None:
     """Show the messages that AGENTS sent and received, each once."""
@@ -168,12 +199,16 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         print_json(items)
         return
     for item in items:
-        speaker = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
-        print_text(f"{speaker} {indent(format_dialog_text(viewer, item), '  ')}")
-        for version in item.get("versions", []):
-            print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
+        _print_dialog_item(viewer, item)
     if not items:
         _note("No messages between these agents.")
+
+
+def _print_dialog_item(viewer: SessionViewer, item: Row) -> None:
+    speaker = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
+    print_text(f"{speaker} {indent(format_dialog_text(viewer, item), '  ')}")
+    for version in item.get("versions", []):
+        print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
 
 
 def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
@@ -182,7 +217,11 @@ def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
     return strip_label(item["content"], names)
 
 
-@view("perspective")
+def _follow_perspective(viewer: SessionViewer, agent: str | None, as_json: bool) -> PrintEvents:
+    return print_perspective(_resolve_agent(viewer, agent), as_json=as_json)
+
+
+@view("perspective", _follow_perspective)
 @click.argument("agent", required=False)
 def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
     """Show the full perspective of AGENT: inputs, thinking, actions and answers."""

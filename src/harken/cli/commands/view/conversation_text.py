@@ -6,12 +6,16 @@ resumed one. Only the folding differs: here `--full` unfolds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from harken.chat.render.event_printer import EventPrinter, find_rewritten_answers
+from harken.chat.render.event_printer import (
+    EventPrinter,
+    find_rewritten_answers,
+    iter_prose,
+)
 from harken.chat.render.tool_calls import Folding
 from harken.core.events import Event, TranscriptEntry
-from harken.core.ids import AgentId
+from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import text_of
 from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import fold
@@ -36,9 +40,51 @@ def conversation_text(
 
     Raises HarkenError if the log contradicts itself.
     """
-    printer = Printer(AnsiStyler(color=colour))
-    for piece in _pieces(viewer, FULL if full else FOLDED, columns):
-        yield printer.text(piece, columns)
+    conversation = ConversationPrinter(viewer.path.stem, colour=colour, full=full)
+    yield from conversation.add(viewer.events.events, columns)
+
+
+class ConversationPrinter:
+    """The conversation of a session that may be running, as text for a terminal."""
+
+    def __init__(self, name: str, *, colour: bool, full: bool = False) -> None:
+        """`name`: the name of the session, if its log has none."""
+        self._name = name
+        self._folding = FULL if full else FOLDED
+        self._state = SessionState()
+        self._teller = EventPrinter(self._state, {}, live=False, folding=self._folding)
+        self._printer = Printer(AnsiStyler(color=colour))
+        self._answers: set[MessageId] = set()
+        """The answers to the user that were printed."""
+        self._has_title = False
+
+    def add(self, events: Sequence[Event], columns: int) -> Iterator[str]:
+        """Yield later events as text for this width. The first text is the title.
+
+        Raises HarkenError if the log contradicts itself.
+        """
+        _fold_all(self._state, events)
+        if not self._has_title:
+            self._has_title = True
+            yield self._printer.text(_title(self._name, self._state, events), columns)
+        for piece in self._pieces(events, columns):
+            yield self._printer.text(piece, columns)
+
+    def _pieces(self, events: Sequence[Event], columns: int) -> Iterator[Piece]:
+        self._teller.rewritten_answers = find_rewritten_answers(events)
+        earlier_answers = self._answers & self._teller.rewritten_answers.keys()
+        for event in events:
+            if _is_system_prompt(event, self._teller):
+                assert isinstance(event, TranscriptEntry)
+                yield _system_prompt(event, self._folding, columns)
+                continue
+            yield from self._teller.render(event)
+            if not isinstance(event, TranscriptEntry):
+                continue
+            if event.is_utterance and event.agent_id == self._teller.primary:
+                self._answers.add(event.message_id)
+            elif event.agent_id == USER and event.substance in earlier_answers:
+                yield from iter_prose(text_of(event.content))
 
 
 def talking_agent(viewer: SessionViewer) -> AgentId:
@@ -53,41 +99,31 @@ def talking_agent(viewer: SessionViewer) -> AgentId:
     return talker
 
 
-def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[Piece]:
-    state = _state_of(viewer)
-    events = viewer.events.events
-    teller = EventPrinter(
-        state, {}, live=False, rewritten_answers=find_rewritten_answers(events), folding=folding
-    )
-    yield _title(viewer, state)
-    for event in events:
-        if _is_system_prompt(event, teller):
-            assert isinstance(event, TranscriptEntry)
-            yield _system_prompt(event, folding, columns)
-        else:
-            yield from teller.render(event)
-
-
 def _state_of(viewer: SessionViewer) -> SessionState:
     """Return the state at the end of a session, with its agents. Raises HarkenError."""
     state = SessionState()
-    try:
-        for event in viewer.events:
-            fold(state, event, placeholders)
-    except ValueError as error:
-        raise HarkenError(f"the log is inconsistent: {error}") from None
+    _fold_all(state, viewer.events)
     return state
 
 
-def _title(viewer: SessionViewer, state: SessionState) -> TextRows:
+def _fold_all(state: SessionState, events: Iterable[Event]) -> None:
+    """Apply events to a state. Raises HarkenError."""
+    try:
+        for event in events:
+            fold(state, event, placeholders)
+    except ValueError as error:
+        raise HarkenError(f"the log is inconsistent: {error}") from None
+
+
+def _title(name: str, state: SessionState, events: Iterable[Event]) -> TextRows:
     """Return a line with the session, its model, its time and its size."""
     root = state.agents.get(state.primary or state.root or AgentId(""))
     model = format_model_name(root.language_model) if root and root.language_model else ""
-    times = [event.time for event in viewer.events if event.time]
-    began = f"{times[0][:10]} {times[0][11:16]} UTC" if times else ""
+    time = next((event.time for event in events if event.time), "")
+    began = f"{time[:10]} {time[11:16]} UTC" if time else ""
     agents = sum(agent.place != "hook" for agent in state.agents.values())
     several = format_count(agents, "agent") if agents > 1 else ""
-    name = state.session_id or viewer.path.stem
+    name = state.session_id or name
     details = " · ".join(filter(None, [clean_text(model), began, several]))
     line: Line = [
         ("bold", clean_text(one_line(name, 80))),

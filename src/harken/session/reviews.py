@@ -1,0 +1,76 @@
+"""The fold of hooks' questions and verdicts.
+
+A review holds the verdicts on one message or call until the next model call of the watched agent;
+that of an answer also ends when the answer is returned to the agent, or the agent gets an input. A
+comment is owed until an entry of the watched agent names it as its cause.
+"""
+
+from __future__ import annotations
+
+from harken.core import events as ev
+from harken.session.state import AgentState, Review, SessionState
+
+
+def fold_verdict(state: SessionState, event: ev.HookVerdict) -> None:
+    """Add a verdict to the review of its subject. A comment is owed to the watched agent."""
+    review = state.reviews.get(event.subject)
+    if review is None:
+        review = state.reviews[event.subject] = Review(event.watched, event.point)
+    review.given.append(event)
+    hook = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if hook is not None:
+        hook.questions = {}  # a hook has one open question at a time
+    watched = state.agents.get(event.watched)
+    if watched is not None and event.verdict == "comment":
+        watched.owed_comments.append(event)
+
+
+def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
+    """Note what a `user` message to an agent does to its turn, reviews, comments and questions."""
+    if event.purpose in (None, "question"):
+        agent.denials = 0
+    if event.purpose is None:
+        if state.reviews:
+            end_reviews(state, agent, "response")
+            _end_stopped_reviews(state, agent)
+    elif event.purpose == "question":
+        if isinstance(event.cause, str):
+            agent.questions[event.cause] = event.message_id
+    elif event.purpose == "comment":
+        agent.owed_comments = [v for v in agent.owed_comments if v.message_id != event.cause]
+    elif event.purpose == "returned":
+        agent.denials += 1
+        end_reviews(state, agent, "response")
+
+
+def fold_answer_given(state: SessionState, event: ev.AnswerGiven) -> None:
+    """End the turn of an agent with an answer."""
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is not None:
+        agent.given_answer, agent.denials = event.answer, 0
+
+
+def fold_turn_stop(state: SessionState, event: ev.TurnStop) -> None:
+    """End the turn of an agent without an answer."""
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is not None:
+        agent.denials = 0
+        end_reviews(state, agent, "response")
+
+
+def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | None = None) -> None:
+    """End the reviews of an agent's messages and calls, of all points or of one."""
+    subjects = [
+        subject
+        for subject, review in state.reviews.items()
+        if review.watched == agent.id and point in (None, review.point)
+    ]
+    for subject in subjects:
+        del state.reviews[subject]
+
+
+def _end_stopped_reviews(state: SessionState, agent: AgentState) -> None:
+    """End the reviews in which a hook ended a turn: another turn begins."""
+    for subject, review in [*state.reviews.items()]:
+        if review.watched == agent.id and review.stop is not None:
+            del state.reviews[subject]
