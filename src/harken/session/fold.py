@@ -171,7 +171,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
-    if event.role == "user":
+    if event.role == "user" and (event.purpose is not None or state.reviews or agent.denials):
         fold_message(state, agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]

@@ -25,6 +25,9 @@ HEAD = slice(-DIGITS - len(CLOSE))
 BODY = slice(-DIGITS - len(CLOSE) - len(OPEN))
 """The object without its `sum` and its closing brace."""
 MORE = b',"more":true'
+MORE_AT = slice(BODY.stop - len(MORE), BODY.stop)
+GROUPED_BODY = slice(MORE_AT.start)
+"""As `BODY`, in a line with `more`."""
 
 
 def checksum_line(before: bytes, head: bytes) -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from blake3 import blake3
 
@@ -27,14 +27,16 @@ from harken.core.canonical import from_json
 from harken.core.events import SCHEMA_VERSION, Event, SessionStarted, decode_event
 from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.log.checksum import (
+    BODY,
     CLOSE,
     DIGITS,
     DIGITS_AT,
+    GROUPED_BODY,
     HEAD,
-    has_more,
+    MORE,
+    MORE_AT,
     has_sum,
     is_valid_line,
-    read_body,
     seems_sealed,
 )
 from harken.session.log.compressed import log_path, open_packed
@@ -187,16 +189,17 @@ def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator
                     reason += _newer_version_note(raw)
                     raise LogCorrupted(path, line=number, byte=offset, reason=reason)
                 before = line[DIGITS_AT]
+            is_continued = line[MORE_AT] == MORE  # as in `checksum.has_more` and `read_body`
             try:
-                event = decode_event(read_body(line))
+                event = decode_event(line[GROUPED_BODY if is_continued else BODY] + b"}")
             except ValueError as error:
                 reason = f"not an event: {error}"
                 raise LogCorrupted(path, line=number, byte=offset, reason=reason) from None
             if number == 1:
                 check_schema(event, path)
             offset += len(raw)
-            if has_more(line):
-                group.append(_VerifiedLine(event, line, raw, before))
+            if is_continued:
+                group.append((event, line, raw, before))
                 continue
             if group:
                 yield from _iter_group(group, reading)
@@ -205,25 +208,20 @@ def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator
             reading.end = offset
             yield event, line
     if group:
-        reading.torn = b"".join([*(verified.raw for verified in group), reading.torn])
+        reading.torn = b"".join([*(raw for _, _, raw, _ in group), reading.torn])
         reading.missing_newline = False
     _check_not_empty(reading, path)
 
 
-class _VerifiedLine(NamedTuple):
-    """A line of a group that is not complete yet."""
-
-    event: Event
-    line: bytes
-    raw: bytes
-    checksum: bytes
+_VerifiedLine: TypeAlias = tuple[Event, bytes, bytes, bytes]
+"""A line of an incomplete group: its event, the line, the bytes in the file, and its checksum."""
 
 
 def _iter_group(group: Iterable[_VerifiedLine], reading: LogReadReport) -> Iterator[Record]:
-    for verified in group:
-        reading.last_sum = verified.checksum
-        reading.end += len(verified.raw)
-        yield verified.event, verified.line
+    for event, line, raw, checksum in group:
+        reading.last_sum = checksum
+        reading.end += len(raw)
+        yield event, line
 
 
 def _classify_unverified(
