@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from harken.agents import texts
 from harken.agents.runtime import OnChunk
+from harken.agents.structure import CODE_CALL_PREFIX
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
@@ -210,15 +211,15 @@ def _valid_cost(cost_usd: float | None) -> float | None:
 
 
 def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> Message:
-    """Return the message with a new id for each call with a missing, repeated or used id.
+    """Return the message with new ids for its calls if an id is missing, repeated or used.
 
-    Some servers omit or repeat ids. Slots in the content follow in order; if they do not match the
-    calls, the calls stand after the content.
+    Also if an id looks like that of a call of code. Some servers omit or repeat ids. Slots in the
+    content follow in order; if they do not match the calls, the calls stand after the content.
     """
     message = _remove_unmatched_slots(message)
     calls = message.tool_calls or []
     ids = [call.id for call in calls]
-    if all(id_ and id_ not in used_ids and ids.count(id_) == 1 for id_ in ids):
+    if all(_is_usable(id_, ids, used_ids) for id_ in ids):
         return message
     new_calls = [
         ToolCall(f"call_{prefix}_{index}", call.function, call.type, call.meta)
@@ -231,6 +232,11 @@ def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> M
             ToolCallSlot(next(new_ids)) if isinstance(p, ToolCallSlot) else p for p in content
         ]
     return msgspec.structs.replace(message, tool_calls=new_calls, content=content)
+
+
+def _is_usable(id_: str, ids: Sequence[str], used_ids: Collection[str]) -> bool:
+    is_unique = id_ not in used_ids and ids.count(id_) == 1
+    return bool(id_) and is_unique and not id_.startswith(CODE_CALL_PREFIX)
 
 
 def _remove_unmatched_slots(message: Message) -> Message:

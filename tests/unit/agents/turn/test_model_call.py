@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, FunctionModel, ScriptedModel, tool
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import Observers
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
@@ -470,4 +471,19 @@ def test_half_a_call_is_not_run_and_the_model_is_told_so(
     whole, half = one.select_lines(role="tool")
     assert (whole["content"], half["tool_call_id"], half["is_error"]) == ("removed 1", "c2", True)
     assert "greatest length" in half["content"]
+    check_log(one.log)
+
+
+def test_a_call_id_of_a_model_never_looks_like_that_of_code(tmp_path: Path) -> None:
+    @tool(reads_only=True)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = script_model(main=[call_message(call("look", "code_7")), "Seen."])
+    one = open_stage(tmp_path, model, tools=[look])
+    assert one.ask("Look.") == "Seen."
+    [row] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
+    assert not row["tool_calls"][0]["id"].startswith("code_")
+    assert has_open_calls(one.root) is False
     check_log(one.log)
