@@ -387,6 +387,10 @@ class TurnStopped(HarkenError):
         self.message_id = message_id
         """The id of the text that other agents read in place of an answer."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep all values in copies and pickles."""
+        return type(self), (str(self), self.kind, self.message_id)
+
 
 class BudgetExceeded(HarkenError):
     """An agent has exhausted its budget; the text names the limit and the usage."""

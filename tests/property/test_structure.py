@@ -306,7 +306,7 @@ class Run:
 
     def close(self) -> None:
         self.session.close()
-        check_log(self.session.path)
+        check_log(self.session.path, finished=False)  # a subagent may owe its answer still
 
     def cut(self, position: int) -> None:
         """Resume the log up to an event: the tree has a shape that it had, and goes on."""

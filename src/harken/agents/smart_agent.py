@@ -21,7 +21,12 @@ from harken.agents.budget import Budget
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
-from harken.agents.hooks.pending_answer import MAX_DENIALS, pending_answer, was_blocked
+from harken.agents.hooks.pending_answer import (
+    MAX_DENIALS,
+    given_answer,
+    pending_answer,
+    was_blocked,
+)
 from harken.agents.hooks.review import deliver_comments
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import answer_or_stop, has_open_calls
@@ -254,7 +259,7 @@ class SmartAgent(ToolAgent):
         await self._finish_calls()
         hear_news(self)
         await comment_on(self, "input", new_inputs(self))
-        entry = pending_answer(self) or self._last_utterance()
+        entry = pending_answer(self) or given_answer(self) or self._last_utterance()
         for denied in range(self.state.denials, MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()

@@ -15,6 +15,7 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
 from harken.session.reviews import (
+    end_calls,
     end_reviews,
     fold_answer_given,
     fold_message,
@@ -122,6 +123,8 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     if above is not None:
         for row in _relations_of(above):
             row[:] = [agent_id for agent_id in row if agent_id != agent.id]
+    if event.place == "gone" and state.reviews:
+        end_reviews(state, agent)
     if event.place in ("primary", "gone"):
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
@@ -201,6 +204,8 @@ def _note_report(state: SessionState, agent: AgentState, event: ev.TranscriptEnt
 
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
     state.cause_owners[event.message_id] = agent.id
+    if state.reviews:
+        end_calls(state, agent)
     for call in event.tool_calls or ():
         reference = format_call_reference(event, call.id)
         function = call.function

@@ -32,7 +32,6 @@ def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEnt
     if event.purpose is None:
         if state.reviews:
             end_reviews(state, agent, "response")
-            _end_stopped_reviews(state, agent)
     elif event.purpose == "question":
         if isinstance(event.cause, str):
             agent.questions[event.cause] = event.message_id
@@ -56,6 +55,21 @@ def fold_turn_stop(state: SessionState, event: ev.TurnStop) -> None:
     if agent is not None:
         agent.denials = 0
         end_reviews(state, agent, "response")
+        for review in state.reviews.values():
+            review.has_stopped = review.has_stopped or review.watched == agent.id
+
+
+def end_calls(state: SessionState, agent: AgentState) -> None:
+    """End the reviews of an agent's earlier calls and results: it makes other calls now."""
+    ended_subjects = [
+        subject
+        for subject, review in state.reviews.items()
+        if review.watched == agent.id
+        and review.point in ("action", "result")
+        and subject not in state.open_references
+    ]
+    for subject in ended_subjects:
+        del state.reviews[subject]
 
 
 def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | None = None) -> None:
@@ -67,10 +81,3 @@ def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | No
     ]
     for subject in subjects:
         del state.reviews[subject]
-
-
-def _end_stopped_reviews(state: SessionState, agent: AgentState) -> None:
-    """End the reviews in which a hook ended a turn: another turn begins."""
-    for subject, review in [*state.reviews.items()]:
-        if review.watched == agent.id and review.stop is not None:
-            del state.reviews[subject]

@@ -225,6 +225,9 @@ class Session:
         except (HarkenError, OSError, ValueError):
             self._file.refuse("the append before was broken off, and the log cannot be read")
             return
+        except BaseException:  # A Ctrl-C: the state may have events that are not in the file.
+            self._file.refuse("the append before was broken off")
+            raise
         for appended in group:
             fold(state, appended.event, appended.resolver)
         self.state.replace(state)

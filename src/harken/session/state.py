@@ -50,6 +50,8 @@ class Review:
     point: HookPoint
     given: list[HookVerdict] = field(default_factory=list)
     """Oldest first."""
+    has_stopped: bool = False
+    """Whether a turn of the watched agent was stopped since."""
 
     @property
     def denial(self) -> HookVerdict | None:
@@ -58,7 +60,9 @@ class Review:
 
     @property
     def stop(self) -> HookVerdict | None:
-        """The verdict that ends the turn of the watched agent, or None."""
+        """The verdict that is still to end the turn of the watched agent, or None."""
+        if self.has_stopped:
+            return None
         return next((verdict for verdict in self.given if verdict.verdict == "stop"), None)
 
     @property

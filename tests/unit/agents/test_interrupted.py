@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import FunctionModel, Hook, HookQuestion, Ok, Tool, register_agent_class, tool
+from harken import Deny, FunctionModel, Hook, HookQuestion, Ok, Tool, register_agent_class, tool
 from harken.agents.open_calls import has_open_calls
 from harken.core.messages import Message, ToolCall
 from harken.errors import ModelError
@@ -25,6 +25,7 @@ from tests.agent_kit import (
 )
 from tests.session_kit import read_lines
 from tests.unit.agents.crash_kit import cut_after, resume
+from tests.unit.agents.hook_kit import watch
 
 
 @tool
@@ -415,3 +416,17 @@ def test_models_may_be_functions_with_a_name_that_survives(tmp_path: Path) -> No
     one.ask("hello")
     assert one.resume(FunctionModel(lambda _: "Ho.", name="mine")).ask("hello") == "Ho."
     assert len(one.select_lines(event_type="agent_configured")) == 0
+
+
+def test_a_hook_that_came_later_does_not_judge_a_call_that_goes_on(tmp_path: Path) -> None:
+    model = script_model(
+        main=[call_message(call("task", "t", name="Ann", prompt="Hi?")), "Done."],
+        Ann=[fails_once("Hi.")],
+    )
+    one = open_stage(tmp_path, model)
+    with pytest.raises(ModelError):
+        one.ask("Go.")
+    watch(one, action=lambda _: Deny("no"))
+    assert one.ask() == "Done."
+    assert one.result("t")["content"] == "Hi."
+    check_log(one.log)

@@ -34,6 +34,13 @@ def pending_answer(agent: Agent) -> TranscriptEntry | None:
     return entry if is_judged or is_unjudged(agent, answer_question(agent, entry)) else None
 
 
+def given_answer(agent: Agent) -> TranscriptEntry | None:
+    """Return an agent's last answer if hooks let it through and only their comments followed."""
+    entry, is_returned = _last_answer(agent)
+    is_given = entry is not None and entry.message_id == agent.state.given_answer
+    return entry if is_given and not is_returned else None
+
+
 def was_blocked(agent: Agent) -> bool:
     """Whether an agent was told that its last answer was blocked and must give another."""
     entry, is_returned = _last_answer(agent)

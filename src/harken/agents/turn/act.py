@@ -19,7 +19,7 @@ from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
-from harken.agents.hooks.review import hook_name
+from harken.agents.hooks.review import hook_name, rewritten_arguments
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
@@ -179,6 +179,8 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
 
     Raises ActionBlocked, TurnEnded, StoppedByHook.
     """
+    if call.reference in agent.session.state.rounds:  # it goes on, and was judged before
+        return rewritten_arguments(agent, call.reference) or call.arguments
     verdicts = await judge_call(agent, call)
     if verdicts.denial is not None:
         name = hook_name(agent, verdicts.denial)

@@ -102,3 +102,13 @@ def test_a_subagent_starts_once_and_a_session_once_in_each_program(tmp_path: Pat
         assert started.count("resume" if has_heard else "startup") == 1
         has_begun = any("Ann has heard" in words for words in judged)
         assert started.count(None) == (ann is not None and not has_begun)
+
+
+def test_a_turn_that_a_hook_ended_does_not_end_the_next_one(tmp_path: Path) -> None:
+    ends = """cat >/dev/null; [ -e ended ] || echo '{"continue": false, "stopReason": "enough"}'"""
+    section = on("PostToolUse", f"{ends}; touch ended", "Bash")
+    one = commanded(tmp_path, section, main=[call_message(call("bash", command="true")), "Hello."])
+    assert one.ask("Go.") == "[stopped] hook claude-hooks: enough"
+    assert one.ask("And now?") == "Hello."
+    assert one.user_messages("main") == ["Go.", "And now?"]
+    check_log(one.log)

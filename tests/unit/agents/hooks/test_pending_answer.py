@@ -261,3 +261,13 @@ def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:
         move.replaces, move.replaced_as = before.agent_id, "subagent"
         later.session.append(move)
     assert not has_open_calls(main)
+
+
+def test_an_answer_that_was_given_stays_given_after_a_comment_on_it(tmp_path: Path) -> None:
+    one = begun(tmp_path, script_model(main=["One.", "Two."]))
+    watch(one, response=lambda _: Comment("Mind."))
+    assert one.ask("Go.") == "One."
+    assert one.ask() == "One."
+    later = one.resume()
+    assert not has_open_calls(later.root)
+    assert later.ask() == "One."
