@@ -78,7 +78,7 @@ def test_views_named_in_a_readme_exist(
 
 def test_numbers_of_messages_in_readmes_are_those_of_the_scripts(tmp_path: Path) -> None:
     opening = played("debate", tmp_path).events.get("msg_039")
-    goals = played("strategy", tmp_path).events.get("msg_027")
+    goals = played("strategy", tmp_path).events.get("msg_025")
     assert isinstance(opening, TranscriptEntry)
     assert text_of(opening.content).startswith("Streets are")
     assert isinstance(goals, TranscriptEntry)

@@ -70,7 +70,7 @@ def test_one_step_or_some_or_those_of_one_agent(demo: Cli) -> None:
 
     assert shown("demo", "--at", "3") == ["── request 3 of 9"]
     assert shown("demo", "--at", "-1") == ["── request 9 of 9"]
-    assert shown("demo", "--at", "msg_029") == ["── request 4 of 9"]
+    assert shown("demo", "--at", "msg_027") == ["── request 4 of 9"]
     jill = ["── request 5 of 9", "── request 6 of 9", "── request 8 of 9"]
     assert shown("demo", "--agent", "Jill") == jill
     assert shown("demo", "--first", "5", "--last", "6") == jill[:2]
@@ -83,7 +83,7 @@ def test_a_thread_is_a_session_and_an_agent(demo: Cli) -> None:
     log = str(demo.sessions()[0])
     for thread in ("demo/Jill", "dem/Jill", "latest/Jill", "demo/agent_003", f"{log}/Jill"):
         assert demo.ok("replay", thread).out == expected
-    for at, request in (("1", 5), ("-1", 8), ("msg_053", 8)):
+    for at, request in (("1", 5), ("-1", 8), ("msg_050", 8)):
         [heading] = headings(demo.ok("replay", "demo/Jill", "--at", at).out)
         assert heading == f"── request {request} of 9"
     assert headings(demo.ok("replay", "demo/Jill", "--first", "2").out)[0] == "── request 6 of 9"
@@ -189,13 +189,13 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
 def test_a_session_is_checked_by_running_it_again(demo: Cli) -> None:
     before = demo.sessions()[0].read_bytes()
     ran = demo.ok("replay", "demo", "--check")
-    assert ran.out == "demo: the same (9 requests, 60 events of 4 agents)\n"
+    assert ran.out == "demo: the same (9 requests, 57 events of 4 agents)\n"
     assert ran.err == ""
     assert demo.ok("replay", "demo", "--check", "--json").json == {
         "session": "demo",
         "same": True,
         "requests": 9,
-        "events": 60,
+        "events": 57,
         "agents": 4,
     }
     assert demo.sessions()[0].read_bytes() == before
@@ -218,11 +218,11 @@ def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
     ran = demo("replay", file, "--check")
     assert ran.code == 1
     lines = ran.out.splitlines()
-    assert lines[0].endswith("first divergence at msg_012, event 8 of main (transcript_entry)")
+    assert lines[0].endswith("first divergence at msg_011, event 7 of main (transcript_entry)")
     assert lines[1] == "  content: [-Made-]{+Created subagent:+} Jack[-\\x1b[2J-]"
     row = demo("replay", file, "--check", "--json").json
     assert not row["same"]
-    assert (row["difference"]["agent"], row["difference"]["message_id"]) == ("main", "msg_012")
+    assert (row["difference"]["agent"], row["difference"]["message_id"]) == ("main", "msg_011")
 
 
 def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path: Path) -> None:

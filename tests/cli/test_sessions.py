@@ -47,7 +47,7 @@ def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
 def test_a_rerun_says_of_what_it_is_one(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "-1", "--edit", "#1=Hi.")
     first, _ = demo.ok("sessions").out.splitlines()
-    assert first.endswith("ended  rerun of demo from msg_059: edited #1")
+    assert first.endswith("ended  rerun of demo from msg_056: edited #1")
     [row, other] = demo.ok("sessions", "--json").json
     assert (row["rerun"]["session"], row["rerun"]["changes"]) == ("demo", ["edited #1"])
     assert other["rerun"] is None

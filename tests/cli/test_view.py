@@ -17,13 +17,13 @@ EXPECTED = {
     "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model call)", 4),
     "dialog Jack Jill": ("Jack: Hi, I'm Jack. *extends hand*", 3),
     "perspective Jill": ("[Heard]: [Jack]: Hi, I'm Jack. *extends hand*", 8),
-    "transcript Jill": ("msg_033 [substance=msg_030] user: [Jack]: Hi, I'm Jack.", 8),
-    "flow msg_058": ("msg_030 Jack assistant: Hi, I'm Jack.", 4),
-    "refs msg_030": ("msg_033 Jill (itself, hop 1): [Jack]: Hi, I'm Jack.", 2),
-    "context msg_053": ("+   6 msg_052 tool discuss (c5): Be friendly but not over-eager.", None),
+    "transcript Jill": ("msg_031 [substance=msg_028] user: [Jack]: Hi, I'm Jack.", 8),
+    "flow msg_055": ("msg_028 Jack assistant: Hi, I'm Jack.", 4),
+    "refs msg_028": ("msg_031 Jill (itself, hop 1): [Jack]: Hi, I'm Jack.", 2),
+    "context msg_050": ("+   6 msg_049 tool discuss (c5): Be friendly but not over-eager.", None),
     "timeline": ("msg_002 main  system            You are the host", None),
-    "raw": ("msg_030 Jack assistant: Hi, I'm Jack. *extends hand*", 63),
-    "raw --role tool --agent Jill": ("msg_041 Jill tool task (c4): Created subagent: Inner", 2),
+    "raw": ("msg_028 Jack assistant: Hi, I'm Jack. *extends hand*", 60),
+    "raw --role tool --agent Jill": ("msg_038 Jill tool task (c4): Created subagent: Inner", 2),
 }
 
 
@@ -50,7 +50,7 @@ def test_agents_are_named_by_name_or_id(demo: Cli) -> None:
 
 
 def test_messages_are_named_by_id_or_number(demo: Cli) -> None:
-    for view, message in (("flow", "58"), ("refs", "30"), ("context", "53")):
+    for view, message in (("flow", "55"), ("refs", "28"), ("context", "50")):
         by_number = demo.ok("view", "demo", view, message).out
         assert by_number == demo.ok("view", "demo", view, f"msg_0{message}").out
         assert by_number
@@ -68,7 +68,7 @@ def test_an_id_comes_before_a_file_of_that_name(demo: Cli) -> None:
 
 
 def test_the_context_of_a_model_call_is_what_it_saw(demo: Cli) -> None:
-    view = demo.ok("view", "demo", "context", "msg_053", "--json").json
+    view = demo.ok("view", "demo", "context", "msg_050", "--json").json
     transcript = demo.ok("view", "demo", "transcript", "Jill", "--json").json
     seen = [row["message_id"] for row in transcript]
     assert [row["message_id"] for row in view["messages"]] == seen[:-1]  # all before the answer
@@ -128,14 +128,14 @@ def test_what_was_heard_differently_is_shown_beside_what_was_said(cli: Cli) -> N
 
 
 def test_the_flow_of_an_answer_says_where_it_comes_from(demo: Cli) -> None:
-    ran = demo.ok("view", "demo", "flow", "54", "--home", demo.home)
-    assert ran.out == "msg_054 Jill assistant: *smiles* Hello Jack, I'm Jill.\n"
+    ran = demo.ok("view", "demo", "flow", "51", "--home", demo.home)
+    assert ran.out == "msg_051 Jill assistant: *smiles* Hello Jack, I'm Jill.\n"
     [note] = ran.err.splitlines()
     assert note.startswith("The source of an answer is its full context: `")
-    look = f"view demo context msg_054 --home {demo.home}` shows it."
+    look = f"view demo context msg_051 --home {demo.home}` shows it."
     assert look in note
-    assert demo.ok("view", "demo", "context", "msg_054").out
-    assert demo.ok("view", "demo", "flow", "57").err == ""  # heard, not said
+    assert demo.ok("view", "demo", "context", "msg_051").out
+    assert demo.ok("view", "demo", "flow", "54").err == ""  # heard, not said
 
 
 def test_the_latest_session_can_be_named_so(demo: Cli, script: str) -> None:
@@ -168,15 +168,15 @@ def test_raw_as_json_is_the_log_without_sums_and_groups(demo: Cli) -> None:
 
 
 def test_raw_is_filtered_by_what_events_point_at(demo: Cli) -> None:
-    rows = demo.ok("view", "demo", "raw", "--link", "30", "--json").json
-    assert [row["message_id"] for row in rows] == ["msg_033", "msg_058"]
+    rows = demo.ok("view", "demo", "raw", "--link", "28", "--json").json
+    assert [row["message_id"] for row in rows] == ["msg_031", "msg_055"]
 
 
 @pytest.mark.parametrize(
     ("view", "note"),
     [
         ("hooks", "No hooks"),
-        ("refs msg_060", "No agent received it."),
+        ("refs msg_057", "No agent received it."),
         ("raw --agent Inner --role tool", "No event matches."),
     ],
 )
@@ -193,11 +193,11 @@ def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) ->
         ("perspective Jakc", "main (agent_001), Jack (agent_002), Jill (agent_003), Inner"),
         ("transcript agent_009", "agent 'agent_009' not found; existing agents: main (agent_001)"),
         ("dialog Jack Nobody", "agent 'Nobody' not found; existing agents: main"),
-        ("flow 999", "message '999' not found; existing messages: msg_000 to msg_062"),
-        ("refs msg_xyz", "existing messages: msg_000 to msg_062"),
+        ("flow 999", "message '999' not found; existing messages: msg_000 to msg_059"),
+        ("refs msg_xyz", "existing messages: msg_000 to msg_059"),
         (
             "context msg_010",
-            "model call 'msg_010' not found; existing model calls: msg_005, msg_013",
+            "model call 'msg_010' not found; existing model calls: msg_005, msg_012",
         ),
         (
             "raw --type utterance",
@@ -205,7 +205,7 @@ def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) ->
         ),
         ("raw --role boss", "'system', 'user', 'assistant', 'tool'"),
         ("raw --agent Jakc", "existing agents: main (agent_001)"),
-        ("raw --link 999", "existing messages: msg_000 to msg_062"),
+        ("raw --link 999", "existing messages: msg_000 to msg_059"),
         ("nonsense", "commands: conversation, context, dialog, flow, hooks"),
         ("dialog", "Missing argument 'AGENTS...'; see `harken view SESSION dialog --help`"),
     ],

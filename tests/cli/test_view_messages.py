@@ -21,8 +21,8 @@ PARTS: list[dict[str, Any]] = [
     {"type": "call", "id": "c1"},
 ]
 CALLS = [
-    {"id": "c1", "function": {"name": "look", "arguments": '{ "at":1}'}},
     {"id": "c2", "function": {"name": "task", "arguments": "not json"}, "type": "custom"},
+    {"id": "c1", "function": {"name": "look", "arguments": '{ "at":1}'}},
 ]
 RESULT = {"role": "tool", "name": "task", "content": "no", "tool_call_id": "c2", "is_error": True}
 

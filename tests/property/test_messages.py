@@ -202,7 +202,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "heard": MAYBE,
     },
     ev.AnswerGiven: {"answer": ID},
-    ev.TurnStop: {"reason": st.sampled_from(get_args(StopReason)), "piece": ID},
+    ev.TurnStop: {"reason": st.sampled_from(get_args(StopReason)), "piece": ID, "cause": CAUSE},
     ev.HookVerdict: {
         "watched": AGENT,
         "subject": ID | st.just("msg_003.call_abc"),
@@ -212,6 +212,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "said": st.none() | ID,
         "failed": MAYBE,
     },
+    ev.ActionStarted: {"call": ID | st.just("msg_003.call_abc")},
     ev.ActionRewritten: {
         "call": ID | st.just("msg_003.call_abc"),
         "tool": STRING,

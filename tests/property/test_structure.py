@@ -33,6 +33,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
 from harken.agents.agent import Agent, get_agent, unload_agent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.agents.tree.moves import MOVES
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
@@ -203,13 +204,15 @@ class Run:
         """Return a message with so many calls, and which of them are done."""
         message: list[ToolCall] = []
         expected: list[bool] = []
+        has_moved = False
         for index in range(count):
             moved = ["task", "discuss", "terminate", "quit", "meta"]
             possible = OFFERED if node.place in ("primary", "subagent") else moved
             action = self.one_of(possible)
             arguments = self._arguments(node, action)
             message.append(self._call(action, f"c{index}", arguments))
-            expected.append(self._do(node, action, arguments))
+            expected.append(not has_moved and self._do(node, action, arguments))
+            has_moved |= action in MOVES and expected[-1]  # calls after a move are not run
         return call_message(*message), expected
 
     def _do(self, node: Node, action: str, arguments: dict[str, Any]) -> bool:

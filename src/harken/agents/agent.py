@@ -25,7 +25,7 @@ from harken.agents.initial_transcript import (
 )
 from harken.agents.names import free_name
 from harken.agents.runtime import AgentRuntime
-from harken.agents.structure import AgentStructure, call_runner
+from harken.agents.structure import CODE_CALL_PREFIX, AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
 from harken.core.events import Cause, HookVerdict, Relation, TranscriptEntry
@@ -368,16 +368,22 @@ class Agent(AgentStructure["Agent"]):
 
     def _close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result a result that says how far it had come."""
-        note = call_runner().describe_interrupted_call(self, call)
+        is_begun = call.is_started or call.reference in self.session.state.rounds
+        is_begun = is_begun or call.id.startswith(CODE_CALL_PREFIX)
+        if is_begun:
+            note = call_runner().describe_interrupted_call(self, call)
+            text = texts.INTERRUPTED.format(call.name) + note
+        else:
+            text = texts.GIVEN_UP.format(call.name)
         return self.session.append(
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="tool",
-                content=texts.INTERRUPTED.format(call.name) + note,
+                content=text,
                 tool_call_id=call.id,
                 name=call.name or UNNAMED,
                 is_error=True,
-                closed="interrupted",
+                closed="interrupted" if is_begun else "not_run",
             )
         )
 

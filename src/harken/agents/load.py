@@ -1,7 +1,7 @@
 """`load_session`: open a session with its root agent, new or restored from its log.
 
-Work that a crash interrupted is closed here: a model call without an answer is marked, a tool call
-without a result gets a result that says so, except if the tool may simply be run again.
+Work that cannot go on is closed here: a model call without an answer is marked, and a call whose
+tool may have acted gets a result that says so. Everything else goes on in the next turn.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 
 from harken.agents.agent import Agent, load_agent, log_birth, unload_agent
 from harken.agents.budget import Budget, budget_of
+from harken.agents.call_result import close_moved_call
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.tool_agent import is_retryable
+from harken.agents.tool_agent import can_go_on
 from harken.agents.turn.compaction import end_compactions
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
@@ -107,8 +108,10 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
         if state.open_calls:
             agent = load_agent(session, state.id, runtime)
             for call in list(state.open_calls.values()):
-                if not is_retryable(agent, call) or _has_moved_since(state, call):
+                if not can_go_on(agent, call):
                     agent._close_call(call)
+                elif _has_moved_since(state, call):
+                    close_moved_call(agent, call)
     end_compactions(session)
     for state in session.agents.values():
         if not session.state.is_live(state.id):

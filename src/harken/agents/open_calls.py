@@ -13,8 +13,10 @@ def has_open_calls(agent: Agent) -> bool:
     """Whether an agent owes an answer: its last turn was interrupted.
 
     A crash, an error or a cancellation interrupts a turn. `await agent.response()` without input
-    continues it. An answer that some hooks have not judged is owed, too.
+    continues it. An answer that some hooks have not judged is owed, too. A stopped turn has ended.
     """
+    if agent.state.stop is not None:
+        return False
     return _is_interrupted(agent) or agent._has_unjudged_answer()
 
 

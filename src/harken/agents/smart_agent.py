@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
 from harken.agents import texts
+from harken.agents.action_schemas import is_action
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget
+from harken.agents.call_result import log_result
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
@@ -27,23 +29,21 @@ from harken.agents.hooks.pending_answer import (
     pending_answer,
     was_blocked,
 )
-from harken.agents.hooks.review import deliver_comments
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.rights import create_subagent, inherited_model, inherited_skills
 from harken.agents.runtime import AgentRuntime
+from harken.agents.stopped_turn import last_stop, log_moved_stop, log_stop
 from harken.agents.template_setup import wait_for_servers
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent, can_go_on, is_retryable
-from harken.agents.turn.act import act, log_result
+from harken.agents.tool_agent import ToolAgent, is_idempotent
+from harken.agents.turn.act import act
 from harken.agents.turn.compaction import CompactionResult, compact, tokens_used
 from harken.agents.turn.hook_review import (
-    comment_on,
     give_answer,
     has_hook_at,
     judge_answer,
-    new_inputs,
-    new_results,
+    judge_unread,
     send_back,
 )
 from harken.agents.turn.model_call import ModelCall
@@ -51,8 +51,8 @@ from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
-from harken.core.events import Closed, TranscriptEntry, TurnStop
-from harken.core.ids import MessageId
+from harken.core.events import Cause, Closed, Place, TranscriptEntry
+from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import (
     HookQuestion,
@@ -64,9 +64,11 @@ from harken.core.verdict import (
 from harken.errors import BudgetExceeded, ModelError, StopReason, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
-from harken.session.state import AgentState, OpenCall
+from harken.session.state import AgentState
 from harken.world.result import ToolResult
 
+Position: TypeAlias = tuple[Place, AgentId | None]
+"""The position of an agent in the tree: its place, and the agent above it."""
 MIN_COMPACTED_SHARE = 0.2
 """The minimum share of a context that automatic compaction must replace to be worth a model call.
 """
@@ -215,7 +217,7 @@ class SmartAgent(ToolAgent):
         with self._busy():
             try:
                 if input is not None:
-                    await self._finish_calls(gives_up=True)
+                    await self._give_up_calls()
                     hear_news(self)
                     self._receive(input)
                     input = None
@@ -223,21 +225,31 @@ class SmartAgent(ToolAgent):
             except BudgetExceeded as error:
                 answer = self._stop("budget", str(error))
             except StoppedByHook as error:
-                answer = self._stop("hook", str(error))
+                answer = self._stop("hook", str(error), error.verdict)
             except TurnEnded:
-                self._yield_turn(input)
-                answer = self._moved_text()
+                answer = self._yield_turn(input)
         self.session.sync()
         if answer.stop_reason is not None and answer.stop_reason != "moved":
             raise TurnStopped(str(answer), answer.stop_reason, answer.message_id)
         return answer
 
-    def _yield_turn(self, unheard: str | None = None) -> None:
-        """End a turn in which another agent took this agent's place, which gets unread input."""
-        self._close_undone_calls(texts.TAKEN_OVER, "moved")
+    def _yield_turn(self, unheard: str | None = None) -> LoggedString:
+        """End a turn in which a move changed this agent's place. Return a text that says so.
+
+        unheard: an input that was not received; the agent above gets it. An agent that took the
+        place of another one goes on there: its turn is not stopped.
+        """
         above = self.state.parent
-        if unheard is not None and above is not None:
-            get_agent(self, above).harken(unheard)
+        with self.session.group():
+            self._close_undone_calls(texts.TAKEN_OVER, "moved")
+            if unheard is not None and above is not None:
+                get_agent(self, above).harken(unheard)
+            stopped = last_stop(self)
+            is_replaced = self.state.replaced_by is not None or self.state.place == "gone"
+            if stopped is None and is_replaced:
+                stopped = log_moved_stop(self)
+        entry_id = (self.state.transcript or [])[-1].message_id
+        return stopped or LoggedString(texts.TURN_MOVED.format(self.name), entry_id, "moved")
 
     def _has_unjudged_answer(self) -> bool:
         """Whether its last answer waits for the verdicts of hooks."""
@@ -254,17 +266,22 @@ class SmartAgent(ToolAgent):
             self._turn_lock.leave()
 
     async def _turn(self) -> LoggedString:
-        """Request the model and run its calls until there is an answer."""
+        """Request the model and run its calls until there is an answer.
+
+        A resumed turn begins where it was: with open calls, unjudged messages or an unjudged
+        answer.
+        """
         position = self._position
-        await self._finish_calls()
-        hear_news(self)
-        await comment_on(self, "input", new_inputs(self))
-        entry = pending_answer(self) or given_answer(self) or self._last_utterance()
+        if self.state.open_calls:
+            await self._act(position)
+        entry = pending_answer(self) or given_answer(self)
+        if entry is None:
+            hear_news(self)
+            await judge_unread(self)
+            entry = self._last_utterance()
         for denied in range(self.state.denials, MAX_DENIALS):
             while entry is None or entry.tool_calls:
-                entry = await self._step()
-                if self._position != position:  # a move of its own
-                    raise TurnEnded
+                entry = await self._step(position)
             judgement = await judge_answer(self, entry)
             if judgement.denial is None:
                 return give_answer(self, entry, judgement)
@@ -273,25 +290,20 @@ class SmartAgent(ToolAgent):
         return self._stop("denials", texts.TOO_MANY_DENIALS.format(MAX_DENIALS))
 
     @property
-    def _position(self) -> tuple[Any, ...]:
+    def _position(self) -> Position:
         """Return the agent's position in the tree. A change of it during a turn ends the turn."""
         return self.state.place, self.state.parent
 
-    async def _step(self) -> TranscriptEntry:
+    async def _step(self, position: Position) -> TranscriptEntry:
         """Request the model once and run its calls. Return the model's message."""
-        await comment_on(self, "input", hear_news(self))
+        if hear_news(self):
+            await judge_unread(self)
         await compact_if_requested(self, self.model)
         await self._make_room()
         call = await self._ask()
         checkpoint_if_due(self, "turn_boundary")
-        calls = list(self.state.open_calls.values())
-        half_call = calls.pop() if calls and call.ends_in_partial_call else None
-        if calls:
-            await self._act(calls)
-        if half_call is not None:
-            log_result(self, half_call, ToolResult(texts.HALF_A_CALL, is_error=True, closed="half"))
         if call.answer.tool_calls:
-            checkpoint_if_due(self, "tool_call")
+            await self._act(position)
         return call.answer
 
     async def _ask(self) -> ModelCall:
@@ -363,8 +375,7 @@ class SmartAgent(ToolAgent):
         of a turn. Entries that hooks have yet to judge are judged first.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls(gives_up=True))
-            await self._finish_interrupted(comment_on(self, "input", new_inputs(self)))
+            await self._finish_interrupted(self._give_up_calls())
             if has_open_calls(self) and pending_answer(self) is not None:
                 raise ModelError(
                     f"the last answer of {self.name} waits for its hooks: resume first"
@@ -382,13 +393,17 @@ class SmartAgent(ToolAgent):
         model_window: int | None = getattr(model, "context_window", None)
         return model_window or self.runtime.limits.windows.tokens(model.name)
 
-    async def _act(self, calls: Sequence[OpenCall]) -> None:
-        """Run calls, then let hooks comment on the results."""
-        before = len(self.session.context(self.agent_id))
-        await act(self, calls)
-        deliver_comments(self)
-        results = [m for m in self.session.context(self.agent_id)[before:] if m.role == "tool"]
-        await comment_on(self, "result", results)
+    async def _act(self, position: Position) -> None:
+        """Run the open calls, then let hooks comment on the results.
+
+        Raises TurnEnded if a call moved this agent.
+        """
+        await act(self, list(self.state.open_calls.values()))
+        if self._position == position:
+            await judge_unread(self)
+        checkpoint_if_due(self, "tool_call")
+        if self._position != position:
+            raise TurnEnded
 
     async def _finish_open_calls(self) -> None:
         """Give interrupted calls a result: calls of idempotent tools are run again.
@@ -396,7 +411,7 @@ class SmartAgent(ToolAgent):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_interrupted(self._finish_calls(gives_up=True))
+            await self._finish_interrupted(self._give_up_calls())
 
     async def _finish_interrupted(self, finishing: Awaitable[None]) -> None:
         """Complete interrupted work. If a hook ends it, give open calls a result that says so."""
@@ -407,18 +422,17 @@ class SmartAgent(ToolAgent):
         except StoppedByHook:
             self._close_undone_calls(texts.STOPPED, "stopped")
 
-    async def _finish_calls(self, *, gives_up: bool = False) -> None:
-        """Complete interrupted calls, and the hook questions that follow them.
+    async def _give_up_calls(self) -> None:
+        """Close the open calls of a turn that is given up, and let hooks judge the results.
 
-        gives_up: close discussions in place of going on with them.
+        Calls of idempotent tools are run again in place of closing them.
         """
         for call in list(self.state.open_calls.values()):
-            if is_retryable(self, call) and not (gives_up and can_go_on(self, call)):
+            if is_idempotent(self, call) and not is_action(self.tools.get(call.name)):
                 await act(self, [call])
             else:
                 self._close_call(call)
-        deliver_comments(self)
-        await comment_on(self, "result", new_results(self))
+        await judge_unread(self)
 
     def _close_undone_calls(self, why: str, closed: Closed) -> None:
         """Give the open calls of an ended turn a result with the reason."""
@@ -434,25 +448,12 @@ class SmartAgent(ToolAgent):
             return last
         return None
 
-    def _moved_text(self) -> LoggedString:
-        """Return a text in place of an answer: another agent answers now."""
-        above = self.state.parent
-        name = self.name if above is None else self.session.agents[above].name or above
-        return self._log_stop("moved", texts.TURN_MOVED.format(name))
-
-    def _stop(self, reason: StopReason, explanation: str) -> LoggedString:
+    def _stop(self, reason: StopReason, explanation: str, cause: Cause = None) -> LoggedString:
         """Log that the turn has no answer. Return the text in place of it."""
-        if reason == "hook":
-            self._close_undone_calls(texts.STOPPED, "stopped")
-        return self._log_stop(reason, texts.TURN_STOPPED.format(explanation))
-
-    def _log_stop(self, reason: StopReason, text: str) -> LoggedString:
-        entries = self.state.transcript or ()
-        cause = entries[-1].message_id if entries else self.state.birth
         with self.session.group():
-            piece = self.session.log_piece_of_text(self.agent_id, text, cause)
-            self.session.append(TurnStop(agent_id=self.agent_id, reason=reason, piece=piece))
-        return LoggedString(text, piece, reason)
+            if reason == "hook":
+                self._close_undone_calls(texts.STOPPED, "stopped")
+            return log_stop(self, reason, texts.TURN_STOPPED.format(explanation), cause)
 
 
 def _context_too_long_error(refusal: ModelError, outcome: str) -> ModelError:

@@ -16,6 +16,8 @@ INTERRUPTED = (
     "It may or may not have acted: check before you do it again."
 )
 """The result of an interrupted call, with the name of its tool. A progress note may follow."""
+GIVEN_UP = "Error: {} was not run: you got another message first"
+"""The result of a call that had not begun when its turn was given up."""
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
 """The result of a call that was not run because a move ended the turn."""
 STOPPED = "Error: {} was not run: a hook ended the turn"
@@ -32,16 +34,6 @@ RESULT_LOST = "Error: {} ran, and its result cannot be kept: {}"
 
 # Progress notes of interrupted calls.
 
-CREATED_BEFORE = " Made: {}."
-"""The progress of `hook`, `clone` or `restore`."""
-NOT_MOVED = " Nobody has moved."
-"""The progress of a move before its event."""
-MOVED_BEFORE = " {} has taken the place."
-"""The progress of a move after its event."""
-TASK_NOT_CREATED = " No subagent was created."
-"""The progress of `task` before the birth."""
-TASK_CREATED = " Subagent {} was created."
-"""The progress of `task` without a prompt after the birth."""
 TASK_ANSWERED = " Subagent {} was created and had answered."
 """The progress of `task` after the answer."""
 TASK_UNANSWERED = " Subagent {} was created and had not answered."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harken.agents.action_schemas import hook, is_action, with_listings
+from harken.agents.action_schemas import hook, with_listings
 from harken.agents.agent import Agent
 from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
 from harken.agents.structure import CODE_CALL_PREFIX
@@ -118,14 +118,17 @@ class ToolAgent(Agent):
         return {**tools, SKILL: with_skills(skill_tool, listing)} if listing else tools
 
 
-def is_retryable(agent: Agent, call: OpenCall) -> bool:
-    """Whether an interrupted call of an agent may simply be run again."""
+def is_idempotent(agent: Agent, call: OpenCall) -> bool:
+    """Whether the tool of a call may simply be run again."""
     tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
-    return tool is not None and (tool.idempotent or can_go_on(agent, call))
+    return tool is not None and tool.idempotent
 
 
 def can_go_on(agent: Agent, call: OpenCall) -> bool:
-    """Whether an interrupted call goes on where it was: a `task` or `discuss` of a model."""
-    tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
-    is_round = call.name in ("task", "discuss") and is_action(tool)
-    return is_round and not call.id.startswith(CODE_CALL_PREFIX)
+    """Whether a resume runs an interrupted call: its tool has not acted, or may act again.
+
+    The effect and the result of a structural action are one group of events. The program that made
+    a call of code decides by itself.
+    """
+    is_model_call = isinstance(agent, ToolAgent) and not call.id.startswith(CODE_CALL_PREFIX)
+    return is_model_call and (not call.is_started or is_idempotent(agent, call))

@@ -286,6 +286,12 @@ class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):
     cause: Cause = None
 
 
+class ActionStarted(EventBase, tag="action_started", kw_only=True):
+    """A tool that is not idempotent begins to act: a resume does not run the call again."""
+
+    call: Reference
+
+
 class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
     """The verdict of a hook (`agent_id`) that counts, after those of its own hooks."""
 
@@ -342,6 +348,8 @@ class TurnStop(EventBase, tag="turn_stopped", kw_only=True):
     reason: StopReason
     piece: MessageId
     """The `piece_of_text` that others read in place of the answer."""
+    cause: Cause = None
+    """The verdict or the move that ended the turn."""
 
 
 class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
@@ -401,6 +409,7 @@ KnownEvent: TypeAlias = (
     | LlmRequest
     | LlmResponse
     | ActionRewritten
+    | ActionStarted
     | HookVerdict
     | DiscussionOpened
     | DiscussionSpoken

@@ -23,7 +23,7 @@ from harken.agents.agent_classes import get_agent_class
 from harken.agents.initial_transcript import complete_transcript, message_dict
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import AgentRuntime
-from harken.agents.smart_agent import SmartAgent
+from harken.agents.smart_agent import Position, SmartAgent
 from harken.agents.tool_agent import Toolset
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import read_entries
@@ -39,7 +39,7 @@ from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
 from harken.session.fold import current_messages
 from harken.session.session import Session, build_entry
-from harken.session.state import AgentState, OpenCall
+from harken.session.state import AgentState
 from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool
 
@@ -166,14 +166,14 @@ class ForkedAgent(SmartAgent):
         """Set the inputs to append after recorded results."""
         self._recorded_inputs = (world, told)
 
-    async def _act(self, calls: Sequence[OpenCall]) -> None:
+    async def _act(self, position: Position) -> None:
         """Run calls, then append the inputs that followed their results."""
         if self._recorded_inputs is None:
-            await super()._act(calls)
+            await super()._act(position)
             return
         world, inputs = self._recorded_inputs
         first_index = len(world.used_calls)
-        await super()._act(calls)
+        await super()._act(position)
         for call in world.used_calls[first_index:]:
             for entry in inputs.get(call.result.message_id, ()):
                 self.session.append(build_entry(self.agent_id, entry))

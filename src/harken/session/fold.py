@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
@@ -129,11 +131,11 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed_by = event.message_id
-    agent.questions = {}
+    agent.questions, agent.stop, agent.replaced_by = {}, None, None
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
         before.placed_by = event.message_id
-        before.questions = {}
+        before.questions, before.stop, before.replaced_by = {}, None, agent.id
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
@@ -169,12 +171,13 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         if event.agent_id == USER:
             return
         agent = get_or_create_agent(state, event.agent_id)
-    if agent.transcript is not None:
-        agent.transcript.append(event)
-    if agent.context is not None:
-        agent.context.append(event)
-    agent.new_entries.append(event.message_id)
-    if event.role == "user" and (event.purpose is not None or state.reviews or agent.denials):
+    if event.role == "tool" and event.tool_call_id is not None:
+        _add_result(state, agent, event)
+    else:
+        _add_entry(agent, event)
+    if event.role == "user" and (
+        event.purpose is not None or state.reviews or agent.denials or agent.stop
+    ):
         fold_message(state, agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
@@ -184,8 +187,37 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         _note_report(state, agent, event)
     if event.tool_calls:
         _open_calls(state, agent, event)
-    elif event.tool_call_id is not None and event.role == "tool":
-        _close_call(state, agent, event.tool_call_id)
+
+
+def _add_entry(agent: AgentState, event: ev.TranscriptEntry) -> None:
+    """Append an entry to the transcript and the context of an agent."""
+    if agent.transcript is not None:
+        agent.transcript.append(event)
+    if agent.context is not None:
+        agent.context.append(event)
+    agent.new_entries.append(event.message_id)
+
+
+def _add_result(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
+    """Close the call of a result. Append the result when all earlier calls have theirs."""
+    call = _close_call(state, agent, event.tool_call_id or "")
+    if call is not None and _is_early(agent, call) and not agent.is_recorded:
+        agent.early_results.append((call, event))
+        return
+    _add_entry(agent, event)
+    while due := [pair for pair in agent.early_results if not _is_early(agent, pair[0])]:
+        first = min(due, key=lambda pair: pair[0].index)
+        agent.early_results = [pair for pair in agent.early_results if pair is not first]
+        _add_entry(agent, first[1])
+
+
+def _is_early(agent: AgentState, call: OpenCall) -> bool:
+    """Whether an earlier call of the same message has no result."""
+    message = reference_message_id(call.reference)
+    return any(
+        other.index < call.index and reference_message_id(other.reference) == message
+        for other in agent.open_calls.values()
+    )
 
 
 def _note_report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
@@ -206,17 +238,20 @@ def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntr
     state.cause_owners[event.message_id] = agent.id
     if state.reviews:
         end_calls(state, agent)
-    for call in event.tool_calls or ():
+    for index, call in enumerate(event.tool_calls or ()):
         reference = format_call_reference(event, call.id)
         function = call.function
-        agent.open_calls[call.id] = OpenCall(call.id, function.name, function.arguments, reference)
+        agent.open_calls[call.id] = OpenCall(
+            call.id, function.name, function.arguments, reference, index
+        )
         state.open_references.add(reference)
 
 
-def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
+def _close_call(state: SessionState, agent: AgentState, call_id: str) -> OpenCall | None:
+    """Remove an open call, and return it. Return None if it is not open."""
     call = agent.open_calls.pop(call_id, None)
     if call is None:
-        return  # An older log may contain two results for one call.
+        return None  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
     state.rounds.pop(call.reference, None)
     message = reference_message_id(call.reference)
@@ -225,6 +260,20 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
         reference_message_id(open_call.reference) for open_call in others
     }:
         state.cause_owners.pop(message, None)
+    return call
+
+
+def _change_call(state: SessionState, event: ev.ActionRewritten | ev.ActionStarted) -> None:
+    """Note that a call was rewritten, or that its tool begins to act."""
+    agent = get_or_create_agent(state, event.agent_id)
+    for call in agent.open_calls.values():
+        if call.reference == event.call:
+            if isinstance(event, ev.ActionStarted):
+                changes: dict[str, Any] = {"is_started": True}
+            else:
+                changes = {"rewritten_by": event.cause}
+            agent.open_calls[call.id] = msgspec.structs.replace(call, **changes)
+            return
 
 
 def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
@@ -239,7 +288,9 @@ def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
     if event.trigger is not None:
         agent.trigger_states[event.trigger] = TriggerState(event.time, event.seen)
         agent.undelivered[event.message_id] = event.content
-    elif agent.id in state.pending_reports:
+        return
+    agent.last_piece = event.message_id, event.content
+    if agent.id in state.pending_reports:
         state.pending_reports[agent.id] = event.message_id
 
 
@@ -337,7 +388,10 @@ def _context_loaded(
 def _reopen_calls(
     state: SessionState, agent: AgentState, id_: MessageId, messages: Sequence[ChatMessage]
 ) -> None:
-    """Open the calls without a result at the end of a context that was committed during a turn."""
+    """Open the calls without a result at the end of a context that was committed during a turn.
+
+    Nothing tells whether they have acted.
+    """
     answered_ids: set[str | None] = set()
     for message in reversed(messages):
         if message.role != "tool":
@@ -346,11 +400,13 @@ def _reopen_calls(
     else:
         return
     calls = message.tool_calls or []
-    for call in calls:
+    for index, call in enumerate(calls):
         if call.id not in answered_ids:
             reference = id_ if len(calls) == 1 else f"{id_}.{call.id}"
             name, arguments = call.function.name, call.function.arguments
-            agent.open_calls[call.id] = OpenCall(call.id, name, arguments, reference)
+            agent.open_calls[call.id] = OpenCall(
+                call.id, name, arguments, reference, index, is_started=True
+            )
             state.open_references.add(reference)
             state.cause_owners[id_] = agent.id
 
@@ -367,7 +423,7 @@ def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:
 def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
     agent = get_or_create_agent(state, event.agent_id)
     agent.usage.model_calls += 1
-    agent.request = event
+    agent.request, agent.stop = event, None
     if state.reviews:
         end_reviews(state, agent)
     if agent.new_entries:
@@ -437,6 +493,8 @@ _HANDLERS: dict[type, _Handler] = {
     ev.ToolsDefined: _tools_defined,
     ev.LlmRequest: _llm_request,
     ev.LlmResponse: _llm_response,
+    ev.ActionRewritten: _change_call,
+    ev.ActionStarted: _change_call,
     ev.HookVerdict: fold_verdict,
     ev.DiscussionOpened: _discussion_opened,
     ev.DiscussionSpoken: _discussion_spoken,

@@ -203,6 +203,16 @@ def _check_rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
         raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
 
 
+def _check_action_started(state: SessionState, event: ev.ActionStarted) -> None:
+    _check_born(state, event)
+    calls = state.agents[event.agent_id or AgentId("")].open_calls.values()
+    call = next((call for call in calls if call.reference == event.call), None)
+    if call is None:
+        raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
+    if call.is_started:
+        raise InvalidEvent(f"call {event.call} has started before")
+
+
 def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
     _check_born(state, event)
     if event.watched not in state.agents:
@@ -333,6 +343,7 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.LlmRequest: _check_request,
     ev.LlmResponse: _check_response,
     ev.ActionRewritten: _check_rewritten,
+    ev.ActionStarted: _check_action_started,
     ev.AgentMoved: _check_moved,
     ev.HookVerdict: _check_verdict,
     ev.DiscussionOpened: _check_opened,

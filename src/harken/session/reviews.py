@@ -8,7 +8,7 @@ comment is owed until an entry of the watched agent names it as its cause.
 from __future__ import annotations
 
 from harken.core import events as ev
-from harken.session.state import AgentState, Review, SessionState
+from harken.session.state import AgentState, Review, SessionState, StoppedTurn
 
 
 def fold_verdict(state: SessionState, event: ev.HookVerdict) -> None:
@@ -28,7 +28,7 @@ def fold_verdict(state: SessionState, event: ev.HookVerdict) -> None:
 def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
     """Note what a `user` message to an agent does to its turn, reviews, comments and questions."""
     if event.purpose in (None, "question"):
-        agent.denials = 0
+        agent.denials, agent.stop = 0, None
     if event.purpose is None:
         if state.reviews:
             end_reviews(state, agent, "response")
@@ -54,6 +54,8 @@ def fold_turn_stop(state: SessionState, event: ev.TurnStop) -> None:
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if agent is not None:
         agent.denials = 0
+        text = agent.last_piece[1] if agent.last_piece else ""
+        agent.stop = StoppedTurn(event, text)
         end_reviews(state, agent, "response")
         for review in state.reviews.values():
             review.has_stopped = review.has_stopped or review.watched == agent.id

@@ -22,6 +22,7 @@ from harken.core.events import (
     Segment,
     TranscriptEdited,
     TranscriptEntry,
+    TurnStop,
 )
 from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
@@ -72,6 +73,15 @@ class Review:
         return next(rewrites, None)
 
 
+@dataclass(frozen=True, slots=True)
+class StoppedTurn:
+    """The end of a turn without an answer, until the agent gets its next input or place."""
+
+    event: TurnStop
+    text: str
+    """The text that others read in place of an answer."""
+
+
 @dataclass(slots=True)
 class Round:
     """A discussion whose call has no result yet."""
@@ -92,6 +102,12 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
     arguments: str
     reference: Reference
     """`msg_003`, or `msg_003.call_abc` if the message has several calls."""
+    index: int = 0
+    """The position among the calls of its message."""
+    is_started: bool = False
+    """Whether a tool that is not idempotent may have begun to act."""
+    rewritten_by: MessageId | None = None
+    """The verdict that the last `action_rewritten` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,9 @@ class AgentState:
     """The entries that were added since the last request or edit."""
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a result, by call id, oldest first."""
+    early_results: list[tuple[OpenCall, TranscriptEntry]] = field(default_factory=list)
+    """Results that are in the log, but not in the context yet: an earlier call of their message has
+    none. The context has results in the order of the calls."""
     usage: UsageTotals = field(default_factory=UsageTotals)
     counted_tokens: ContextTokens | None = None
     """None if no provider has counted the beginning of the current context."""
@@ -161,6 +180,12 @@ class AgentState:
     """The last edit after `commit_id`: the current context does not begin with that commit."""
     trigger_states: dict[str, TriggerState] = field(default_factory=dict)
     """Name of an armed trigger -> its last event."""
+    replaced_by: AgentId | None = None
+    """The agent that took its place in its last move."""
+    last_piece: tuple[MessageId, str] | None = None
+    """Its last `piece_of_text` and the text."""
+    stop: StoppedTurn | None = None
+    """How its last turn was stopped; None if it was not, or after the next input or move."""
     undelivered: dict[MessageId, str] = field(default_factory=dict)
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
     owed_comments: list[HookVerdict] = field(default_factory=list)
@@ -310,9 +335,11 @@ def _describe(agent: AgentState) -> dict[str, Any]:
             for name, trigger_state in agent.trigger_states.items()
         },
         "unheard": dict(agent.undelivered),
+        "early_results": [entry.message_id for _, entry in agent.early_results],
         "owed_comments": [verdict.message_id for verdict in agent.owed_comments],
         "questions": dict(agent.questions),
         "turn": (agent.denials, agent.given_answer),
+        "stop": None if agent.stop is None else agent.stop.event.message_id,
         "segments": agent.segments(),
         "hashed": agent.context_hash_state,
         "counted": agent.counted_tokens,

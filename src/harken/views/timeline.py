@@ -32,6 +32,8 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return "\n".join(filter(None, texts))
         case ev.PieceOfText():
             return event.content
+        case ev.ActionStarted():
+            return event.call
         case ev.ActionRewritten():
             return f"{event.call}: {event.tool} {event.arguments}"
         case ev.LlmRequest():

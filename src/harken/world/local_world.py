@@ -34,6 +34,8 @@ from harken.world.world import World
 class LocalWorld(World):
     """A world whose tools run in this process: permissions, connections and shared state."""
 
+    logs_starts = True
+
     def __init__(
         self,
         tools: Iterable[Tool | Function] = (),
@@ -115,6 +117,8 @@ class LocalWorld(World):
             caller = replace(caller, denies_path=self.permissions.find_path_filter(request))
         async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
             # The log up to this action must be durable before the action has an effect.
+            if not tool.idempotent:
+                caller.log_start()
             caller.agent.session.sync()
             content = await tool.run(arguments, caller)
         if isinstance(content, LoggedString):

@@ -62,6 +62,8 @@ class ToolContext:
 
     A value of None removes the variable.
     """
+    log_start: Callable[[], None] = lambda: None
+    """Logs that the tool begins to act, so that a resume does not run the call again."""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a program that the tool starts."""

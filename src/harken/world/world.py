@@ -44,6 +44,9 @@ class World(Protocol):
     """The web search of agents, or None."""
     mcp: McpServers | None = None
     """The connections to MCP servers, or None."""
+    logs_starts: bool = False
+    """Whether `call_tool` calls `caller.log_start()` before a tool that is not idempotent acts. If
+    not, the agent logs the start before `call_tool`."""
     _variables: dict[str, Any] | None = None
     _environment: dict[str, str] | None = None
     _file_states: KnownFiles | None = None

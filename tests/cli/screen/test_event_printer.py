@@ -57,7 +57,7 @@ def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
         "  cup 1",
         "  cup 2",
         "  cup 3",
-        "  … 5 more lines (/show 8)",
+        "  … 5 more lines (/show 9)",
     ]
     assert heard.again() == [*heard.lines, "Done."]
 
@@ -133,7 +133,7 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
         "    b",
         "    c",
         "    d",
-        "    … 4 more lines (/show 18)",
+        "    … 4 more lines (/show 19)",
         "  - Ann ended",
         "● terminate(Ann)",
         "  Terminated subagent: Ann",

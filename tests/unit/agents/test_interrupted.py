@@ -1,4 +1,4 @@
-"""What a crash cut off is closed: calls get a result, model calls an end, births are whole."""
+"""A resume goes on where a crash cut a session off, and closes the calls that may have acted."""
 
 from pathlib import Path
 from typing import Any
@@ -34,42 +34,73 @@ def pay() -> str:
     raise AssertionError("it must not run again")
 
 
-def dangling(folder: Path, *made: ToolCall, **more: Any) -> Path:
-    """Return a log that ends with calls in progress."""
-    one = open_stage(folder, script_model(main=[call_message(*made), "-"]), tools=[pay], **more)
-    disk_log = one.log
-    session = one.session
-    stop_at: list[int] = []
+@tool(name="pay")
+def harmless_pay() -> str:
+    """Pay."""
+    return "paid"
 
-    def stop(event: Any) -> None:
-        if getattr(event, "role", None) == "assistant" and not stop_at:
-            stop_at.append(len(read_lines(disk_log)))
 
-    session.add_listener(stop)
+def dangling(folder: Path, *made: ToolCall, started: bool = True, **more: Any) -> Path:
+    """Return a log that ends with calls in progress.
+
+    started: the first call of `pay` had begun to act.
+    """
+
+    model = script_model(main=[call_message(*made), "-"])
+    one = open_stage(folder, model, tools=[harmless_pay], **more)
     one.ask("Pay.")
-    session.close()
-    return cut_after(disk_log, stop_at[0])
+    kinds = [row["event_type"] for row in one.select_lines()]
+    one.session.close()
+    return cut_after(one.log, kinds.index("action_started" if started else "llm_response") + 1)
 
 
 @pytest.mark.req("S0-32")
-def test_a_call_without_a_result_gets_one_that_says_so_and_is_not_run(tmp_path: Path) -> None:
+def test_a_call_that_may_have_acted_gets_a_result_that_says_so_and_is_not_run(
+    tmp_path: Path,
+) -> None:
     model = script_model(main=["-", "I will check."])
     later = resume(dangling(tmp_path, call("pay")), model, pay)
     result = later.result()
     assert result["content"].startswith("Error: interrupted")
     assert "may or may not have acted" in result["content"]
-    assert (result["is_error"], result["name"]) == (True, "pay")
+    assert (result["is_error"], result["name"], result["closed"]) == (True, "pay", "interrupted")
     assert later.ask() == "I will check."
     assert request_texts(model.requests[0])[-1] == result["content"]
     check_log(later.log)
 
 
 @pytest.mark.req("S0-32")
+@pytest.mark.parametrize("text", [None, "Never mind."])
+def test_a_call_that_had_not_begun_to_act_goes_on_unless_the_turn_is_given_up(
+    tmp_path: Path, text: str | None
+) -> None:
+    paid: list[int] = []
+
+    @tool(name="pay")
+    def pay_once() -> str:
+        """Pay."""
+        paid.append(1)
+        return "paid"
+
+    later = resume(
+        dangling(tmp_path, call("pay"), started=False), script_model(main=["-", "Ok."]), pay_once
+    )
+    assert list(later.root.state.open_calls) == ["c1"]
+    assert later.ask(text) == "Ok."
+    if text is None:
+        assert (later.result()["content"], paid) == ("paid", [1])
+    else:
+        assert (later.result()["closed"], paid) == ("not_run", [])
+    check_log(later.log)
+
+
+@pytest.mark.req("S0-32")
 def test_of_several_calls_each_gets_exactly_one_result(tmp_path: Path) -> None:
     log = dangling(tmp_path, call("pay", "c1"), call("pay", "c2"), call("nope", "c3"))
-    later = resume(log, script_model(main=["-", "I will check."]), pay)
+    later = resume(log, script_model(main=["-", "I will check."]), harmless_pay)
     assert later.ask() == "I will check."
-    assert [row["tool_call_id"] for row in later.select_lines(role="tool")] == ["c1", "c2", "c3"]
+    results = [(row["tool_call_id"], row.get("closed")) for row in later.select_lines(role="tool")]
+    assert results == [("c1", "interrupted"), ("c2", None), ("c3", "refused")]
     check_log(later.log)
 
 
@@ -84,7 +115,8 @@ def test_resuming_twice_closes_a_call_once(tmp_path: Path) -> None:
 @pytest.mark.req("S0-32")
 @pytest.mark.parametrize("made", [call("", "c1"), call("pay", "")], ids=["no name", "no id"])
 def test_odd_calls_do_not_hinder_a_resume(tmp_path: Path, made: ToolCall) -> None:
-    later = resume(dangling(tmp_path, made), script_model(main=["-", "Ok."]), pay)
+    log = dangling(tmp_path, made, started=False)
+    later = resume(log, script_model(main=["-", "Ok."]), harmless_pay)
     assert later.ask() == "Ok."
     check_log(later.log)
 
@@ -127,8 +159,8 @@ def counting() -> tuple[Tool, Tool, list[str]]:
 @pytest.mark.req("S0-32")
 @pytest.mark.parametrize("text", [None, "Go on."], ids=["at once", "with a new input"])
 def test_tools_that_may_be_run_again_simply_are(tmp_path: Path, text: str | None) -> None:
-    log = dangling(tmp_path, call("save", "c1", text="a"), call("pay", "c2"), call("read", "c3"))
     save, read, done = counting()
+    log = dangling(tmp_path, call("pay", "c2"), call("save", "c1", text="a"), call("read", "c3"))
     model = script_model(main=["-", "All there."])
     later = resume(log, model, save, read, pay)
     assert done == []
@@ -142,10 +174,11 @@ def test_tools_that_may_be_run_again_simply_are(tmp_path: Path, text: str | None
 
 
 @pytest.mark.req("S0-32")
-def test_a_tool_that_is_gone_or_changed_is_not_run_again(tmp_path: Path) -> None:
-    later = resume(dangling(tmp_path, call("save", text="a")), script_model(main=["-", "Ok."]), pay)
+def test_a_call_of_a_tool_that_is_gone_is_refused(tmp_path: Path) -> None:
+    log = dangling(tmp_path, call("save", text="a"), started=False)
+    later = resume(log, script_model(main=["-", "Ok."]), pay)
     assert later.ask() == "Ok."
-    assert later.result()["content"].startswith("Error: interrupted")
+    assert later.result()["closed"] == "refused"
 
 
 @pytest.mark.req("S0-32")

@@ -19,6 +19,7 @@ from harken import (
     load_session,
     tool,
 )
+from harken.agents import texts
 from harken.agents.hooks.hook import hook_points
 from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tree.moves import talk_with
@@ -212,7 +213,8 @@ def test_a_task_gets_the_answer_of_who_took_the_new_ones_place(tmp_path: Path) -
     assert one.result("t1")["content"] == "Because."
 
 
-def test_calls_after_a_move_in_the_same_message_have_results(tmp_path: Path) -> None:
+def test_calls_after_a_move_in_the_same_message_are_not_run(tmp_path: Path) -> None:
+    """The turn ends with the move: the model could not know what its calls would mean after it."""
     one = moving(
         tmp_path,
         main=[
@@ -225,9 +227,12 @@ def test_calls_after_a_move_in_the_same_message_have_results(tmp_path: Path) -> 
         ],
     )
     assert one.ask("Go.") == "[moved] a answers now"
-    assert one.result("t2")["content"] == "Created subagent: b"
-    assert "subagent 'a' not found; existing subagents: b" in one.result("e2")["content"]
-    assert list(one.root.subagents) == ["b"]
+    for id_ in ("t2", "e2"):
+        result = one.result(id_)
+        assert result["content"].endswith("another agent has taken your place")
+        assert (result["closed"], result["is_error"]) == ("moved", True)
+    assert not one.root.subagents
+    assert not one.root.state.open_calls
 
 
 @pytest.mark.req("S4-48")
@@ -238,9 +243,9 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
             call_message(
                 call("task", "t1", name="a", instructions="A."),
                 call("endo", "e1", subagent="a", prompt="It is yours."),
-                call("quit", "q1"),
-                call("task", "t2", name="b", instructions="B."),
-            )
+            ),
+            call_message(call("quit", "q1")),
+            "OK",
         ],
         a=["Here I am."],
     )
@@ -248,7 +253,6 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
     assert run(talk.say("Go.")) == "Here I am."
     assert (talk.primary.name, talk.primary.hooks) == ("a", [])
     assert one.root.state.place == "gone"
-    assert "you have left" in one.result("t2")["content"]
     before = full_state(one.session)
     assert full_state(one.resume().session) == before
 
@@ -348,7 +352,7 @@ def test_who_waits_above_goes_with_whom_it_watches(tmp_path: Path) -> None:
     assert live == ["main"]
 
 
-def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> None:
+def test_a_move_and_its_result_are_one_group(tmp_path: Path) -> None:
     one = moving(
         tmp_path,
         main=[
@@ -360,13 +364,16 @@ def test_a_result_that_was_lost_says_who_stands_there_now(tmp_path: Path) -> Non
     one.ask("Go.")
     one.session.close()
     raw = one.log.read_bytes().splitlines(keepends=True)
-    moved = next(at for at, line in enumerate(raw) if b'"agent_moved"' in line)
-    for kept, note in ((moved, " Nobody has moved."), (moved + 1, " a has taken the place.")):
+    before = next(at for at, line in enumerate(raw) if b'"e1"' in line and b'"assistant"' in line)
+    last = next(at for at, line in enumerate(raw) if b'"turn_stopped"' in line)
+    for kept in range(before + 1, last + 2):
         log = tmp_path / f"{kept}.jsonl"
         log.write_bytes(b"".join(raw[:kept]))
         root, session = load_session(log, runtime=one.runtime, options=fast_options())
-        [result] = select_lines(log, role="tool", tool_call_id="e1")
-        assert result["content"].endswith(note)
+        has_moved = kept == last + 1
+        results = select_lines(log, role="tool", tool_call_id="e1")
+        assert [row["content"] for row in results] == [texts.ENDO_RESULT.format("a")] * has_moved
+        assert (root.state.place == "hook") is has_moved
         assert has_open_calls(Conversation(root).primary)
         session.close()
 

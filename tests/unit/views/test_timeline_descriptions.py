@@ -39,6 +39,7 @@ EVENTS: list[tuple[ev.Event, str]] = [
         "deny to Jack at response, rude",
     ),
     (ev.ActionRewritten(call="msg_007", tool="look", arguments="[]"), "msg_007: look []"),
+    (ev.ActionStarted(call="msg_007.c1"), "msg_007.c1"),
     (ev.TranscriptEdited(segments=[SEGMENT]), "now reads 1 stretch"),
     (
         ev.TranscriptEdited(segments=[SEGMENT, SEGMENT], summary=MSG, reason="too long"),

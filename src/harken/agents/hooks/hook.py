@@ -21,6 +21,7 @@ from harken.agents.agent_classes import check_points
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.error_log import log_error
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
+from harken.agents.open_calls import finish_open_calls
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments, format_suggestion
@@ -196,7 +197,7 @@ async def ask_hook(hook: Agent, watched: AgentId, question: HookQuestion) -> Non
             if _find_replacement(watched, hook) is hook:
                 token = _judged_agents.set(_judged_agents.get() | {(hook.session, watched)})
                 try:
-                    await _ask(hook, question)
+                    await _ask(hook, watched, question)
                     return
                 except TurnEnded:
                     pass  # it moved: ask the agent in its place, if any
@@ -221,9 +222,17 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
     return None
 
 
-async def _ask(hook: Agent, question: HookQuestion) -> None:
-    """Let a hook judge. A question that was asked before a crash is not repeated."""
+async def _ask(hook: Agent, watched: AgentId, question: HookQuestion) -> None:
+    """Let a hook judge. A question that was asked before a crash is not repeated.
+
+    Calls that were left open for another question are given up. Raises TurnEnded if that moved the
+    hook.
+    """
     question_id = hook.state.questions.get(question.subject)
+    if question_id is None and hook.state.open_calls:
+        await finish_open_calls(hook)
+        if _find_replacement(watched, hook) is not hook:
+            raise TurnEnded
     if question_id is None:
         question_id = hook.session.append(
             TranscriptEntry(

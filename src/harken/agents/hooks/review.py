@@ -32,7 +32,8 @@ async def review(agent: Agent, question: HookQuestion) -> Review:
     while True:
         verdicts = find_review(agent, question)
         if verdicts.stop is not None:
-            raise StoppedByHook(f"hook {hook_name(agent, verdicts.stop)}: {verdicts.stop.text}")
+            reason = f"hook {hook_name(agent, verdicts.stop)}: {verdicts.stop.text}"
+            raise StoppedByHook(reason, verdicts.stop.message_id)
         hook = None if verdicts.denial else _next_hook(agent, verdicts, question)
         if hook is None:
             return verdicts

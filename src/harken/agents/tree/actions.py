@@ -21,6 +21,7 @@ from harken.agents.agent import (
     unload_agent,
 )
 from harken.agents.budget import check_birth
+from harken.agents.call_result import answer_call
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
@@ -51,18 +52,17 @@ async def run_task(
 
     `agent` in the arguments is a new agent, or a class, in place of a plain smart agent.
     """
-    current = find_round(agent, call) or await _open_task(agent, call, arguments)
-    (child_id,) = current.speakers or current.listeners
-    if not current.speakers:
-        child = get_agent(agent, child_id)
-        reply = AgentReply(child, LoggedString(""))
-        return ActionResult(texts.TASK_RESULT.format(arguments["name"]), value=reply)
-    (reply,) = await run_round(agent, current)
+    opened = find_round(agent, call) or await _open_task(agent, call, arguments)
+    if isinstance(opened, ActionResult):
+        return opened
+    (reply,) = await run_round(agent, opened)
     return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
 
 
-async def _open_task(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
-    """Create the subagent, and open a round in which it speaks if there is a prompt."""
+async def _open_task(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> Round | ActionResult[AgentReply[Agent]]:
+    """Create the subagent. Open a round in which it speaks, or without a prompt answer the call."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = find_template(agent, instructions)
@@ -94,7 +94,9 @@ async def _open_task(agent: Agent, call: Reference, arguments: Mapping[str, Any]
         install_hooks(hooks, child)
         set_interlocutors(agent, call, [child.agent_id], [])
         if prompt is None:
-            return open_round(agent, call, [], [child.agent_id], None)
+            reply = AgentReply(child, LoggedString(""))
+            text = texts.TASK_RESULT.format(name)
+            return answer_call(agent, call, ActionResult(text, value=reply))
         message = log_text_piece(agent, call, prompt)
         opened = open_round(agent, call, [child.agent_id], [], message.message_id)
         agent.inform(child, message)
@@ -219,10 +221,11 @@ async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, A
                 participant.name, agent.name, _format_names(others), _format_names(silent)
             )
             agent.inform(participant, log_text_piece(agent, call, text))
-    names = [
-        _format_names([participant.name for participant in row]) for row in (speakers, listeners)
-    ]
-    return ToolResult(texts.INTRODUCE_RESULT.format(*names))
+        names = [
+            _format_names([participant.name for participant in row])
+            for row in (speakers, listeners)
+        ]
+        return answer_call(agent, call, ToolResult(texts.INTRODUCE_RESULT.format(*names)))
 
 
 def _format_names(names: Sequence[str]) -> str:
@@ -235,8 +238,12 @@ async def run_terminate(
     """End a subagent and all agents below it. The log keeps them. Raises InvalidArguments."""
     (child,) = get_subagents(agent, [arguments["name"]])
     checkpoint_if_due(child, "session_end")
-    end_subtree(agent.session, child.agent_id, call)
-    return ActionResult(texts.TERMINATE_RESULT.format(arguments["name"]))
+    result: ActionResult[None] = ActionResult(texts.TERMINATE_RESULT.format(arguments["name"]))
+    with agent.session.group():
+        agent.session.append(AgentMoved(agent_id=child.agent_id, place="gone", cause=call))
+        answer_call(agent, call, result)
+    unload_subtree(agent.session, child.agent_id)
+    return result
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
@@ -251,6 +258,11 @@ def birth_cause(agent: Agent, call: Reference) -> Cause:
 def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
     """Remove an agent from the tree, and all agents below it from memory."""
     session.append(AgentMoved(agent_id=agent_id, place="gone", cause=cause))
+    unload_subtree(session, agent_id)
+
+
+def unload_subtree(session: Session, agent_id: AgentId) -> None:
+    """Remove an agent and all agents below it from memory."""
     pending = [agent_id]
     for id_ in pending:  # the loop extends it
         state = session.agents[id_]

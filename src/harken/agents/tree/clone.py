@@ -15,6 +15,7 @@ import msgspec
 from harken.agents import texts
 from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
+from harken.agents.call_result import answer_call
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.rights import allowed_servers, allowed_tools
@@ -73,8 +74,8 @@ async def run_clone(
         if above is not agent:
             parent_notice = texts.COPY_RECEIVED.format(name=name, original=original.name)
             agent.inform(above, log_text_piece(agent, call, parent_notice))
-    text = texts.CLONE_RESULT.format(original.name, name, above.name)
-    return ActionResult(text, value=copy)
+        text = texts.CLONE_RESULT.format(original.name, name, above.name)
+        return answer_call(agent, call, ActionResult(text, value=copy))
 
 
 def _plan_copy(above: Agent, original: Agent, name: str) -> AgentSnapshot:

@@ -23,6 +23,7 @@ import msgspec
 from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
+from harken.agents.call_result import answer_call
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import check_name, get_subagents, log_text_piece, set_interlocutors
@@ -149,11 +150,14 @@ async def run_restore(
     name = arguments["name"] or plan.name
     check_name(agent, name)
     restorer = AgentRestorer(agent, call)
-    child = restorer.restore(plan, name)
-    agent.inform(child, log_text_piece(agent, call, restorer.format_restored_notice(plan, name)))
-    set_interlocutors(agent, call, [child.agent_id], [])
     text = texts.RESTORE_RESULT.format(name, root.format_name(path))
-    return ActionResult(text, value=child)
+    plan_here = restorer.create(plan, name)
+    with agent.session.group():
+        child = restorer.log_births(plan_here, name)
+        notice = restorer.format_restored_notice(plan, name)
+        agent.inform(child, log_text_piece(agent, call, notice))
+        set_interlocutors(agent, call, [child.agent_id], [])
+        return answer_call(agent, call, ActionResult(text, value=child))
 
 
 async def resolve_path(

@@ -8,6 +8,7 @@ from typing import Any
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import check_birth
+from harken.agents.call_result import answer_call
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
@@ -76,7 +77,8 @@ async def run_hook(
     with agent.session.group():
         hook.install(watched, name, cause=[watched.state.birth, call])
         install_hooks(guards, hook)
-    return ActionResult(texts.HOOK_RESULT.format(name, watched.name), value=hook)
+        text = texts.HOOK_RESULT.format(name, watched.name)
+        return answer_call(agent, call, ActionResult(text, value=hook))
 
 
 async def run_quit(
@@ -92,8 +94,11 @@ async def run_quit(
         if isinstance(agent, DumbAgent):
             agent._leave_after_verdict()
         return ActionResult(texts.QUIT_AFTER_VERDICT)
-    agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
-    return ActionResult(texts.QUIT_AT_TURN_END)
+    result: ActionResult[None] = ActionResult(texts.QUIT_AT_TURN_END)
+    with agent.session.group():
+        agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
+        answer_call(agent, call, result)
+    return result
 
 
 def new_hook(

@@ -16,10 +16,15 @@ import msgspec
 from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.budget import Budget, budget_of
+from harken.agents.call_result import answer_call, close_moved_call
 from harken.agents.dumb_agent import can_answer
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.hooks.hook import hook_points
+from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.open_calls import finish_open_calls
+from harken.agents.stopped_turn import log_moved_stop
+from harken.agents.structure import CODE_CALL_PREFIX
+from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     create_hook_copies,
@@ -37,6 +42,8 @@ from harken.core.verdict import HOOK_POINTS
 from harken.world.permissions.mode import narrower
 from harken.world.result import InvalidArguments
 
+MOVES = frozenset({"meta", "endo", "talk_with"})
+"""The actions after which another agent has an agent's place."""
 MAX_INPUT_CHARS = 4_000
 """Maximum characters of the last input that are shown to an agent that takes another's place."""
 
@@ -60,8 +67,8 @@ async def run_endo(
         if prompt is not None:  # it hears this first: when it stands there, it owes the answer
             agent.inform(child, log_text_piece(agent, call, prompt))
         endo(agent, child, call, arguments["points"])
-    text = texts.ENDO_RESULT.format(child.name)
-    return ActionResult(text, value=child)
+        text = texts.ENDO_RESULT.format(child.name)
+        return _answer_move(agent, call, ActionResult(text, value=child))
 
 
 async def run_meta(
@@ -70,10 +77,14 @@ async def run_meta(
     """Let the calling hook take the place of the agent it watches. Raises InvalidArguments."""
     watched = get_watched(agent)
     last_input = _last_input(watched)
-    meta(agent, call)
     context = texts.META_LAST_INPUT.format(last_input) if last_input else ""
     text = texts.META_RESULT.format(watched.name, context)
-    return ActionResult(text, value=watched)
+    with agent.session.group():
+        is_asked = is_judging(agent)
+        meta(agent, call)
+        if is_asked and isinstance(watched, ToolAgent):
+            log_moved_stop(watched)  # the hook judged a message of its turn
+        return answer_call(agent, call, ActionResult(text, value=watched))
 
 
 async def run_talk_with(
@@ -84,8 +95,25 @@ async def run_talk_with(
     An agent may name only subagents, since it has no authority over hooks. A user may name both.
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
-    taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ActionResult(texts.TALK_WITH_RESULT.format(taker.name), value=taker)
+    with agent.session.group():
+        taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
+        text = texts.TALK_WITH_RESULT.format(taker.name)
+        return _answer_move(agent, call, ActionResult(text, value=taker))
+
+
+def _answer_move(agent: Agent, call: Reference, result: ActionResult[Agent]) -> ActionResult[Agent]:
+    """Log the result of a move, and the end of the turn in which a model made it.
+
+    Calls of the same message that have not begun are not run.
+    """
+    made = next((made for made in agent.state.open_calls.values() if made.reference == call), None)
+    answer_call(agent, call, result)
+    if made is not None and not made.id.startswith(CODE_CALL_PREFIX):
+        for later in list(agent.state.open_calls.values()):
+            if not later.is_started:
+                close_moved_call(agent, later)
+        log_moved_stop(agent)
+    return result
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:

@@ -46,10 +46,10 @@ class AgentRestorer:
         self._agents_by_plan: dict[int, tuple[Agent, list[tuple[str, Agent]]]] = {}
         """By plan: the agent before its birth, and the copies of hooks that will watch it."""
 
-    def restore(self, plan: AgentSnapshot, name: str) -> Agent:
-        """Return a new subagent created from a plan, with all agents above and below it.
+    def create(self, plan: AgentSnapshot, name: str) -> AgentSnapshot:
+        """Create, without their births, the agents of a plan. Return the plan as limited here.
 
-        Raises InvalidArguments and BudgetExceeded before any birth is logged.
+        Raises InvalidArguments and BudgetExceeded.
         """
         births = 1 + sum(
             len(snapshot.subagents) + len(snapshot.hooks) for snapshot in plan.iter_snapshots()
@@ -64,9 +64,12 @@ class AgentRestorer:
                     self.session.live.pop(unborn.agent_id, None)
             raise
         checkpoint_if_due(self.agent, "spawn")
+        return plan
+
+    def log_births(self, plan: AgentSnapshot, name: str) -> Agent:
+        """Log the births of the agents that `create` created. Return the new subagent."""
         child, _ = self._agents_by_plan[id(plan)]
-        with self.session.group():
-            self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
+        self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
         return child
 
     def format_restored_notice(self, plan: AgentSnapshot, name: str) -> str:

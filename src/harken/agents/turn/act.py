@@ -1,8 +1,9 @@
 """Acting: run the calls of a message and log exactly one result for each.
 
 Calls run concurrently if they touch different subtrees or only read; calls that change the world
-run in sequence; results are logged in the order of the calls. An error in an action becomes its
-result. Only a failing model call or a failing log propagates.
+run in sequence. A result is logged as soon as it exists; the context has results in the order of
+the calls. An error in an action becomes its result. Only a failing model call or a failing log
+propagates.
 """
 
 from __future__ import annotations
@@ -17,21 +18,20 @@ from typing import Any
 from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.agent import Agent, get_agent, subagent_ids
+from harken.agents.call_result import log_result
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
 from harken.agents.hooks.review import hook_name, rewritten_arguments
-from harken.agents.initial_transcript import UNNAMED
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tool_agent import ToolAgent, is_idempotent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
+from harken.agents.tree.moves import MOVES
 from harken.agents.tree.registry import RUN
 from harken.agents.turn.hook_review import judge_call
 from harken.agents.turn_end import TurnEnded
 from harken.agents.turn_lock import TurnLock, wait_for_triggered_turns
 from harken.context.socket_client import VARIABLE
-from harken.core.events import ActionRewritten, TranscriptEntry
+from harken.core.events import ActionRewritten, ActionStarted
 from harken.core.messages import FunctionCall
-from harken.core.untrusted import escape_content_hook_markers
-from harken.errors import InvalidEvent
 from harken.session.state import OpenCall
 from harken.world.result import ActionBlocked, InvalidArguments, ToolError, ToolResult, run_catching
 from harken.world.tool import ToolContext, parse
@@ -69,67 +69,53 @@ class CallFootprint:
 
 
 async def act(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
-    """Run logged calls and log their results, in order.
+    """Run logged calls and log their results.
 
-    Raises ModelError or LogError if a subagent's model or the log fails. Results that exist by then
-    are logged; the other calls stay open for a resume.
+    Raises ModelError or LogError if a subagent's model or the log fails; the other calls run to
+    their end, and those that could not begin stay open for a resume.
     """
     if agent.runtime.checkpoints is not None:
         agent.runtime.checkpoints.publish(agent.session, agent.agent_id)
     if len(calls) == 1 and not is_action(agent.tools.get(calls[0].name)):
-        log_result(agent, calls[0], await run_call(agent, calls[0]))
+        await run_call(agent, calls[0])
     else:
         await _run_concurrently(agent, calls)
 
 
 async def _run_concurrently(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
     """Run each call in its own task, so that Python's stack does not limit the depth of a tree."""
-    tasks: list[asyncio.Task[ToolResult]] = []
+    tasks: list[asyncio.Task[None]] = []
     turn_ends: list[TurnEnded] = []
     for call, numbers in zip(calls, call_dependencies(agent, calls), strict=True):
         dependencies = [tasks[number] for number in sorted(numbers)]
         tasks.append(asyncio.create_task(_run_after(dependencies, agent, call, turn_ends)))
-    failure: Exception | None = None
-    waiting = dict(zip(tasks, calls, strict=True))
     try:
-        for running in tasks:
-            try:
-                result = await running
-            except Exception as error:  # noqa: BLE001 - raised below, when all have ended
-                failure = failure or error
-            else:
-                log_result(agent, waiting.pop(running), result)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         for running in tasks:
             running.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        _log_finished(agent, waiting)
+    failure = next((result for result in results if result is not None), None)
     if failure is not None:
         raise failure
 
 
-def _log_finished(agent: ToolAgent, waiting: Mapping[asyncio.Task[ToolResult], OpenCall]) -> None:
-    """Log the results of calls that had finished when all tasks were canceled."""
-    for running, call in waiting.items():
-        if not running.cancelled() and running.exception() is None:
-            log_result(agent, call, running.result())
-
-
 async def _run_after(
-    dependencies: Sequence[asyncio.Task[ToolResult]],
+    dependencies: Sequence[asyncio.Task[None]],
     agent: ToolAgent,
     call: OpenCall,
     turn_ends: list[TurnEnded],
-) -> ToolResult:
+) -> None:
     """Run a call after the calls that it depends on, unless one of them failed.
 
-    ended: gets an item when a hook takes the agent's place; calls that have not begun are not run.
+    turn_ends: gets an item when a hook takes the agent's place; calls that have not begun are not
+    run.
     """
     await asyncio.gather(*dependencies)
     if turn_ends:
         raise turn_ends[0]
     try:
-        return await run_call(agent, call)
+        await run_call(agent, call)
     except TurnEnded as error:
         turn_ends.append(error)
         raise
@@ -159,19 +145,32 @@ def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
     if is_action(tool) or (
         tool is None and call.name in ACTIONS
     ):  # the agent may have the action by then
+        if call.name in MOVES:
+            return CallFootprint(subtrees=None, reads_world=True, changes_world=True)
         subtrees = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
         return CallFootprint(subtrees=None if subtrees is None else frozenset(subtrees))
     reads_only = tool is None or tool.reads_only
     return CallFootprint(frozenset(), reads_world=True, changes_world=not reads_only)
 
 
-async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
-    """Ask the hooks, then run a call. Any error in it becomes its result."""
+async def run_call(agent: ToolAgent, call: OpenCall) -> None:
+    """Ask the hooks, then run a call, and log its result. Any error in it becomes its result.
+
+    An interrupted call goes on, except one whose tool may have acted: that is closed.
+    """
+    if call.id not in agent.state.open_calls:
+        return  # a move ended the turn
+    if call.is_started and not is_idempotent(agent, call):
+        agent._close_call(call)
+        return
     try:
         arguments = await judged_arguments(agent, call)
     except ActionBlocked as error:
-        return ToolResult(f"Error: {error}", is_error=True, closed="denied")
-    return await run_catching(call.name, _run(agent, call, arguments))
+        log_result(agent, call, ToolResult(f"Error: {error}", is_error=True, closed="denied"))
+        return
+    result = await run_catching(call.name, _run(agent, call, arguments))
+    if call.id in agent.state.open_calls:  # an action logs it with its effect
+        log_result(agent, call, result)
 
 
 async def judged_arguments(agent: Agent, call: OpenCall) -> str:
@@ -188,16 +187,16 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
         raise ActionBlocked(text.removeprefix("Error: "), closed="denied")
     if verdicts.replacement is None:
         return call.arguments
-    arguments = verdicts.replacement.text or ""
-    agent.session.append(
-        ActionRewritten(
+    arguments, cause = verdicts.replacement.text or "", verdicts.replacement.message_id
+    if call.rewritten_by != cause:
+        event = ActionRewritten(
             agent_id=agent.agent_id,
             call=call.reference,
             tool=call.name,
             arguments=arguments,
-            cause=verdicts.replacement.message_id,
+            cause=cause,
         )
-    )
+        agent.session.append(event)
     return arguments
 
 
@@ -214,10 +213,24 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     user = agent.runtime.world.user
     has_no_user = user is None and not has_user_substitute(agent)
     logged_user = None if has_no_user else LoggedUser(user, agent, call.reference)
+    world, log_start = agent.runtime.world, partial(_log_start, agent, call)
     caller = ToolContext(
-        agent, call.reference, logged_user, environment_changes=partial(program_variables, agent)
+        agent,
+        call.reference,
+        logged_user,
+        environment_changes=partial(program_variables, agent),
+        log_start=log_start,
     )
-    return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
+    if not (world.logs_starts or tool.idempotent):
+        log_start()
+    return await world.call_tool(FunctionCall(call.name, text), caller)
+
+
+def _log_start(agent: Agent, call: OpenCall) -> None:
+    """Log that the tool of a call begins to act, once."""
+    current = agent.state.open_calls.get(call.id)
+    if current is not None and not current.is_started:
+        agent.session.append(ActionStarted(agent_id=agent.agent_id, call=call.reference))
 
 
 async def run_action(agent: Agent, call: OpenCall, arguments: Mapping[str, Any]) -> ToolResult:
@@ -260,29 +273,3 @@ def program_variables(agent: ToolAgent) -> Mapping[str, str | None]:
         agent.runtime.notify(f"programs cannot query the commit of their agent: {error}")
         socket_variables = {}
     return {**agent.runtime.world.environment, VARIABLE: None, **socket_variables}
-
-
-def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:
-    """Log the result of a call. Text from outside cannot begin like a hook's comment."""
-    entry = TranscriptEntry(
-        agent_id=agent.agent_id,
-        role="tool",
-        content=escape_content_hook_markers(result.content),
-        substance=result.substance,
-        cause=result.cause if result.substance is None else None,
-        tool_call_id=call.id,
-        name=call.name or UNNAMED,
-        is_error=result.is_error,
-        closed=result.closed,
-    )
-    try:
-        agent.session.append(entry)
-    except InvalidEvent as error:
-        if result.substance is not None:
-            entry.substance = None  # its message does not exist, or is a copy
-        elif not isinstance(result.content, str):
-            entry.content = texts.RESULT_LOST.format(call.name, error)
-            entry.is_error = True
-        else:
-            raise
-        agent.session.append(entry)

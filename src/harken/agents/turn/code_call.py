@@ -15,16 +15,16 @@ from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, check_free, is_born
 from harken.agents.agent_classes import check_registered, kind_name
+from harken.agents.call_result import log_result
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.dumb_agent import can_answer
 from harken.agents.hooks.hook import check_not_judged
-from harken.agents.hooks.review import deliver_comments
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.action_result import ActionResult
-from harken.agents.turn.act import judged_arguments, log_result, run_action
-from harken.agents.turn.hook_review import comment_on
+from harken.agents.turn.act import judged_arguments, run_action
+from harken.agents.turn.hook_review import comment_on_result
 from harken.agents.turn.interrupted import describe_interrupted_call
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core import canonical
@@ -162,11 +162,12 @@ async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
     """Run a logged call and log its result. Return its value, or raise its error."""
     errors: list[Exception] = []
     result = await run_catching(call.name, _run_judged(agent, call, objects, errors))
-    log_result(agent, call, result)
-    entries = (agent.state.transcript or [])[-1:]
+    if call.id in agent.state.open_calls:
+        log_result(agent, call, result)
+    entry = _find_result(agent, call)
     try:
-        deliver_comments(agent)
-        await comment_on(agent, "result", entries)
+        if entry is not None:
+            await comment_on_result(agent, entry)
     except TurnEnded:
         pass  # a hook moved after the action, whose value is the same
     except StoppedByHook as error:
@@ -176,6 +177,11 @@ async def _run_call(agent: Agent, call: OpenCall, objects: Objects) -> Any:
         raise errors[0]
     assert isinstance(result, ActionResult)
     return result.value
+
+
+def _find_result(agent: Agent, call: OpenCall) -> TranscriptEntry | None:
+    entries = reversed(agent.state.transcript or ())
+    return next((entry for entry in entries if entry.tool_call_id == call.id), None)
 
 
 async def _run_judged(

@@ -69,15 +69,29 @@ def _has_result(entry: TranscriptEntry) -> bool:
     return entry.closed in (None, "denied", "refused")
 
 
-async def comment_on(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
-    """Let hooks comment on inputs or results. Raises TurnEnded, StoppedByHook."""
+async def comment_on_result(agent: Agent, result: TranscriptEntry) -> None:
+    """Let hooks comment on a result. Raises TurnEnded, StoppedByHook."""
+    await _judge_all(agent, "result", [result])
+    deliver_comments(agent)
+
+
+async def judge_unread(agent: Agent) -> None:
+    """Let hooks judge what the model reads next, then deliver their comments.
+
+    Results come before inputs. Raises TurnEnded, StoppedByHook.
+    """
+    await _judge_all(agent, "result", new_results(agent))
+    await _judge_all(agent, "input", new_inputs(agent))
+    deliver_comments(agent)
+
+
+async def _judge_all(agent: Agent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
     if not messages or not has_hook_at(agent, point):
         return
     for message in messages:
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
             await review(agent, HookQuestion(point, agent.name, id_, text))
-    deliver_comments(agent)
 
 
 async def judge_call(agent: Agent, call: OpenCall) -> Review:

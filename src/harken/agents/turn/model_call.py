@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from harken.agents import texts
+from harken.agents.initial_transcript import UNNAMED
 from harken.agents.runtime import OnChunk
 from harken.agents.structure import CODE_CALL_PREFIX
-from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
+from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
     ContentPart,
@@ -97,7 +98,7 @@ class ModelCall:
             raise ModelError(f"{model.name}: the answer was cut off before its end")
 
     @property
-    def ends_in_partial_call(self) -> bool:
+    def _ends_in_partial_call(self) -> bool:
         """Whether the answer was truncated in the middle of its last call.
 
         Complete arguments are an object. For empty arguments it is unknown whether more would
@@ -128,7 +129,10 @@ class ModelCall:
         message = with_call_ids(self.draft.message(), used_ids, self.request_id)
         finish = self.draft.finish or Finish(stop_reason="end_turn")
         self.answer = build_entry(self.agent_id, message)
-        self.session.append_all([self.answer, self._response(finish, self.session.next_id())])
+        events: list[Event] = [self.answer, self._response(finish, self.session.next_id())]
+        if message.tool_calls and self._ends_in_partial_call:
+            events.append(_refuse_call(self.agent_id, message.tool_calls[-1]))
+        self.session.append_all(events)
 
     def _log_failure(self, error: ModelError) -> None:
         finish = self._finish_without_answer("error")
@@ -190,6 +194,19 @@ class ModelCall:
             latency_s=elapsed_us / 1e6,
         )
         return self.response
+
+
+def _refuse_call(agent_id: AgentId, call: ToolCall) -> TranscriptEntry:
+    """Return the result of a call that is incomplete."""
+    return TranscriptEntry(
+        agent_id=agent_id,
+        role="tool",
+        content=texts.HALF_A_CALL,
+        tool_call_id=call.id,
+        name=call.function.name or UNNAMED,
+        is_error=True,
+        closed="half",
+    )
 
 
 def _is_visible(part: ContentPart | str) -> bool:

@@ -36,6 +36,8 @@ from harken.session.state import OpenCall
 from harken.store.base import Store, StoredCommit
 
 MAIN = "main"
+RECORDED_BY = "import"
+"""In the spec of every agent: another program ran it, so results stand as that program had them."""
 _EventGenerator: TypeAlias = Iterator[str]
 """A generator of an agent's events. It yields the time of the next event before it is logged."""
 _Entries: TypeAlias = dict[CommitId, list[ConversationEntry]]
@@ -198,7 +200,7 @@ class _SessionConverter:
             name=lane.agent or MAIN,
             language_model=model,
             relation="primary" if parent is None else "subagent",
-            spec=_build_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
+            spec=_build_spec(lane.commits[0], is_main=lane.agent in ("", MAIN)),
         )
         agent = AgentEvents(self.story, id_, self.story.append(birth, time), time, model)
         self.root = self.root or agent
@@ -215,14 +217,16 @@ class _SessionConverter:
         return _first_time(self.entries.get(first.id, []), first.commit.created_at)
 
 
-def _build_spec(first: StoredCommit) -> dict[str, ev.Json] | None:
-    """Return the spec of a subagent from its first commit: template and task."""
-    spec: dict[str, ev.Json] = {}
+def _build_spec(first: StoredCommit, *, is_main: bool) -> dict[str, ev.Json]:
+    """Return the spec of an agent: of a subagent, with template and task from its first commit."""
+    spec: dict[str, ev.Json] = {"recorded": RECORDED_BY}
+    if is_main:
+        return spec
     if first.commit.template:
         spec["template"] = {"name": first.commit.template}
     if is_spawn(first) and first.notes.summary and not first.notes.derived:
         spec["task"] = first.notes.summary
-    return spec or None
+    return spec
 
 
 def _has_own_calls(stored: StoredCommit) -> bool:

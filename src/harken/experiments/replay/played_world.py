@@ -14,10 +14,9 @@ from harken.experiments.replay.agent_events import AgentEventLists
 from harken.experiments.replay.progress import ReplayProgress
 from harken.experiments.replay.recorded_agents import RecordedTemplates, template_from_creation
 from harken.experiments.replay.recorded_calls import (
-    RecordedCall,
     RecordedCalls,
-    RecordedEnds,
     call_key,
+    find_concurrent_tools,
 )
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_tools
 from harken.session.fold import format_call_reference
@@ -52,7 +51,7 @@ class PlayedWorld(RecordedWorld):
             for made in _collect_calls(events)
             if made.result is not None and made.result.closed == "interrupted"
         }
-        self._ends = RecordedEnds(events)
+        self._concurrent_tools = find_concurrent_tools(events)
         self._texts = _collect_instructions(events, script.recorded)
 
     def offer(self, schemas: Iterable[Mapping[str, Any]], like: Iterable[Tool]) -> None:
@@ -61,7 +60,11 @@ class PlayedWorld(RecordedWorld):
         A tool that was interrupted and not run again is marked as not idempotent.
         """
         self.tools = {
-            tool.name: replace(tool, idempotent=tool.name not in self._interrupted_tools)
+            tool.name: replace(
+                tool,
+                idempotent=tool.name not in self._interrupted_tools,
+                reads_only=tool.reads_only or tool.name in self._concurrent_tools,
+            )
             for tool in recorded_tools(schemas, like)
         }
 
@@ -70,26 +73,16 @@ class PlayedWorld(RecordedWorld):
         call_name = self._script.replayed.stable_name(caller.call)
         key, recorded = self._by_call.get(call_name, (None, None))
         if recorded is not None and key == call_key(caller.agent.name, action):
-            await self._wait_for_end(recorded)
-            return self.answer(recorded, caller)  # Also for a repeated call after a crash.
+            await self._script.wait_until(next(iter(recorded.events), recorded.result))
+            result = self.answer(recorded, caller)  # Also for a repeated call after a crash.
+            await self._script.wait_until(recorded.result)
+            return result
         reference = self._interrupted_calls.get(call_name)
         if reference is not None:
             self.log_caused_events(reference, self.calls.events_by_call.get(reference, ()), caller)
             await self._script.wait_until(None)
             self._script.crash()
         return await super().call_tool(action, caller)
-
-    async def _wait_for_end(self, call: RecordedCall) -> None:
-        """Wait for the recorded end of a call; other agents act meanwhile as recorded."""
-        tool = self.tools.get(call.result.name or "")
-
-        def waits(name: str) -> bool:
-            other_tool = self.tools.get(name)
-            both_read = tool and tool.reads_only and other_tool and other_tool.reads_only
-            return other_tool is not None and not both_read
-
-        first_event = next(iter(call.events), None)
-        await self._script.wait_until(first_event or self._ends.of(call.reference, waits))
 
     def map_id(self, reference: str) -> str | None:
         """Return the id in the replayed session of a recorded message."""

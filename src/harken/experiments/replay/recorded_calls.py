@@ -4,17 +4,13 @@ Calls are equal if the agent's name, the tool and the JSON arguments are equal; 
 the n-th call gets the n-th result. The call is used as it was run, after rewrites by hooks. Calls
 that did not reach the world (structural actions, blocked and interrupted calls) are excluded,
 because their results are unknown.
-
-`RecordedEnds` determines when calls ended, as far as the log tells.
-
-Calls of one message run concurrently, and their results are logged in order. So a call may have
-ended long before its result was logged, if a later call had to wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TypeAlias
 
 from harken.agents.action_schemas import ACTIONS
@@ -26,63 +22,32 @@ from harken.session.fold import format_call_reference
 from harken.views.links import Links, causes_of, substance_of
 
 
-class RecordedEnds:
-    """Finds the first recorded event after the end of a call."""
+def find_concurrent_tools(links: Links) -> set[str]:
+    """Return the tools with calls that ran beside another call of their message.
 
-    def __init__(self, events: Links) -> None:
-        """Index the calls of a session."""
-        self._events, self._at = events.events, events.positions
-        self._first_events: dict[ev.Reference, ev.Event] = {}
-        """Call -> the first event that it caused, or its result."""
-        self._results_by_call: dict[ev.Reference, ev.Event] = {}
-        self._later_calls: dict[ev.Reference, Sequence[tuple[ev.Reference, str]]] = {}
-        """Call -> later calls of the same message with their tools."""
-        for event in events:
-            for link in events.links_from(event):
-                self._first_events.setdefault(link.reference, event)
-                if link.kind == "call":
-                    self._results_by_call[link.reference] = event
-            if isinstance(event, ev.TranscriptEntry) and event.tool_calls:
-                calls = event.tool_calls
-                references = [
-                    (format_call_reference(event, call.id), call.function.name) for call in calls
-                ]
-                self._later_calls |= {
-                    name: references[index + 1 :] for index, (name, _) in enumerate(references)
-                }
-
-    def of(self, call: ev.Reference, waits: Callable[[str], bool]) -> ev.Event | None:
-        """Return the first event after the end of a call, or None if there is none.
-
-        `waits` tells whether a later call of a tool had to wait for this one.
-        """
-        waiting_calls = [
-            reference for reference, tool in self._later_calls.get(call, ()) if waits(tool)
-        ]
-        candidates = [
-            self._first_result_of_group(call),
-            *(self._first_events.get(reference) for reference in waiting_calls),
-        ]
-        events = [event for event in candidates if event is not None]
-        return min(events, key=lambda event: self._at[event.message_id], default=None)
-
-    def _first_result_of_group(self, call: ev.Reference) -> ev.Event | None:
-        """Return the first of the consecutive results that contain the result of a call.
-
-        A call that ended before an earlier call of the message is logged directly after it.
-        """
-        result = self._results_by_call.get(call)
-        if result is None:
-            return None
-        index = self._at[result.message_id]
-        while _is_result(self._events[index - 1], result):
-            index -= 1
-        return self._events[index]
-
-
-def _is_result(event: ev.Event, other: ev.Event) -> bool:
-    is_result = isinstance(event, ev.TranscriptEntry) and event.role == "tool"
-    return is_result and event.agent_id == other.agent_id
+    A tool that changes the world runs alone; the log does not have this property of a tool.
+    """
+    first_positions: dict[ev.Reference, int] = {}
+    result_positions: dict[ev.Reference, int] = {}
+    for event in links:
+        position = links.positions[event.message_id]
+        if isinstance(event, ev.ActionStarted):
+            first_positions.setdefault(event.call, position)
+        for link in links.links_from(event):
+            first_positions.setdefault(link.reference, position)
+            if link.kind == "call":
+                result_positions[link.reference] = position
+    tools: set[str] = set()
+    for event in links:
+        if not isinstance(event, ev.TranscriptEntry):
+            continue
+        calls = event.tool_calls or ()
+        made = [(format_call_reference(event, call.id), call.function.name) for call in calls]
+        for (earlier, tool), (later, other_tool) in combinations(made, 2):
+            ended, began = result_positions.get(earlier), first_positions.get(later)
+            if ended is not None and began is not None and began < ended:
+                tools |= {tool, other_tool}
+    return tools
 
 
 Key: TypeAlias = tuple[str, str, bytes]
@@ -190,6 +155,9 @@ def _collect_caused_events(links: Links) -> dict[ev.Reference, list[ev.Event]]:
     events_by_call: dict[ev.Reference, list[ev.Event]] = {}
     call_by_event: dict[str, ev.Reference] = {}
     for event in links:
+        if isinstance(event, ev.ActionStarted):
+            events_by_call.setdefault(event.call, []).append(event)
+            continue
         references = [*causes_of(event), *filter(None, [substance_of(event)])]
         call = next(
             (call_by_event[reference] for reference in references if reference in call_by_event),

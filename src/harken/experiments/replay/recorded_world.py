@@ -176,6 +176,8 @@ class RecordedWorld(LocalWorld):
         states = reversed(list(session.agents.values()))
         matching_ids = (state.id for state in states if (state.name or state.id) == name)
         agent_id = USER if event.agent_id == USER else next(matching_ids, None)
+        if agent_id is not None and isinstance(event, ev.ActionStarted):
+            return ev.ActionStarted(agent_id=agent_id, call=ids[event.call])
         if agent_id is None or not isinstance(
             event,
             ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation | ev.AgentConfigured,

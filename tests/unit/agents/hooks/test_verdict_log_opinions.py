@@ -300,14 +300,14 @@ def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -
     assert LOOKED == []
 
 
-def test_no_hook_judges_what_stands_in_the_place_of_the_result_of_a_move(tmp_path: Path) -> None:
-    """Who has moved has no such action any more."""
+def test_the_result_of_a_move_is_judged_once_after_a_crash(tmp_path: Path) -> None:
+    """The move and its result are one group, so there is always a result to judge."""
     one = begun(tmp_path, Cast(main=done, guard=always(call_message(call("meta")), "Hello.")))
     Asked(one.session, runtime=one.runtime).install(guard(one, points=("input",)), "last")
     run(Conversation(one.root).say("Go."))
     one.session.close()
     moved = next(
-        at for at, row in enumerate(read_lines(one.log)) if row["event_type"] == "agent_moved"
+        at for at, row in enumerate(read_lines(one.log)) if row["event_type"] == "turn_stopped"
     )
     cut = cut_after(one.log, moved + 1)
     root, session = load_session(cut, runtime=one.runtime, options=fast_options())
@@ -316,7 +316,8 @@ def test_no_hook_judges_what_stands_in_the_place_of_the_result_of_a_move(tmp_pat
     asked = [
         row["content"] for row in later.select_lines(agent_id=later.id_of("last"), role="user")
     ]
-    assert not [text for text in asked if text.startswith("[result]")]
+    [question] = [text for text in asked if text.startswith("[result]")]
+    assert "You have taken the place of main" in question
 
 
 def test_a_hook_whose_words_were_cut_off_has_not_left(tmp_path: Path) -> None:

@@ -234,8 +234,14 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
 @pytest.mark.req("S4-31", "S4-39")
 def test_a_hook_that_gives_its_place_away_and_quits_has_left(tmp_path: Path) -> None:
     made = call_message(call("task", "t", name="kim", instructions="Watch."))
-    leaves = call_message(call("endo", "e", subagent="kim"), call("quit", "q"))
-    cast = Cast(main=sends, guard=always(made, leaves, "OK"), kim=lambda _: "OK")
+    moves = call_message(call("endo", "e", subagent="kim", points=["response"]))
+    leaves = always(call_message(call("quit", "q")), "OK")
+
+    def gives_its_place(request: ModelRequest) -> Any:
+        watches_kim = any("] Agent kim" in text for text in texts(request))
+        return (leaves if watches_kim else always(made, moves))(request)
+
+    cast = Cast(main=sends, guard=gives_its_place, kim=lambda _: "OK")
     one = guarded(tmp_path, cast)
     guard(one, tools=["task", "endo"])
     one.ask("Send.")

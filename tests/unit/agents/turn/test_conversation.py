@@ -8,8 +8,8 @@ import pytest
 
 from harken import ModelError, Tool, ToolContext, tool
 from harken.agents.open_calls import has_open_calls
+from harken.agents.tree.moves import endo
 from harken.agents.turn.conversation import Conversation
-from harken.core.events import AgentMoved
 from tests.agent_kit import (
     ScriptedAnswer,
     Stage,
@@ -24,16 +24,12 @@ from tests.agent_kit import (
 
 @tool
 async def hand_over(caller: ToolContext, name: str, *, tell: bool = True) -> str:
-    """Let a subagent take the place of the caller, which stands below it then."""
+    """Let a subagent take the place of the caller, which stays as a silent hook."""
     agent = caller.agent
     other = agent.subagents[name]
     if tell:
         other.harken("Go on.")
-    for moved in (
-        AgentMoved(agent_id=other.agent_id, place="primary", cause=caller.call),
-        AgentMoved(agent_id=agent.agent_id, place="subagent", parent=other.agent_id),
-    ):
-        agent.session.append(moved)
+    endo(agent, other, caller.call, points=())
     return f"{name} answers from now on"
 
 

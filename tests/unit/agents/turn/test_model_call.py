@@ -468,7 +468,7 @@ def test_half_a_call_is_not_run_and_the_model_is_told_so(
     one = open_stage(tmp_path, FunctionModel(answer), tools=[remove])
     assert one.ask("Remove some.") == "Removed one."
     assert done == [1]
-    whole, half = one.select_lines(role="tool")
+    whole, half = [row for row in one.root.transcript if row["role"] == "tool"]
     assert (whole["content"], half["tool_call_id"], half["is_error"]) == ("removed 1", "c2", True)
     assert "greatest length" in half["content"]
     check_log(one.log)

@@ -1,0 +1,334 @@
+"""Random sessions that are cut after a group of events and resumed, compared event for event.
+
+A session follows from a number: the answers of its models and hooks depend only on what they read,
+never on ids. So the log of a resumed session equals that of the uncut one, but for ids, times and
+the requests that the cut left without a response.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harken import (
+    AgentRuntime,
+    Conversation,
+    LocalWorld,
+    load_session,
+    register_agent_class,
+)
+from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import Agent
+from harken.agents.hooks.options import HookOptions
+from harken.agents.open_calls import has_open_calls
+from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.agents.smart_agent import SmartAgent
+from harken.agents.tree.hook_action import new_hook
+from harken.agents.tree.moves import MOVES
+from harken.core.messages import Message, text_of
+from harken.llm.base import ModelRequest
+from harken.session.log.checksum import has_more
+from harken.session.verify import verify
+from tests.agent_kit import Stage, call, call_message, fast_options, run
+from tests.property.hooked_sessions import Counting, Seeded, look, peek, send
+from tests.property.hooked_voices import IDLE, Voices, arguments, dice
+from tests.session_kit import read_lines
+
+TURNS = 3
+PROMPT = "Hi."
+"""The prompt of a `task`."""
+EXCLUDED = frozenset({"read_log", "dump", "export", "compact"})
+"""Actions whose results hold ids, times or paths."""
+
+
+@dataclass
+class ShortVoices(Voices):
+    """Models that make one call a message, or as many as three.
+
+    Calls that run at once do not move agents: a move ends the turn of the calls that have not
+    begun, and which calls have begun is a matter of scheduling.
+    """
+
+    is_parallel: bool = False
+
+    async def answer(self, request: ModelRequest) -> str | Message:
+        """Answer; an agent that a `task` asked asks no agent in this way: each session ends."""
+        message = await super().answer(request)
+        is_asked = any(text_of(message.content) == PROMPT for message in request.messages)
+        if self.is_parallel and is_asked and isinstance(message, Message):
+            made = [
+                (made, json.loads(made.function.arguments)) for made in message.tool_calls or ()
+            ]
+            message = call_message(
+                *[
+                    call(
+                        each.function.name, each.id, **_without_prompt(each.function.name, members)
+                    )
+                    for each, members in made
+                ]
+            )
+        return message
+
+    def _message(
+        self, random: Random, chance: float, tools: list[str], answer_count: int
+    ) -> Message | None:
+        excluded = EXCLUDED | {*MOVES, "quit"} if self.is_parallel else EXCLUDED
+        offered = [tool for tool in tools if tool not in excluded]
+        if not offered or answer_count > IDLE or random.random() > chance:
+            return None
+        count = random.choice((1, 2, 3)) if self.is_parallel else 1
+        names = [random.choice(sorted(offered)) for _ in range(count)]
+        return call_message(
+            *[
+                call(tool, f"c{answer_count}_{index}", **arguments(tool, random))
+                for index, tool in enumerate(names)
+            ]
+        )
+
+
+def _without_prompt(action: str, members: dict[str, Any]) -> dict[str, Any]:
+    if action == "task":
+        return {name: value for name, value in members.items() if name != "prompt"}
+    return members
+
+
+@dataclass
+class Script:
+    """A session that follows from a number."""
+
+    seed: int
+    is_parallel: bool = False
+
+    def open(self, log: Path) -> Stage:
+        """Open or resume the session of a log."""
+        voices = ShortVoices(self.seed, 10**9, is_parallel=self.is_parallel)
+        actions = {name: tool for name, tool in ACTIONS.items() if name not in EXCLUDED}
+        runtime = AgentRuntime(
+            model=voices.model(),
+            world=LocalWorld([send, look, peek], folder=log.parent),
+            policy=ActionPolicy(actions=actions),
+            library=AgentLibrary(kinds={Steady._kind: Steady}),
+        )
+        prompt = None if log.exists() else "You."
+        root, session = load_session(
+            log, runtime=runtime, name="main", system_prompt=prompt, options=fast_options()
+        )
+        return Stage(root, session, runtime)
+
+    def play(self, folder: Path) -> tuple[Path, int]:
+        """Run the session uncut. Return its log, and the lines before the first input."""
+        stage = self.open(folder / "s.jsonl")
+        with stage.session:
+            self._install_hooks(stage)
+            begin = len(stage.log.read_bytes().splitlines())
+            self.go_on(stage)
+        return stage.log, begin
+
+    def go_on(self, stage: Stage) -> None:
+        """Continue the session to its end: what is open, then the inputs that are not logged."""
+        conversation = Conversation(stage.root)
+        texts = {line.get("content") for line in read_lines(stage.log)}
+        for _ in range(10):
+            if not has_open_calls(conversation.primary):
+                break
+            run(conversation.say())
+        for turn in range(TURNS):
+            text = f"Go {turn}."
+            if text not in texts:
+                run(conversation.say(text))
+
+    def _install_hooks(self, stage: Stage) -> None:
+        random = dice("script", self.seed)
+
+        def counting(name: str, above: Agent) -> None:
+            options: HookOptions = Seeded(seed=self.seed)
+            Steady(stage.session, runtime=stage.runtime, options=options).install(above, name)
+
+        counting("guard", stage.root)
+        if random.random() < 0.7:
+            assert isinstance(stage.root, SmartAgent)
+            points = random.choice((None, ["input"], ["action", "response"], ["response"]))
+            smart = new_hook(stage.root, "You watch.", points=points, tools=["look"])
+            smart.install(stage.root, "smart")
+            if random.random() < 0.6:
+                counting("above", smart)
+
+
+@register_agent_class("test-steady")
+class Steady(Counting):
+    """A hook of code that makes no calls: a call of code is not run again by a resume."""
+
+    async def quit(self) -> None:
+        """Stay."""
+
+
+def cuts(log: Path, begin: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the log up to the end of each group after its first lines, with the line count."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    events = read_lines(log)
+    for number in range(begin + 1, len(lines)):
+        if not has_more(lines[number - 1]) and not _has_started_call(events[:number]):
+            yield number, b"".join(lines[:number])
+
+
+def _has_started_call(events: list[dict[str, Any]]) -> bool:
+    """Whether a tool that is not idempotent had begun to act, and its call has no result."""
+    started = [event["call"].partition(".")[0] for event in events if "call" in event]
+    return bool(started) and events[-1]["event_type"] == "action_started"
+
+
+LINKS = (
+    "tools",
+    "cause",
+    "substance",
+    "subject",
+    "said",
+    "answer",
+    "piece",
+    "discussion",
+    "entry",
+    "call",
+)
+VOLATILE = ("message_id", "time", "session_id", "context", "latency_ms", "sum", "more", "prompt")
+
+
+def comparable(log: Path, *, by_agent: bool = False) -> list[dict[str, Any]]:
+    """Return the events of a log without ids and times: links are positions in this list.
+
+    Left out: requests that have no complete response, with what closed them. by_agent: return the
+    events of one agent after those of another, since agents that run at once may take turns in any
+    order; links are positions among the events of their agent.
+    """
+    lines = list(read_lines(log))
+    failed = {
+        line["request"]
+        for line in lines
+        if line["event_type"] == "llm_response" and line.get("stop_reason") in FAILED
+    }
+    kept = [
+        line
+        for line in lines
+        if line["message_id"] not in failed and line.get("request") not in failed
+    ]
+    names = _agent_names(lines) if by_agent else {}
+    counts: Counter[str] = Counter()
+    positions: dict[str, str] = {}
+    for line in kept:
+        owner = names.get(line.get("agent_id", ""), "")
+        positions[line["message_id"]] = f"{owner}{counts[owner]}"
+        counts[owner] += 1
+    if by_agent:
+        kept = _by_agent(kept, names)
+
+    def place(link: Any) -> Any:
+        if isinstance(link, list):
+            return [place(item) for item in link]
+        if not isinstance(link, str):
+            return link
+        id_, dot, rest = link.partition(".")
+        return f"{positions.get(id_, id_)}{dot}{rest}"
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, list):
+            return [rename(item) for item in value]
+        return names.get(value, value) if isinstance(value, str) else value
+
+    return [
+        {
+            name: place(value) if name in (*LINKS, "request") else rename(value)
+            for name, value in line.items()
+            if name not in VOLATILE
+        }
+        for line in kept
+        if line["event_type"] not in ("session_started", "tools_defined")
+    ]
+
+
+def _by_agent(lines: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the events by agent, and what a message's calls did in the order of these calls."""
+    ranks: list[tuple[str, int, int]] = []
+    indexes: dict[tuple[str, str], int] = {}
+    last_message: Counter[str] = Counter()
+    for number, line in enumerate(lines):
+        agent = line.get("agent_id", "")
+        for index, call_ in enumerate(line.get("tool_calls") or ()):
+            indexes[agent, call_["id"]] = index
+        call_id = line.get("tool_call_id") or str(line.get("call", "")).partition(".")[2]
+        index = indexes.get((agent, call_id), -1)
+        if index < 0:
+            last_message[agent] = number
+        ranks.append((names.get(agent, ""), last_message[agent], index))
+    return [lines[number] for number in sorted(range(len(lines)), key=lambda n: ranks[n])]
+
+
+def _agent_names(lines: list[dict[str, Any]]) -> dict[str, str]:
+    """Return for each agent a name that does not depend on the order of births."""
+    names: dict[str, str] = {}
+    used: Counter[str] = Counter()
+    owners = {line["message_id"]: line.get("agent_id", "") for line in lines}
+    for line in lines:
+        if line["event_type"] == "agent_created":
+            causes = line.get("cause") or ""
+            cause = causes[0] if isinstance(causes, list) else causes
+            above = line.get("parent") or owners.get(cause.partition(".")[0])
+            name = f"{names.get(above or '', '')}/{line.get('name') or 'unnamed'}"
+            used[name] += 1
+            names[line["agent_id"]] = f"{name}#{used[name]}"
+    return names
+
+
+FAILED = ("error", "cancelled", "interrupted")
+
+
+def first_difference(
+    uncut: list[dict[str, Any]], resumed: list[dict[str, Any]]
+) -> tuple[Any, Any] | None:
+    """Return the first events that differ, or None if the logs are equal."""
+    for expected, actual in zip(uncut, resumed, strict=False):
+        if expected != actual:
+            return expected, actual
+    if len(uncut) != len(resumed):
+        longer = max(uncut, resumed, key=len)
+        rest = longer[min(len(uncut), len(resumed))]
+        return (rest, None) if longer is uncut else (None, rest)
+    return None
+
+
+def summarize(event: dict[str, Any] | None) -> str:
+    if event is None:
+        return "nothing"
+    return " ".join(
+        str(event[name])[:40]
+        for name in ("event_type", "agent_id", "role", "purpose", "closed", "verdict", "content")
+        if event.get(name) is not None
+    )
+
+
+def differences(
+    script: Script, folder: Path, *, every: int = 1
+) -> Iterator[tuple[int, str | None]]:
+    """Cut a session after groups of events. Yield each line count, and how the resume differs.
+
+    every: cut after one group of so many.
+    """
+    (folder / "uncut").mkdir(parents=True)
+    log, begin = script.play(folder / "uncut")
+    expected = comparable(log, by_agent=script.is_parallel)
+    for number, content in islice(cuts(log, begin), 0, None, every):
+        cut = folder / f"cut-{number}" / "s.jsonl"
+        cut.parent.mkdir()
+        cut.write_bytes(content)
+        stage = script.open(cut)
+        with stage.session:
+            script.go_on(stage)
+        assert verify(cut) == []
+        difference = first_difference(expected, comparable(cut, by_agent=script.is_parallel))
+        yield number, difference and " instead of ".join(map(summarize, reversed(difference)))
+        shutil.rmtree(cut.parent)

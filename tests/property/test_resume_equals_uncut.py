@@ -1,0 +1,31 @@
+"""A session that is cut after any group and resumed equals the uncut session, event for event."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.property.resumed_sessions import Script, differences
+
+SEEDS = 130
+
+
+def check_equal(script: Script, folder: Path, *, every: int = 1) -> int:
+    """Check each resume, and return the number of cuts."""
+    found = dict(differences(script, folder, every=every))
+    assert {number: text for number, text in found.items() if text} == {}
+    return len(found)
+
+
+@pytest.mark.req("S0-32", "S4-04")
+@pytest.mark.parametrize("seed", [3, 7])
+def test_a_resumed_session_equals_the_uncut_one(tmp_path: Path, seed: int) -> None:
+    assert check_equal(Script(seed), tmp_path, every=4) > 10
+
+
+@pytest.mark.full
+@pytest.mark.req("S0-32", "S4-04")
+def test_resumed_sessions_equal_the_uncut_ones_at_every_cut(tmp_path: Path) -> None:
+    counts = [check_equal(Script(seed), tmp_path / str(seed)) for seed in range(SEEDS)]
+    assert sum(counts) >= 10_000
