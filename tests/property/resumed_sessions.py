@@ -33,6 +33,7 @@ from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import MOVES
 from harken.core.messages import Message, text_of
+from harken.core.verdict import HookQuestion, Verdict
 from harken.llm.base import ModelRequest
 from harken.session.log.checksum import has_more
 from harken.session.verify import verify
@@ -53,7 +54,8 @@ class ShortVoices(Voices):
     """Models that make one call a message, or as many as three.
 
     Calls that run at once do not move agents: a move ends the turn of the calls that have not
-    begun, and which calls have begun is a matter of scheduling.
+    begun, and which calls have begun is a matter of scheduling. For the same reason hooks keep no
+    notes, and do not count.
     """
 
     is_parallel: bool = False
@@ -79,7 +81,7 @@ class ShortVoices(Voices):
     def _message(
         self, random: Random, chance: float, tools: list[str], answer_count: int
     ) -> Message | None:
-        excluded = EXCLUDED | {*MOVES, "quit"} if self.is_parallel else EXCLUDED
+        excluded = EXCLUDED | {*MOVES, "quit", "keep_note"} if self.is_parallel else EXCLUDED
         offered = [tool for tool in tools if tool not in excluded]
         if not offered or answer_count > IDLE or random.random() > chance:
             return None
@@ -114,7 +116,7 @@ class Script:
             model=voices.model(),
             world=LocalWorld([send, look, peek], folder=log.parent),
             policy=ActionPolicy(actions=actions),
-            library=AgentLibrary(kinds={Steady._kind: Steady}),
+            library=AgentLibrary(kinds={kind._kind: kind for kind in (Steady, Calm)}),
         )
         prompt = None if log.exists() else "You."
         root, session = load_session(
@@ -149,7 +151,8 @@ class Script:
 
         def counting(name: str, above: Agent) -> None:
             options: HookOptions = Seeded(seed=self.seed)
-            Steady(stage.session, runtime=stage.runtime, options=options).install(above, name)
+            kind = Calm if self.is_parallel else Steady
+            kind(stage.session, runtime=stage.runtime, options=options).install(above, name)
 
         counting("guard", stage.root)
         if random.random() < 0.7:
@@ -167,6 +170,18 @@ class Steady(Counting):
 
     async def quit(self) -> None:
         """Stay."""
+
+
+@register_agent_class("test-calm")
+class Calm(Steady):
+    """A hook of code that judges the same in the same way, in whatever order it is asked."""
+
+    async def judge(self, question: HookQuestion) -> Verdict:
+        self.asked = 0
+        return await super().judge(question)
+
+    def dump_state(self) -> None:
+        """Save nothing."""
 
 
 def cuts(log: Path, begin: int) -> Iterator[tuple[int, bytes]]:
@@ -195,8 +210,10 @@ LINKS = (
     "discussion",
     "entry",
     "call",
+    "request",
+    "segments",
 )
-VOLATILE = ("message_id", "time", "session_id", "context", "latency_ms", "sum", "more", "prompt")
+VOLATILE = ("message_id", "time", "session_id", "context", "latency_s", "sum", "more", "prompt")
 
 
 def comparable(log: Path, *, by_agent: bool = False) -> list[dict[str, Any]]:
@@ -204,7 +221,8 @@ def comparable(log: Path, *, by_agent: bool = False) -> list[dict[str, Any]]:
 
     Left out: requests that have no complete response, with what closed them. by_agent: return the
     events of one agent after those of another, since agents that run at once may take turns in any
-    order; links are positions among the events of their agent.
+    order; links are positions among the events of their agent. Hooks are left out then: they may be
+    asked in another order. What they decide shows in the agents that they watch.
     """
     lines = list(read_lines(log))
     failed = {
@@ -218,18 +236,20 @@ def comparable(log: Path, *, by_agent: bool = False) -> list[dict[str, Any]]:
         if line["message_id"] not in failed and line.get("request") not in failed
     ]
     names = _agent_names(lines) if by_agent else {}
+    kept = _by_agent(kept, names) if by_agent else kept
+    hooks = _hook_names(kept, names)
     counts: Counter[str] = Counter()
     positions: dict[str, str] = {}
     for line in kept:
         owner = names.get(line.get("agent_id", ""), "")
         positions[line["message_id"]] = f"{owner}{counts[owner]}"
-        counts[owner] += 1
-    if by_agent:
-        kept = _by_agent(kept, names)
+        counts[owner] += not (by_agent and owner.startswith(hooks))
 
     def place(link: Any) -> Any:
         if isinstance(link, list):
             return [place(item) for item in link]
+        if isinstance(link, dict):
+            return {name: place(value) for name, value in link.items()}
         if not isinstance(link, str):
             return link
         id_, dot, rest = link.partition(".")
@@ -240,15 +260,24 @@ def comparable(log: Path, *, by_agent: bool = False) -> list[dict[str, Any]]:
             return [rename(item) for item in value]
         return names.get(value, value) if isinstance(value, str) else value
 
-    return [
+    events = [
         {
-            name: place(value) if name in (*LINKS, "request") else rename(value)
+            name: place(value) if name in LINKS else rename(value)
             for name, value in line.items()
             if name not in VOLATILE
         }
         for line in kept
         if line["event_type"] not in ("session_started", "tools_defined")
     ]
+    if by_agent:
+        return [event for event in events if not str(event.get("agent_id", "")).startswith(hooks)]
+    return events
+
+
+def _hook_names(lines: list[dict[str, Any]], names: dict[str, str]) -> tuple[str, ...]:
+    """Return the names of the hooks; names of agents below them begin with these."""
+    births = [line for line in lines if line.get("relation") == "hook"]
+    return tuple(names.get(line["agent_id"], "") for line in births)
 
 
 def _by_agent(lines: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
