@@ -27,7 +27,7 @@ _MODULES = {
     "Agent": "harken.agents.agent",
     "AgentRuntime": "harken.agents.runtime",
     "AnthropicModel": "harken.llm.anthropic",
-    "Budget": "harken.agents.budget",
+    "Budget": "harken.core.event_types.spec",
     "Comment": "harken.core.verdict",
     "ConfigError": "harken.errors",
     "Conversation": "harken.agents.turn.conversation",
@@ -63,7 +63,6 @@ _MODULES = {
 if TYPE_CHECKING:
     from harken.agents.agent import Agent
     from harken.agents.agent_classes import register_agent_class
-    from harken.agents.budget import Budget
     from harken.agents.dumb_agent import DumbAgent
     from harken.agents.hooks.hook import Hook
     from harken.agents.load import load_session, start_from_commit
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from harken.context.fork import fork
     from harken.context.materialize import materialize
     from harken.context.render import render
+    from harken.core.event_types.spec import Budget
     from harken.core.logged_string import LoggedString
     from harken.core.messages import Message
     from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Rewrite

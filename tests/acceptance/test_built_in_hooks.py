@@ -22,7 +22,7 @@ from harken import (
     tool,
 )
 from harken.agents.hooks.registry import get_hook_class
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools

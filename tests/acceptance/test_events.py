@@ -87,7 +87,7 @@ def test_all_views_show_the_event_and_its_effects(tmp_path: Path) -> None:
     perspective = viewer.extract_agent_perspective("Watcher")
     assert HEARD in perspective
     assert SAID in perspective
-    [piece] = [event for event in viewer.events if getattr(event, "trigger", None)]
+    [piece] = [event for event in viewer.events if isinstance(event, PieceOfText) and event.trigger]
     flow = [
         (row["agent_id"], row.get("content")) for row in viewer.trace_message_flow(piece.message_id)
     ]

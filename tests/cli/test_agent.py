@@ -96,8 +96,9 @@ def test_a_template_gives_prompt_model_and_tools(cli: Cli, model: str) -> None:
     [log] = cli.sessions()
     with Session(log) as session:
         agent = session.agents[session.state.root]  # type: ignore[index]
-        assert agent.spec["tools"] == ["read", "wake_me"]
-        assert agent.spec["template"]["name"] == "watcher"
+        assert agent.spec.limits.tools == ["read", "wake_me"]
+        assert agent.spec.template is not None
+        assert agent.spec.template.name == "watcher"
         assert session.context(agent.id)[0].content == "You watch."
     (folder / "odd.md").write_text("---\ntools: [fly]\n---\nYou fly.")
     why = cli.refused("agent", "run", "--model", model, "--template", "odd", "-p", "hello")
@@ -116,7 +117,7 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
     with Session(log) as session:
         agent = session.agents[session.state.root]  # type: ignore[index]
         assert [session.agents[one].name for one in agent.hooks][-1] == "single-minded"
-        assert (agent.spec["permission"], agent.spec["skills"]) == ("plan", [])
+        assert (agent.spec.limits.permission, agent.spec.limits.skills) == ("plan", [])
     run_agent(cli, model, "--template", "careful", "-p", "soon")
     heard = cli.ok("view", "latest", "perspective", "main").out
     assert "[Received]: Error: wake_me was not run" in heard

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.core.event_types.spec import AgentSpec
 from harken.session.session import Session
 from harken.session.verify import verify
 from tests.cli.kit import SCRIPT, Cli, one_line, start
@@ -170,7 +171,7 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
     with Session(log) as session:
         root = session.agent("agent_001")
         hook = session.allocate_agent_id()
-        spec = {"kind": "somebodys"}
+        spec = AgentSpec(kind="somebodys")
         session.log_agent_created(hook, root.birth, "guard", relation="hook", spec=spec)
     before = log.read_bytes()
     text = cli.refused("chat", "--continue", "-p", "hello")

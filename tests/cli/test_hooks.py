@@ -111,7 +111,7 @@ def test_hooks_of_a_project_count_when_it_is_trusted(cli: Cli, script: str) -> N
     cli.ok("chat", "--model", script, "-p", "hello")
     [log] = cli.sessions()
     births = [row for row in rows(log) if row["event_type"] == "agent_created"]
-    assert births[-1]["spec"]["tools"] == ["todo"]
+    assert births[-1]["spec"]["limits"]["tools"] == ["todo"]
 
 
 def test_a_link_out_of_a_projects_hooks_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
 from tests.cli.kit import Cli
@@ -17,7 +18,7 @@ ROOT, GUARD = AgentId("agent_001"), AgentId("agent_002")
 
 def log_verdict(
     session: Session,
-    point: ev.HookPoint,
+    point: HookPoint,
     subject: str,
     verdict: ev.VerdictKind,
     text: str | None = None,

@@ -19,7 +19,7 @@ def compactors(scene: Scene) -> list[str]:
     return [
         agent_state.id
         for agent_state in session.agents.values()
-        if agent_state.spec.get("kind") == Compactor._kind and session.state.is_live(agent_state.id)
+        if agent_state.spec.kind == Compactor._kind and session.state.is_live(agent_state.id)
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec
 from harken.core.ids import AgentId
 from harken.errors import InvalidLog, LogCorrupted, LogError
 from harken.session.log.reader import LogReadReport
@@ -40,7 +41,7 @@ class Small:
         with new_session(folder) as session:
             self.states.append(session.state.describe())
             session.add_listener(lambda _: self.states.append(session.state.describe()))
-            create_agent(session, name="Jill", spec={"budget": {"usd": 1}})
+            create_agent(session, name="Jill", spec=AgentSpec(parameters={"usd": 1}))
             log_turn(session, ROOT, 1)
             hook = create_agent(session, cause="msg_001", relation="hook")
             session.append(ev.AgentStateSaved(agent_id=hook, state={"seen": 1}))

@@ -37,6 +37,7 @@ from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
+from harken.core.event_types.spec import AgentSpec, HookPoint
 from harken.core.verdict import Verdict
 from harken.errors import ModelError
 from tests.agent_kit import Stage, fast_options, run
@@ -46,6 +47,14 @@ from tests.unit.agents.crash_kit import cut_after
 GUARD = "guard"
 """The hook in code that the user puts above the first agent, before all: it never quits."""
 COMMANDS = ("task", "hook", "terminate", "dump", "restore", "endo", "clone", "talk_with")
+
+POINTS: tuple[list[HookPoint] | None, ...] = (
+    None,
+    ["input"],
+    ["action", "response"],
+    ["response"],
+    ["result", "input"],
+)
 
 
 @tool
@@ -179,12 +188,10 @@ class Course:
         counting(GUARD, stage.root)
         if random.random() < 0.7:
             assert isinstance(stage.root, SmartAgent)
-            points = random.choice(
-                (None, ["input"], ["action", "response"], ["response"], ["result", "input"])
-            )
+            points: list[HookPoint] | None = random.choice(POINTS)
             tools = random.choice(([], ["look"], ["look", "task", "hook"]))
-            keeps = {"keeps": random.choice(("notes", "all"))}
-            smart = new_hook(stage.root, "You watch.", points=points, tools=tools, spec=keeps)
+            spec = AgentSpec(keeps=random.choice(("notes", "all")))
+            smart = new_hook(stage.root, "You watch.", points=points, tools=tools, spec=spec)
             smart.install(stage.root, "smart")
             if random.random() < 0.8:
                 counting("above", smart)

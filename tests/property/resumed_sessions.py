@@ -32,6 +32,7 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import MOVES
+from harken.core.event_types.spec import HookPoint
 from harken.core.messages import Message, text_of
 from harken.core.verdict import HookQuestion, Verdict
 from harken.llm.base import ModelRequest
@@ -157,7 +158,13 @@ class Script:
         counting("guard", stage.root)
         if random.random() < 0.7:
             assert isinstance(stage.root, SmartAgent)
-            points = random.choice((None, ["input"], ["action", "response"], ["response"]))
+            choices: tuple[list[HookPoint] | None, ...] = (
+                None,
+                ["input"],
+                ["action", "response"],
+                ["response"],
+            )
+            points = random.choice(choices)
             smart = new_hook(stage.root, "You watch.", points=points, tools=["look"])
             smart.install(stage.root, "smart")
             if random.random() < 0.6:

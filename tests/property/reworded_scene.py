@@ -39,6 +39,7 @@ from harken import (
 from harken.agents import texts
 from harken.agents.open_calls import has_open_calls
 from harken.agents.tree.hook_action import new_hook
+from harken.core.event_types.spec import AgentSpec, Copies
 from harken.core.messages import Message, text_of
 from harken.core.stream import Chunk, TextDelta
 from harken.core.verdict import Verdict
@@ -162,7 +163,9 @@ def play(folder: Path) -> Path:
 
     async def ask() -> list[str]:
         Guard(session, runtime=root.runtime).install(root, "guard")
-        judge = new_hook(root, "Judge.", points=["response"], spec={"subagents": False})
+        judge = new_hook(
+            root, "Judge.", points=["response"], spec=AgentSpec(copies=Copies(subagents=False))
+        )
         judge.install(root, "judge")
         answers = [await root.response("Begin.")]
         for text in ("Wait.", "Go on."):

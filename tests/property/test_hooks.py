@@ -28,6 +28,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.texts import NOTE
+from harken.core.event_types.spec import AgentSpec
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest
@@ -107,7 +108,7 @@ def open_hooked_stage(folder: Path, cast: Cast) -> Stage:
         library=AgentLibrary(kinds={Counting._kind: Counting}),
     )
     stage = open_stage(folder, cast.model(), runtime=runtime)
-    guard(stage, points=("input", "result"), tools=["keep_note"], keeps="notes")
+    guard(stage, points=("input", "result"), tools=["keep_note"], spec=AgentSpec(keeps="notes"))
     Counting(stage.session, runtime=runtime).install(stage.root, "counting")
     return stage
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from harken import SessionViewer
-from harken.agents.guards import may_act
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of
@@ -217,10 +216,10 @@ class Reading:
         guard = next(agent.id for agent in agents.values() if agent.name == GUARD)
 
         def is_copy(id_: AgentId) -> bool:
-            return guard in (id_, agents[id_].spec.get("original"))
+            return guard in (id_, agents[id_].spec.original)
 
         for agent in (agents[id_] for id_ in self.concerned):
-            only_judges = agent.place == "hook" and not may_act(agent.spec)
+            only_judges = agent.place == "hook" and not agent.spec.may_act
             if is_code(agent) or only_judges or not self.state.is_live(agent.id):
                 continue
             if not any(map(is_copy, agent.hooks)):
@@ -228,7 +227,7 @@ class Reading:
 
 
 def is_code(agent: AgentState) -> bool:
-    return agent.spec.get("kind") == Counting._kind
+    return agent.spec.kind == Counting._kind
 
 
 def number(reference: str) -> int:

@@ -15,6 +15,20 @@ from hypothesis import strategies as st
 
 from harken.core import canonical
 from harken.core import events as ev
+from harken.core.event_types.spec import (
+    AgentSpec,
+    Budget,
+    Copies,
+    ForeignAgent,
+    HookPoint,
+    Limits,
+    MadeBy,
+    MadeFor,
+    PermissionMode,
+    SpecChange,
+    Standing,
+    TemplateOrigin,
+)
 from harken.core.messages import (
     Content,
     FunctionCall,
@@ -108,7 +122,40 @@ IDS = st.lists(ID, max_size=3)
 AGENT = st.from_regex(r"agent_[0-9]{3}", fullmatch=True) | st.sampled_from(["user", "agent_root"])
 CAUSE = st.none() | ID | IDS | st.just("msg_003.call_abc")
 COUNT = st.none() | st.integers(0, 9)
-SPEC = st.none() | META
+MAYBE_META = st.none() | META
+NAMES = st.none() | st.lists(STRING, max_size=2)
+LIMITS = st.builds(
+    Limits,
+    NAMES,
+    NAMES,
+    NAMES,
+    st.none() | st.sampled_from(get_args(PermissionMode)),
+    st.none() | st.builds(Budget, COUNT, COUNT, st.none() | st.floats(0, 1e6), COUNT, COUNT),
+)
+STANDING = st.builds(
+    Standing,
+    st.none() | st.lists(st.sampled_from(get_args(HookPoint)), max_size=2),
+    st.none() | st.sampled_from(get_args(MadeBy)),
+)
+FOREIGN = st.none() | st.builds(ForeignAgent, STRING, MAYBE, MAYBE)
+CHANGE = st.none() | st.builds(SpecChange, limits=LIMITS, standing=STANDING)
+SPEC = st.none() | st.builds(
+    AgentSpec,
+    kind=MAYBE,
+    options=MAYBE_META,
+    template=st.none() | st.builds(TemplateOrigin, STRING, MAYBE),
+    parameters=MAYBE_META,
+    keeps=st.none() | st.sampled_from(["notes", "all"]),
+    copies=st.none() | st.builds(Copies, st.booleans(), MAYBE),
+    original=st.none() | AGENT,
+    foreign=FOREIGN,
+    made_for=st.none() | st.builds(MadeFor, ID, MAYBE),
+    folder=MAYBE,
+    task=MAYBE,
+    rerun=MAYBE_META,
+    limits=LIMITS,
+    standing=STANDING,
+)
 SEGMENT = st.builds(ev.Segment, st.none() | ID, st.none() | ID, COUNT, COUNT, st.none() | IDS)
 USAGE = st.builds(ev.Usage, COUNT, COUNT, COUNT, COUNT)
 MONEY = st.none() | st.floats(0, 1e6)
@@ -132,15 +179,22 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "closed": st.none() | st.sampled_from(get_args(ev.Closed)),
     },
     ev.PieceOfText: {"content": STRING, "cause": CAUSE, "trigger": MAYBE, "seen": JSON},
-    ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
+    ev.AgentConfigured: {
+        "name": MAYBE,
+        "language_model": MAYBE,
+        "parameters": MAYBE_META,
+        "spec": CHANGE,
+        "foreign": FOREIGN,
+        "cause": CAUSE,
+    },
     ev.AgentStateSaved: {"state": JSON},
     ev.AgentMoved: {
         "place": st.sampled_from(["primary", "subagent", "hook", "gone"]),
         "parent": st.none() | AGENT,
         "replaces": st.none() | AGENT,
         "replaced_as": st.none() | st.sampled_from(["subagent", "hook"]),
-        "spec": SPEC,
-        "replaced_spec": SPEC,
+        "spec": CHANGE,
+        "replaced_spec": CHANGE,
         "cause": CAUSE,
     },
     ev.InterlocutorsSet: {
@@ -173,8 +227,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "count": st.integers(0, 9),
         "context_hash": STRING,
         "model": STRING,
-        "parameters": SPEC,
-        "wire": SPEC,
+        "parameters": MAYBE_META,
+        "wire": MAYBE_META,
         "tools": st.none() | ID,
     },
     ev.LlmResponse: {
@@ -188,6 +242,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "error": MAYBE,
         "partial": MAYBE,
     },
+    ev.TriggerArmed: {"name": STRING, "trigger": META, "cause": ID},
+    ev.TriggerDisarmed: {"name": STRING, "cause": CAUSE},
     ev.DiscussionOpened: {
         "speakers": st.lists(AGENT, max_size=2),
         "listeners": st.lists(AGENT, max_size=2),
@@ -206,7 +262,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
     ev.HookVerdict: {
         "watched": AGENT,
         "subject": ID | st.just("msg_003.call_abc"),
-        "point": st.sampled_from(get_args(ev.HookPoint)),
+        "point": st.sampled_from(get_args(HookPoint)),
         "verdict": st.sampled_from(get_args(ev.VerdictKind)),
         "text": MAYBE,
         "said": st.none() | ID,
@@ -234,8 +290,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "of": st.none() | ID,
         "message": MAYBE,
         "position": COUNT,
-        "snapshot": SPEC,
-        "operation": SPEC,
+        "snapshot": MAYBE_META,
+        "operation": MAYBE_META,
     },
 }
 """For each kind of event, a strategy for each of its own members; an entry is also a message."""

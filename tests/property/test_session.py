@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec, Budget, Limits, SpecChange
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
 from harken.errors import InvalidEvent
@@ -92,7 +93,7 @@ class History:
     def bear(self) -> None:
         agent = self.agent()
         relation: ev.Relation = self.one_of(["subagent", "hook"])
-        spec = self.one_of([None, {"tools": [self.text]}])
+        spec = self.one_of([None, AgentSpec(kind=self.text, limits=Limits(tools=[self.text]))])
         agent_id = self.session.allocate_agent_id()
         self.session.defer_messages(agent_id, [Message("system", self.text)] * self.dice(3))
         self.session.log_agent_created(
@@ -198,7 +199,7 @@ class History:
         self.session.append(ev.AgentStateSaved(agent_id=self.agent().id, state=value))
 
     def configure(self) -> None:
-        spec = self.one_of([None, {"budget": self.dice(9)}])
+        spec = self.one_of([None, SpecChange(limits=Limits(budget=Budget(depth=self.dice(9))))])
         name = self.one_of([None, self.text])
         self.session.append(ev.AgentConfigured(agent_id=self.agent().id, name=name, spec=spec))
 

@@ -45,6 +45,7 @@ class Model:
     def __init__(self, session: Session) -> None:
         self.session, self.ids = session, family(session)
         self.unheard: dict[AgentId, list[MessageId]] = {id_: [] for id_ in self.ids}
+        self.armed: dict[AgentId, dict[str, MessageId]] = {id_: {} for id_ in self.ids}
         self.said: dict[AgentId, MessageId | None] = {}
         """Agents that owe their parent a word, and the last that they said of it."""
 
@@ -74,10 +75,14 @@ class Model:
             )
             if number > 1:
                 self.said[self.ids[number - 1]] = None
-        elif step_name in ("arm", "disarm"):
-            armed = {name: {"kind": "time"}} if step_name == "arm" else {}
-            event = ev.AgentConfigured(agent_id=agent, spec={"triggers": armed})
-            session.append(event)
+        elif step_name == "arm" and name not in self.armed[agent]:
+            cause = session.agents[agent].birth
+            trigger = {"kind": "time"}
+            armed = ev.TriggerArmed(agent_id=agent, name=name, trigger=trigger, cause=cause)
+            self.armed[agent][name] = session.append(armed)
+        elif step_name == "disarm" and name in self.armed[agent]:
+            cause = self.armed[agent].pop(name)
+            session.append(ev.TriggerDisarmed(agent_id=agent, name=name, cause=cause))
         elif step_name == "end" and number == 2:
             session.append(ev.AgentMoved(agent_id=agent, place="gone"))
             self.said.pop(agent, None)
@@ -91,5 +96,10 @@ def test_undelivered_events_are_in_the_log(steps: list[tuple[str, int, str]]) ->
             model.step(*step)
         state = session.state
         assert {id_: [*agent.undelivered] for id_, agent in state.agents.items()} == model.unheard
+        armed = {
+            id_: {name: event.message_id for name, event in agent.triggers.items()}
+            for id_, agent in state.agents.items()
+        }
+        assert armed == model.armed
         assert state.pending_reports == model.said
         assert fold_log(session.path).describe() == state.describe()

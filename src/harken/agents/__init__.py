@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
     from harken.agents.turn.compaction import CompactionResult
-    from harken.core.events import HookPoint
+    from harken.core.event_types.spec import HookPoint
     from harken.core.verdict import Verdict
 else:
     __getattr__ = lazy_exports(

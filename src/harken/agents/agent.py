@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from harken.agents import texts
 from harken.agents.agent_classes import check_registered, get_agent_class, kind_name
-from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, guarded_agents, is_made, order_hooks
+from harken.agents.guards import guarded_agents, order_hooks
 from harken.agents.initial_transcript import (
     UNNAMED,
     begin_with,
@@ -28,6 +28,7 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.structure import CODE_CALL_PREFIX, AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
+from harken.core.event_types.spec import SMART, AgentSpec
 from harken.core.events import Cause, HookVerdict, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
@@ -95,7 +96,7 @@ class Agent(AgentStructure["Agent"]):
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
-        self._birth_spec: dict[str, Any] = {}
+        self._birth_spec = AgentSpec()
         """Members that the birth records besides `_spec()`; the creator of the agent may add to
         them."""
         self._question_lock = LoopLock()
@@ -113,9 +114,9 @@ class Agent(AgentStructure["Agent"]):
         here, not in `__init__`.
         """
 
-    def _spec(self) -> dict[str, Any]:
-        """Return the members that the birth records besides name and model."""
-        return {"kind": self._kind_name}
+    def _spec(self) -> AgentSpec:
+        """Return the spec that the birth records."""
+        return AgentSpec(kind=self._kind_name)
 
     @property
     def _kind_name(self) -> str:
@@ -284,7 +285,9 @@ class Agent(AgentStructure["Agent"]):
         The copies are processed in a queue, not recursively, so the depth of the tree is not
         limited by Python's stack.
         """
-        pending: list[tuple[Agent, Agent]] = [] if is_made(self.state.spec) else [(self, agent)]
+        pending: list[tuple[Agent, Agent]] = (
+            [] if self.state.spec.standing.is_made else [(self, agent)]
+        )
         for hook, watched in pending:  # the loop extends it
             pending += hook._copy_to_children(watched)
 
@@ -305,7 +308,7 @@ class Agent(AgentStructure["Agent"]):
     @property
     def _original_id(self) -> AgentId:
         """The id of the hook that this hook is a copy of, or its own id if it is no copy."""
-        return AgentId(self.state.spec.get("original") or self.agent_id)
+        return self.state.spec.original or self.agent_id
 
     def _logged_copy_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
         """Return a copy of this hook for another agent, or None if that agent gets no copy.
@@ -315,13 +318,9 @@ class Agent(AgentStructure["Agent"]):
         inherited.
         """
         spec = self.state.spec
-        copy = None if below and spec.get("subagents") is False else self._copy_for(agent)
+        copy = self._copy_for(agent) if spec.is_for_subagents or not below else None
         if copy is not None:
-            copy._birth_spec |= {
-                name: spec[name] for name in ("points", "subagents") if name in spec
-            }
-            copy._birth_spec |= {SELF_MADE: SELF_MADE_BY_AGENT} if is_made(spec) else {}
-            copy._birth_spec["original"] = self._original_id
+            copy._birth_spec = copy._birth_spec.merge(spec.inherited_by_copy(self._original_id))
         return copy
 
     def _copy_for(self, agent: Agent) -> Agent | None:
@@ -425,6 +424,7 @@ def log_birth(
     Raises TypeError for a class that was not registered: a resume would not find it.
     """
     agent._check_kind()
+    spec = birth_spec(agent)
     with agent.session.group():
         birth = agent.session.log_agent_created(
             agent.agent_id,
@@ -432,10 +432,15 @@ def log_birth(
             name,
             agent._language_model,
             relation=relation,
-            spec={**agent._spec(), **agent._birth_spec},
+            spec=spec.with_points() if relation == "hook" else spec,
         )
         agent._log_initial_transcript()
     return birth
+
+
+def birth_spec(agent: Agent) -> AgentSpec:
+    """Return the spec that the birth of an agent records, before it is logged."""
+    return agent._spec().merge(agent._birth_spec)
 
 
 def subagent_ids(agent: Agent) -> dict[str, AgentId]:
@@ -451,7 +456,7 @@ def is_born(agent: Agent) -> bool:
 
 def is_to_be_self_made(agent: Agent) -> bool:
     """Whether the birth of an agent, not logged yet, will mark it as self-made."""
-    return is_made(agent._birth_spec)
+    return agent._birth_spec.standing.is_made
 
 
 def check_free(agent: Agent) -> None:
@@ -471,7 +476,7 @@ def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
-    kind = get_agent_class(state.spec.get("kind", "smart"), runtime.library)
+    kind = get_agent_class(state.spec.kind or SMART, runtime.library)
     agent: Agent = kind._from_state(session, state, runtime)
     return agent
 

@@ -10,14 +10,11 @@ state of each agent, so they are the same after a resume.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from harken.agents.guards import iter_below
-from harken.core.arguments import check_fields
+from harken.core.event_types.spec import Budget
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse
 from harken.core.ids import AgentId
 from harken.errors import BudgetExceeded
@@ -25,37 +22,10 @@ from harken.session.session import Session
 from harken.session.state import AgentState, SessionState, UsageTotals
 
 
-class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Limits for an agent together with its subtree. A field of None sets no limit."""
-
-    model_calls: int | None = None
-    tokens: int | None = None
-    """Input and output together."""
-    cost_usd: float | None = None
-    depth: int | None = None
-    """The maximum number of levels of subagents below the agent."""
-    live_subagents: int | None = None
-    """The maximum number of live agents below the agent. Hooks that it installed above itself, or
-    put there by a move, count with all agents below them: a swap of places gives no extra room."""
-
-    def __post_init__(self) -> None:
-        """Raise TypeError for a limit that is no number, ValueError for a negative limit."""
-        check_fields(self)
-        for name in self.__struct_fields__:
-            limit = getattr(self, name)
-            if limit is not None and limit < 0:
-                raise ValueError(f"Budget: {name} must be 0 or more, not {limit}")
-
-
-def budget_of(spec: Mapping[str, Any]) -> Budget | None:
-    """Return the budget in an agent's spec."""
-    return msgspec.convert(spec["budget"], Budget) if spec.get("budget") else None
-
-
 def check_spending(state: SessionState, agent_id: AgentId) -> None:
     """Raise BudgetExceeded if this agent, or an agent above it, may not call a model again."""
     for agent in iter_upwards(state, agent_id):
-        budget = budget_of(agent.spec) or Budget()
+        budget = agent.spec.limits.budget or Budget()
         if (budget.model_calls, budget.tokens, budget.cost_usd) != (None, None, None):
             _check_spent(state, agent, budget)
 
@@ -67,7 +37,7 @@ def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: in
     levels below it.
     """
     for levels, agent in enumerate(iter_upwards(state, parent), 1 + lower):
-        budget = budget_of(agent.spec) or Budget()
+        budget = agent.spec.limits.budget or Budget()
         if budget.depth is not None and levels > budget.depth:
             raise BudgetExceeded(
                 f"{_describe(agent)} may have {budget.depth} levels of subagents below"

@@ -152,9 +152,9 @@ class Checkpointer:
         principal = self.principal or session_id
         if state.id != session.state.root:
             principal = f"{principal}/{state.name or state.id}"
-        template = state.spec.get("template")
+        template = state.spec.template
         return CommitOrigin(
-            template=str(template.get("name", "")) if isinstance(template, dict) else "",
+            template="" if template is None else template.name,
             principal=principal,
             machine=self.machine,
             session_id=session_id,

@@ -15,12 +15,12 @@ from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
 from harken.agents.turn_end import TurnEnded
 from harken.agents.unanswered_input import needs_no_answer
+from harken.core.event_types.spec import HookPoint
 from harken.core.events import (
     AgentMoved,
     AgentStateSaved,
     Cause,
     Event,
-    HookPoint,
     TranscriptEntry,
 )
 from harken.core.ids import MessageId

@@ -10,10 +10,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-import msgspec
-
 from harken.agents.agent import Agent, load_agent, log_birth, unload_agent
-from harken.agents.budget import Budget, budget_of
 from harken.agents.call_result import close_moved_call
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
@@ -21,6 +18,7 @@ from harken.agents.tool_agent import can_go_on
 from harken.agents.turn.compaction import end_compactions
 from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
+from harken.core.event_types.spec import AgentSpec, Budget, Limits, SpecChange
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.ids import reference_number
 from harken.core.messages import extend_context_hash
@@ -56,8 +54,10 @@ def load_session(
     try:
         if session.state.root is None:
             root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)
-            folder = session.options.folder
-            root._birth_spec |= {} if folder is None else {"folder": str(folder)}
+            folder, template = session.options.folder, session.options.template
+            root._birth_spec = AgentSpec(
+                folder=None if folder is None else str(folder), template=template
+            )
             log_birth(root, name=name)
             session.sync()
         else:
@@ -128,8 +128,8 @@ def _has_moved_since(state: AgentState, call: OpenCall) -> bool:
 
 def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
     """Complete the root after a crash at its birth, and set its current budget."""
-    if budget is not None and budget != budget_of(root.state.spec):
-        spec = {"budget": msgspec.to_builtins(budget)}
+    if budget is not None and budget != root.state.spec.limits.budget:
+        spec = SpecChange(limits=Limits(budget=budget))
         root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))
 
 

@@ -5,8 +5,7 @@ Rights only shrink on the way down: a subagent has at most what the agent above 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from harken.agents.action_schemas import ACTIONS, may_use
 from harken.agents.agent import Agent, is_born
@@ -15,6 +14,7 @@ from harken.agents.budget import iter_upwards
 from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
 from harken.core.arguments import format_existing
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import Reference
 from harken.core.ids import reference_message_id
 from harken.errors import HarkenError
@@ -25,13 +25,12 @@ from harken.world.tool import Tool
 
 def allowed_tools(agent: Agent) -> list[str] | None:
     """Return the names of the tools that an agent may use, or None for all."""
-    return agent.state.spec.get("tools")
+    return agent.state.spec.limits.tools
 
 
 def allowed_servers(agent: Agent) -> Sequence[str]:
     """Return the MCP servers given by name, which an agent may use regardless of its tool list."""
-    servers: Sequence[str] = agent.state.spec.get("mcp") or ()
-    return servers
+    return agent.state.spec.limits.mcp or ()
 
 
 def may_use_tool(agent: Agent, tool: Tool) -> bool:
@@ -82,7 +81,7 @@ def check_model(agent: Agent, name: str | None, call: Reference) -> str | None:
 
 def inherited_skills(agent: Agent, template: Template | None) -> list[str] | None:
     """Return the skills of a subagent: a subset of its parent's and its template's skills."""
-    skills = skills_of(agent) if is_born(agent) else agent._spec().get("skills")
+    skills = skills_of(agent) if is_born(agent) else agent._spec().limits.skills
     limit = None if template is None else template.skills
     if limit is None:
         return skills
@@ -94,7 +93,7 @@ def create_subagent(
     system_prompt: str | None,
     tools: Sequence[str] | None,
     template: Template | None = None,
-    spec: Mapping[str, Any] | None = None,
+    spec: AgentSpec | None = None,
     *,
     model: str | None = None,
 ) -> Agent:

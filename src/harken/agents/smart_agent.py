@@ -18,10 +18,8 @@ from harken.agents import texts
 from harken.agents.action_schemas import is_action
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.agent_classes import register_agent_class
-from harken.agents.budget import Budget
 from harken.agents.call_result import log_result
 from harken.agents.checkpoints import checkpoint_if_due
-from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
 from harken.agents.hooks.pending_answer import (
     MAX_DENIALS,
@@ -51,6 +49,7 @@ from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
+from harken.core.event_types.spec import AgentSpec, Budget, Limits
 from harken.core.events import Cause, Closed, Place, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
@@ -102,15 +101,14 @@ class SmartAgent(ToolAgent):
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
         self._model_name = runtime.default_model.name if runtime.default_model is not None else None
-        self._birth_options: dict[str, Any] = {
-            "tools": None if tools is None else list(tools),
-            "budget": budget,
-            "parameters": runtime.parameters_for(self._model_name) or None,
-        }
+        self._birth_options = AgentSpec(
+            parameters=runtime.parameters_for(self._model_name) or None,
+            limits=Limits(tools=None if tools is None else list(tools), budget=budget),
+        )
 
     def _load_state(self, state: AgentState) -> None:
         """Restore nothing: the session's state has everything."""
-        self._birth_options, self._model_name = {}, None
+        self._birth_options, self._model_name = AgentSpec(), None
 
     def _set_up(self) -> None:
         """Set up what is not in the log because it can be derived."""
@@ -120,11 +118,9 @@ class SmartAgent(ToolAgent):
         """The token count below which compaction is not tried again, because the last one did not
         help."""
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> AgentSpec:
         """Return what the birth records: kind, allowed tools, budget, template."""
-        members = {name: value for name, value in self._birth_options.items() if value is not None}
-        spec: dict[str, Any] = msgspec.to_builtins({**super()._spec(), **members})
-        return spec
+        return super()._spec().merge(self._birth_options)
 
     @classmethod
     def _create_for(
@@ -133,7 +129,7 @@ class SmartAgent(ToolAgent):
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
-        spec: Mapping[str, Any] | None = None,
+        spec: AgentSpec | None = None,
         *,
         model: str | None = None,
     ) -> Self:
@@ -143,11 +139,17 @@ class SmartAgent(ToolAgent):
         template_model = None if template is None else template.model
         name = model or template_model or inherited_model(parent) or child._model_name
         child._model_name = name
-        child._birth_options["parameters"] = runtime.parameters_for(name) or None
-        child._birth_options["template"] = None if template is None else template.origin
-        child._birth_options["permission"] = None if template is None else template.permission
-        child._birth_options["skills"] = inherited_skills(parent, template)
-        child._birth_options |= spec or {}
+        limits = Limits(
+            tools=child._birth_options.limits.tools,
+            skills=inherited_skills(parent, template),
+            permission=None if template is None else template.permission,
+        )
+        options = AgentSpec(
+            parameters=runtime.parameters_for(name) or None,
+            template=None if template is None else template.origin,
+            limits=limits,
+        )
+        child._birth_options = options if spec is None else options.merge(spec)
         return child
 
     async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
@@ -187,9 +189,15 @@ class SmartAgent(ToolAgent):
         instructions = smart_hook.copied_instructions(self)
         if instructions is None:
             return None
-        tools = [] if is_made(self.state.spec) else self._allowed
+        tools = [] if self.state.spec.standing.is_made else self._allowed
         spec = smart_hook.copied_spec(self.state.spec)
-        return create_subagent(self, instructions, tools, None, spec)
+        copy = create_subagent(self, instructions, tools, None, spec)
+        if isinstance(copy, SmartAgent):
+            parameters = spec.parameters  # also if the original has none
+            copy._birth_options = msgspec.structs.replace(
+                copy._birth_options, parameters=parameters
+            )
+        return copy
 
     @property
     def _language_model(self) -> str | None:

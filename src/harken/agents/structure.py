@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, overload
 
 from harken.core.arguments import check_arguments
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage
 from harken.session.state import OpenCall

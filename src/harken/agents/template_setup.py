@@ -8,7 +8,6 @@ world at its first use; after a resume it is read from the templates again.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.command_hooks.config import read_hooks
@@ -24,8 +23,8 @@ from harken.world.result import InvalidArguments
 
 def servers_for(
     agent: Agent, tool_names: Sequence[str] | None, template: Template | None
-) -> dict[str, Any]:
-    """Return the spec members for the servers of a new agent, empty without servers.
+) -> list[str] | None:
+    """Return the names of the servers of a new agent, or None without servers.
 
     It has the servers of its template. If neither the template nor `tool_names` limits its tools,
     it also has those of the agent that creates it. Raises InvalidArguments if the template names
@@ -36,7 +35,7 @@ def servers_for(
     names = [*inherited, *(template.mcp if template is not None else ())]
     if template is not None and template.mcp:
         _add_servers(agent, template)
-    return {"mcp": list(dict.fromkeys(names))} if names else {}
+    return list(dict.fromkeys(names)) or None
 
 
 def _add_servers(agent: Agent, template: Template) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
 from harken.agents.structure import CODE_CALL_PREFIX
 from harken.agents.templates.skills import SKILL, skills_of, with_skills
 from harken.agents.templates.template import Template
+from harken.core.event_types.spec import AgentSpec
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
 from harken.world.tool import Tool
@@ -50,7 +51,7 @@ class ToolAgent(Agent):
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
-        spec: Mapping[str, Any] | None = None,
+        spec: AgentSpec | None = None,
         *,
         model: str | None = None,
     ) -> Self:

@@ -7,7 +7,6 @@ error and is never ignored.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
@@ -15,6 +14,7 @@ from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import allowed_for, install_hooks
+from harken.core.event_types.spec import NO_LIMITS, Limits, SpecChange
 from harken.core.events import AgentConfigured
 from harken.errors import ConfigError
 from harken.world.mcp.names import server_in
@@ -22,7 +22,7 @@ from harken.world.result import InvalidArguments
 
 
 def configure_from_template(template: Template | None, root: Agent) -> None:
-    """Log the configuration of an agent from its template, and install the template's hooks.
+    """Log the limits of an agent from its template, and install the template's hooks.
 
     Raises ConfigError if something that the template names is not available.
     """
@@ -41,18 +41,18 @@ def configure_from_template(template: Template | None, root: Agent) -> None:
                 f"{template.path}: tool {name!r} not found; available tools: {available}"
             )
     try:
-        spec: dict[str, Any] = {
-            "template": template.origin,
-            "tools": allowed_for(root, None, template),
-            "permission": template.permission,
-            "skills": None if template.skills is None else list(template.skills),
-            **servers_for(root, None, template),
-        }
+        limits = Limits(
+            tools=allowed_for(root, None, template),
+            permission=template.permission,
+            skills=None if template.skills is None else list(template.skills),
+            mcp=servers_for(root, None, template),
+        )
         hooks = create_template_hooks(template, root, [hook.name for hook in root.hooks])
     except InvalidArguments as error:
         raise ConfigError(str(error)) from None
-    agent_spec = {name: value for name, value in spec.items() if value is not None}
-    root.session.append(AgentConfigured(agent_id=root.agent_id, spec=agent_spec))
+    if limits != NO_LIMITS:
+        spec = SpecChange(limits=limits)
+        root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))
     install_hooks(hooks, root)
     for note in template.notes:
         root.runtime.notify(note)

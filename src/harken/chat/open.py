@@ -13,7 +13,6 @@ from pathlib import Path
 
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import registered_name
-from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.checkpointer import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
@@ -53,6 +52,7 @@ from harken.config.home import Home, current_folder
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_store
+from harken.core.event_types.spec import Budget
 from harken.errors import ConfigError, HarkenError, NameNotFound
 from harken.session.log.compressed import is_packed
 from harken.session.session import Session, SessionOptions
@@ -122,7 +122,7 @@ def open_chat(
             system_prompt=wish.system_prompt or (prompt.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=SessionOptions(resolver=checkpoints.resolve, folder=current_folder()),
+            options=build_session_options(wish, checkpoints),
         )
         opening.callback(session.close)
         hook_errors = HookErrorLog(home.folder, session, runtime.notify).start()
@@ -142,6 +142,12 @@ def open_chat(
     return chat
 
 
+def build_session_options(wish: ChatOptions, checkpoints: CheckpointStore) -> SessionOptions:
+    """Return the options of the session; the folder and the template are for a new one."""
+    template = None if wish.template is None else wish.template.origin
+    return SessionOptions(resolver=checkpoints.resolve, folder=current_folder(), template=template)
+
+
 def list_start_notes(
     wish: ChatOptions, settings: Settings, checkpoints: CheckpointStore, root: Agent
 ) -> tuple[str, ...]:
@@ -150,13 +156,13 @@ def list_start_notes(
     names = [
         state.name or state.id
         for state in states
-        if state.spec.get("kind") != registered_name(ChangedFiles)
+        if state.spec.kind != registered_name(ChangedFiles)
     ]
     watched = f"hooks of {root.name}: {', '.join(names)} (/hooks)" if names else ""
     scripts = [
         get_agent(root, state.id)
         for state in states
-        if state.spec.get("kind") == registered_name(CommandHook)
+        if state.spec.kind == registered_name(CommandHook)
     ]
     foreign = [f"hook {hook.name}: {NOT_RUN}" for hook in scripts if _is_foreign(hook)]
     notes = (
@@ -242,7 +248,7 @@ def list_trigger_notes(session: Session, wish: ChatOptions) -> list[str]:
     """Return a note about the triggers of an existing session."""
     armed = armed_triggers(session) if wish.wakes else {}
     summary = ", ".join(
-        f"{name} ({trigger.description})" for (_, name, _), trigger in armed.items()
+        f"{name} ({entry.trigger.description})" for (_, name, _), entry in armed.items()
     )
     return [f"Armed again: {summary}"] if summary else []
 

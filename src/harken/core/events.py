@@ -8,24 +8,36 @@ missing there is a bug.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import msgspec
 
 from harken.core import canonical
+from harken.core.event_types.agents import AgentConfigured as AgentConfigured
+from harken.core.event_types.agents import AgentCreated as AgentCreated
+from harken.core.event_types.agents import AgentMoved as AgentMoved
+from harken.core.event_types.agents import AgentStateSaved as AgentStateSaved
+from harken.core.event_types.agents import InterlocutorsSet as InterlocutorsSet
+from harken.core.event_types.agents import Place as Place
+from harken.core.event_types.agents import Relation as Relation
+from harken.core.event_types.agents import TriggerArmed as TriggerArmed
+from harken.core.event_types.agents import TriggerDisarmed as TriggerDisarmed
+from harken.core.event_types.base import Cause as Cause
+from harken.core.event_types.base import EventBase as EventBase
+from harken.core.event_types.base import Json as Json
+from harken.core.event_types.base import Reference as Reference
+from harken.core.event_types.spec import (
+    AgentSpec,
+    ForeignAgent,
+    HookPoint,
+    SpecChange,
+    drop_unknown_from_spec,
+)
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
 from harken.errors import StopReason
 
 SCHEMA_VERSION = 1
-
-Json: TypeAlias = Any
-Reference: TypeAlias = str
-"""A message (`msg_003`), or one of several calls of a message (`msg_003.call_abc`)."""
-Cause: TypeAlias = Reference | list[Reference] | None
-Relation: TypeAlias = Literal["primary", "subagent", "hook"]
-Place: TypeAlias = Literal["primary", "subagent", "hook", "gone"]
-
 
 Purpose: TypeAlias = Literal[
     "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"
@@ -42,8 +54,6 @@ in the middle of the call; another agent took the place of the caller; a hook en
 repair of the log closed it."""
 
 
-HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
-"""Where a hook is asked: about what the agent received, is about to do, got, is about to answer."""
 VerdictKind: TypeAlias = Literal["ok", "comment", "deny", "rewrite", "stop"]
 
 
@@ -72,25 +82,6 @@ class Usage(msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_un
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
-
-
-class EventBase(
-    msgspec.Struct,
-    tag_field="event_type",
-    kw_only=True,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    gc=False,
-):
-    """The members that all events have. The writer fills in `message_id` and `time`."""
-
-    message_id: MessageId = MessageId("")
-    time: str = ""
-    """UTC, RFC 3339, microseconds: `2026-01-31T12:00:00.000000Z`."""
-    agent_id: AgentId | None = None
-    """The agent that the event is about; None for session-level events."""
-    unknown: dict[str, Json] | None = msgspec.field(default=None, name="~unknown")
-    """Members that this version does not know, as they were read; they are written back."""
 
 
 class SessionStarted(EventBase, tag="session_started", kw_only=True):
@@ -122,18 +113,6 @@ class ContentPurged(EventBase, tag="content_purged", kw_only=True):
     """The number of lines that contained it."""
     by: str | None = None
     why: str | None = None
-
-
-class AgentCreated(EventBase, tag="agent_created", kw_only=True):
-    """An agent was created. Its parent, or for a hook the watched agent, is that of the cause."""
-
-    cause: Cause = None
-    name: str | None = None
-    language_model: str | None = None
-    relation: Relation | None = None
-    """Always written; logs of older dialects may lack it."""
-    spec: dict[str, Json] | None = None
-    """The agent's template, tools and budget; for a dumb agent its registered `kind`."""
 
 
 class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
@@ -169,46 +148,6 @@ class PieceOfText(EventBase, tag="piece_of_text", kw_only=True):
     """For a trigger event: the name of the agent's trigger. The event is delivered later."""
     seen: Json = None
     """The position up to which the trigger has read; a resumed trigger continues from it."""
-
-
-class AgentConfigured(EventBase, tag="agent_configured", kw_only=True):
-    """The agent's name, model or members of its spec changed; absent members are unchanged."""
-
-    name: str | None = None
-    language_model: str | None = None
-    spec: dict[str, Json] | None = None
-    cause: Cause = None
-
-
-class AgentStateSaved(EventBase, tag="agent_state_saved", kw_only=True):
-    """The complete state of a dumb agent or hook, as it returned it."""
-
-    state: Json = None
-
-
-class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
-    """The agent's place in the tree changed; `gone` removes its whole subtree."""
-
-    place: Place
-    parent: AgentId | None = None
-    """The agent that it watches (hook) or its parent (subagent); absent if unchanged."""
-    replaces: AgentId | None = None
-    """The agent directly above or below it that it replaces; it takes over that agent's parent."""
-    replaced_as: Literal["subagent", "hook"] | None = None
-    """The new relation of the replaced agent to it: its newest subagent, or its last hook."""
-    spec: dict[str, Json] | None = None
-    """Members of its spec that change with the place, such as the budget."""
-    replaced_spec: dict[str, Json] | None = None
-    """Members of the replaced agent's spec that change, such as its hook points."""
-    cause: Cause = None
-
-
-class InterlocutorsSet(EventBase, tag="interlocutors_set", kw_only=True):
-    """The default participants of the agent's next `discuss`."""
-
-    speakers: list[AgentId] = []
-    listeners: list[AgentId] = []
-    cause: Cause = None
 
 
 class TranscriptEdited(EventBase, tag="transcript_edited", kw_only=True):
@@ -399,6 +338,8 @@ KnownEvent: TypeAlias = (
     | TranscriptEntry
     | PieceOfText
     | AgentConfigured
+    | TriggerArmed
+    | TriggerDisarmed
     | AgentStateSaved
     | AgentMoved
     | InterlocutorsSet
@@ -483,18 +424,22 @@ def event_from_dict(data: Json) -> Event:
         return _build_unknown_event(data)
     fields = {*kind.__struct_encode_fields__, "event_type"} - {_UNKNOWN}
     known_members = {
-        name: _drop_unknown(name, value) for name, value in data.items() if name in fields
+        name: _drop_unknown(kind, name, value) for name, value in data.items() if name in fields
     }
     unknown = {name: value for name, value in data.items() if known_members.get(name, ...) != value}
     return cast("Event", msgspec.convert({**known_members, _UNKNOWN: unknown or None}, kind))
 
 
-def _drop_unknown(name: str, value: Json) -> Json:
+def _drop_unknown(kind: type[EventBase], name: str, value: Json) -> Json:
     """Return the value of a member without content that this version does not know."""
     if name in {"content", "tool_calls"}:
         return drop_unknown_content(name, value)
     if name in {"context", "segments"} and isinstance(value, list):
         return [drop_unknown_members(Segment, item) for item in value]
+    if name in {"spec", "replaced_spec"}:
+        return drop_unknown_from_spec(value, AgentSpec if kind is AgentCreated else SpecChange)
+    if name == "foreign":
+        return drop_unknown_from_spec(value, ForeignAgent)
     return drop_unknown_members(Usage, value) if name == "usage" else value
 
 

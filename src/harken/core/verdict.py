@@ -18,7 +18,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from harken.core.arguments import check_arguments
-from harken.core.events import HookPoint, Reference, TranscriptEntry, VerdictKind
+from harken.core.event_types.spec import HookPoint
+from harken.core.events import Reference, TranscriptEntry, VerdictKind
 from harken.core.logged_string import preview
 from harken.core.messages import ToolCall, text_of
 from harken.core.untrusted import escape_hook_markers

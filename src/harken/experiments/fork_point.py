@@ -123,7 +123,7 @@ class ForkPoint:
     @property
     def is_run_by_harken(self) -> bool:
         """Whether Harken ran the agent, so that its hooks and subagents are available."""
-        return "kind" in self.agent.spec and not self.agent.is_recorded
+        return self.agent.spec.kind is not None and not self.agent.is_recorded
 
     def inputs_after(self) -> list[list[str]]:
         """Return later inputs of the agent, oldest first, without those from hooks and tools.

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, load_agent, log_birth
 from harken.agents.agent_classes import get_agent_class
@@ -30,6 +32,7 @@ from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core import events as ev
 from harken.core.commits import CommitId
+from harken.core.event_types.spec import AgentSpec, Limits
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, parse_message
@@ -124,10 +127,6 @@ def _log_messages(session: Session, agent_id: AgentId, messages: Sequence[ChatMe
     session.append(edit)
 
 
-_COPIED_SPEC = ("kind", "tools", "budget", "template")
-"""Members of an agent's spec that are copied to its fork."""
-
-
 class ForkedAgent(SmartAgent):
     """A smart agent with recorded tool schemas."""
 
@@ -136,12 +135,12 @@ class ForkedAgent(SmartAgent):
         session: Session,
         *,
         runtime: AgentRuntime,
-        spec: Mapping[str, Any],
+        spec: AgentSpec,
         tools: Sequence[Tool],
     ) -> None:
         """Create an agent without its creation event. `spec` is added to the recorded spec."""
         super().__init__(session, runtime=runtime)
-        self._birth_options |= {"parameters": None} | dict(spec)
+        self._birth_options = spec
         self._recorded_inputs: (
             tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
         ) = None
@@ -223,13 +222,15 @@ class SessionForker:
     ) -> ForkedAgent:
         """Create the agent with these messages and tools."""
         point, recorded = self.point, self.point.agent
-        spec = {
-            name: recorded.spec[name]
-            for name in _COPIED_SPEC
-            if name in recorded.spec and point.is_run_by_harken
-        }
-        spec["parameters"] = self.change.merge_parameters(point.parameters)
-        spec["rerun"] = self.provenance()
+        copied = recorded.spec if point.is_run_by_harken else AgentSpec()
+        limits = Limits(tools=copied.limits.tools, budget=copied.limits.budget)
+        spec = AgentSpec(
+            kind=copied.kind,
+            template=copied.template,
+            parameters=self.change.merge_parameters(point.parameters),
+            rerun=self.provenance(),
+            limits=limits,
+        )
         tools = build_tools(schemas, is_own=point.is_run_by_harken)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
         log_birth(agent, name=point.name)
@@ -278,7 +279,7 @@ class SessionForker:
             recorded.name,
             model,
             relation=relation,
-            spec={name: value for name, value in recorded.spec.items() if name != "rerun"},
+            spec=msgspec.structs.replace(recorded.spec, rerun=None),
         )
         if recorded.saved_state is not None:
             self.session.append(ev.AgentStateSaved(agent_id=id_, state=recorded.saved_state))
@@ -297,14 +298,14 @@ class SessionForker:
     def _set_context(
         self, id_: AgentId, recorded: AgentState, messages: Sequence[ChatMessage]
     ) -> None:
-        template = recorded.spec.get("template")
+        template = recorded.spec.template
         set_initial_context(
             load_agent(self.session, id_, self.runtime),
             messages,
             store=self.store,
             tip=recorded.commit_id or recorded.spawn_commit_id,
             origin=CommitOrigin(
-                template=str(template.get("name", "")) if isinstance(template, dict) else "",
+                template="" if template is None else template.name,
                 principal=f"{self.point.session}/{recorded.name or recorded.id}",
                 session_id=self.point.session,
             ),
@@ -326,17 +327,17 @@ def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None
     for hook in hooks:
         if hook.name not in change.without_hooks:
             try:
-                get_agent_class(str(hook.spec.get("kind")), runtime.library)
+                get_agent_class(str(hook.spec.kind), runtime.library)
             except NameNotFound as error:
                 raise ConfigError(
                     f"{error}; rerun it in the program that registers it, or without that hook"
                 ) from None
 
 
-def parse_rerun_origin(spec: Mapping[str, Any]) -> tuple[str, MessageId] | None:
+def parse_rerun_origin(spec: AgentSpec) -> tuple[str, MessageId] | None:
     """Return the session and request that an agent is a rerun of, or None if it is no rerun."""
-    source = spec.get("rerun")
-    if not isinstance(source, dict):
+    source = spec.rerun
+    if source is None:
         return None
     session, request = source.get("session"), source.get("request")
     if not isinstance(session, str) or not isinstance(request, str):

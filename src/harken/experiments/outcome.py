@@ -70,7 +70,7 @@ class ComparedRun:
         """The session and model call that this is a rerun of, or None if it is no rerun."""
         creations = (event for event in self.steps.links if isinstance(event, ev.AgentCreated))
         first = next(creations, None)
-        return None if first is None else parse_rerun_origin(first.spec or {})
+        return None if first is None or first.spec is None else parse_rerun_origin(first.spec)
 
     def from_fork(self, others: Iterable[ComparedRun]) -> ComparedRun:
         """Return this run from the point where one of the others was forked from it, if any."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from harken.context.checkpoint import CommitOrigin
 from harken.core.clock import Clock, format_rfc3339
 from harken.core.commits import Checkpoint
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.events import AgentMoved, ContextLoaded
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
@@ -172,7 +173,9 @@ class OpenThreads:
     ) -> None:
         root = session.state.root
         cause = None if is_root or root is None else session.agents[root].birth
-        session.log_agent_created(agent_id, cause, name, spec={"recorded": RECORDED_BY})
+        session.log_agent_created(
+            agent_id, cause, name, spec=AgentSpec(foreign=ForeignAgent(RECORDED_BY))
+        )
 
     def _check_agent(self, session: Session, agent_id: str) -> None:
         """Raise NameNotFound for an unknown agent, and ConfigError for one that Harken runs."""

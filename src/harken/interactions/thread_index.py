@@ -92,7 +92,8 @@ class _LogRows:
         thread.began, thread.ended = thread.began or to_utf8(event.time), to_utf8(event.time)
         match event:
             case AgentCreated() | AgentConfigured():
-                thread.is_recorded = "recorded" in (event.spec or {})
+                if isinstance(event, AgentCreated):
+                    thread.is_recorded = event.spec is not None and event.spec.is_recorded
                 thread.name = to_utf8(event.name) if event.name else thread.name
                 thread.model = to_utf8(event.language_model or "") or thread.model
             case LlmRequest():

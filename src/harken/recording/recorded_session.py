@@ -12,8 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from harken.core import events as ev
 from harken.core.clock import parse_rfc3339
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.stream import Finish
 from harken.formats.wire.base import ParsedRequest, ParsedResponse, Protocol
@@ -146,8 +149,8 @@ class RecordedSession:
 
     def hint_of(self, recorder: AgentRecorder) -> str:
         """Return the client's name for an agent. It is empty for an unnamed agent."""
-        name = self.session.agents[recorder.agent_id].spec.get("recorded_agent")
-        return name if isinstance(name, str) else ""
+        foreign = self.session.agents[recorder.agent_id].spec.foreign
+        return (None if foreign is None else foreign.agent) or ""
 
     def log_call(self, request: ParsedCall, agent_match: AgentMatch | None) -> MessageId:
         """Log a call of the matched agent, or of a new agent if there is no match."""
@@ -267,9 +270,8 @@ class RecordedSession:
         hints = request.call.hints
         agent_hint = "" if self._is_aside(request) else hints.agent
         agent = self.session.allocate_agent_id()
-        spec = _build_spec(hints, agent_hint)
-        if hints.session:
-            spec["recorded_session"] = hints.session
+        foreign = ForeignAgent(hints.client, agent_hint or None, hints.session or None)
+        spec = AgentSpec(foreign=foreign)
         self.session.log_agent_created(agent, None, MAIN_NAME, request.request.model, spec=spec)
         self.recorders[agent] = AgentRecorder(self.session, agent)
         return self.recorders[agent]
@@ -277,8 +279,9 @@ class RecordedSession:
     def _set_agent_hint(self, recorder: AgentRecorder, hints: ClientHints) -> None:
         """Log the client's name of an agent that was created without one."""
         if hints.agent != self.hint_of(recorder):
-            spec = {"recorded_agent": hints.agent}
-            self.session.append(ev.AgentConfigured(agent_id=recorder.agent_id, spec=spec))
+            existing = self.session.agents[recorder.agent_id].spec.foreign or ForeignAgent()
+            foreign = msgspec.structs.replace(existing, agent=hints.agent)
+            self.session.append(ev.AgentConfigured(agent_id=recorder.agent_id, foreign=foreign))
 
     def _create_subagent(self, request: ParsedCall, call: OpenToolCall | None) -> AgentRecorder:
         """Create an agent below the agent that started it, or below the root."""
@@ -297,7 +300,7 @@ class RecordedSession:
         hints, agent = request.call.hints, self.session.allocate_agent_id()
         cause_reference = find_cause(self.session, call, parent)
         name, model = free_name(self.session, name), request.request.model
-        spec = _build_spec(hints, hints.agent)
+        spec = AgentSpec(foreign=ForeignAgent(hints.client, hints.agent or None))
         self.session.log_agent_created(agent, cause_reference, name, model, spec=spec)
         return agent, cause_reference
 
@@ -339,10 +342,3 @@ def parse_response(reply: CapturedResponse, protocol: Protocol) -> ParsedRespons
     listener = protocol.listener(reply.status)
     listener.feed(reply.body)
     return listener.end()
-
-
-def _build_spec(hints: ClientHints, agent: str) -> dict[str, Any]:
-    spec: dict[str, Any] = {"recorded": hints.client}
-    if agent:
-        spec["recorded_agent"] = agent
-    return spec

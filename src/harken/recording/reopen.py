@@ -131,7 +131,7 @@ def read_client(path: Path) -> tuple[str, str]:
     session.
     """
     for _, event in zip(range(_FIRST_EVENTS), iter_events(path), strict=False):
-        if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):
-            spec = event.spec or {}
-            return str(spec["recorded"]), str(spec.get("recorded_session", ""))
+        foreign = event.spec.foreign if isinstance(event, ev.AgentCreated) and event.spec else None
+        if foreign is not None:
+            return foreign.program, foreign.session or ""
     raise LogError(path, "is not a recorded session")

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.core import events as ev
+from harken.core.event_types.spec import NO_SPEC
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
 from harken.session.reviews import (
@@ -31,8 +32,8 @@ from harken.session.state import (
     OpenCall,
     Round,
     SessionState,
-    TriggerState,
 )
+from harken.session.triggers import fold_armed, fold_disarmed, note_trigger_event
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Returns the messages of a commit that an agent started from."""
@@ -85,7 +86,7 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     agent_id = event.agent_id or AgentId("")
     agent = AgentState(id=agent_id, birth=event.message_id, placed_by=event.message_id)
     agent.name, agent.language_model = event.name, event.language_model
-    agent.spec = dict(event.spec or {})
+    agent.spec = event.spec or NO_SPEC
     earlier = state.agents.get(agent_id)
     if earlier is not None and not earlier.birth:  # An older dialect mentioned it before its birth.
         agent.transcript, agent.open_calls = earlier.transcript, earlier.open_calls
@@ -129,14 +130,14 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         end_reviews(state, agent)
     if event.place in ("primary", "gone"):
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
-    agent.spec = {**agent.spec, **(event.spec or {})}
+    agent.spec = agent.spec.apply(event.spec)
     agent.placed_by = event.message_id
     agent.questions, agent.stop, agent.replaced_by = {}, None, None
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
         before.placed_by = event.message_id
         before.questions, before.stop, before.replaced_by = {}, None, agent.id
-        before.spec = {**before.spec, **(event.replaced_spec or {})}
+        before.spec = before.spec.apply(event.replaced_spec)
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
     parent = event.parent
@@ -286,8 +287,7 @@ def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
     if agent is None:
         return
     if event.trigger is not None:
-        agent.trigger_states[event.trigger] = TriggerState(event.time, event.seen)
-        agent.undelivered[event.message_id] = event.content
+        note_trigger_event(agent, event.trigger, event)
         return
     agent.last_piece = event.message_id, event.content
     if agent.id in state.pending_reports:
@@ -299,15 +299,10 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     agent.name = event.name if event.name is not None else agent.name
     if event.language_model is not None:
         agent.language_model = event.language_model
-    agent.spec = {**agent.spec, **(event.spec or {})}
-    if event.spec and "triggers" in event.spec:  # A reused name is a new trigger.
-        armed = event.spec["triggers"]
-        names = set(armed) if isinstance(armed, dict) else set()
-        agent.trigger_states = {
-            name: trigger_state
-            for name, trigger_state in agent.trigger_states.items()
-            if name in names
-        }
+    agent.spec = agent.spec.apply(event.spec)
+    for member in ("parameters", "foreign"):
+        if (value := getattr(event, member)) is not None:
+            agent.spec = msgspec.structs.replace(agent.spec, **{member: value})
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
@@ -486,6 +481,8 @@ _HANDLERS: dict[type, _Handler] = {
     ev.TranscriptEntry: _transcript_entry,
     ev.PieceOfText: _piece_of_text,
     ev.AgentConfigured: _agent_configured,
+    ev.TriggerArmed: fold_armed,
+    ev.TriggerDisarmed: fold_disarmed,
     ev.AgentStateSaved: _agent_state_saved,
     ev.InterlocutorsSet: _interlocutors_set,
     ev.TranscriptEdited: _transcript_edited,

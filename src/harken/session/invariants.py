@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harken.core import events as ev
+from harken.core.event_types.spec import NO_STANDING
 from harken.core.ids import USER, AgentId, message_id, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage, ToolCallSlot, extend_context_hash
 from harken.errors import InvalidEvent
@@ -265,6 +266,24 @@ def _check_tools(state: SessionState, event: ev.ToolsDefined) -> None:
         raise InvalidEvent(f"these tools were defined before, by {state.tools[event.tools_hash]}")
 
 
+def _check_configured(state: SessionState, event: ev.AgentConfigured) -> None:
+    _check_born(state, event)
+    if event.spec is not None and event.spec.standing != NO_STANDING:
+        raise InvalidEvent("spec.standing changes only with the place: log an agent_moved")
+
+
+def _check_armed(state: SessionState, event: ev.TriggerArmed) -> None:
+    _check_born(state, event)
+    if event.name in state.agents[event.agent_id or AgentId("")].triggers:
+        raise InvalidEvent(f"trigger {event.name!r} of {event.agent_id} is armed already")
+
+
+def _check_disarmed(state: SessionState, event: ev.TriggerDisarmed) -> None:
+    _check_born(state, event)
+    if event.name not in state.agents[event.agent_id or AgentId("")].triggers:
+        raise InvalidEvent(f"trigger {event.name!r} of {event.agent_id} is not armed")
+
+
 def _check_moved(state: SessionState, event: ev.AgentMoved) -> None:
     _check_born(state, event)
     agent = state.agents[event.agent_id or AgentId("")]
@@ -344,6 +363,9 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.LlmResponse: _check_response,
     ev.ActionRewritten: _check_rewritten,
     ev.ActionStarted: _check_action_started,
+    ev.AgentConfigured: _check_configured,
+    ev.TriggerArmed: _check_armed,
+    ev.TriggerDisarmed: _check_disarmed,
     ev.AgentMoved: _check_moved,
     ev.HookVerdict: _check_verdict,
     ev.DiscussionOpened: _check_opened,

@@ -8,6 +8,7 @@ comment is owed until an entry of the watched agent names it as its cause.
 from __future__ import annotations
 
 from harken.core import events as ev
+from harken.core.event_types.spec import HookPoint
 from harken.session.state import AgentState, Review, SessionState, StoppedTurn
 
 
@@ -74,7 +75,7 @@ def end_calls(state: SessionState, agent: AgentState) -> None:
         del state.reviews[subject]
 
 
-def end_reviews(state: SessionState, agent: AgentState, point: ev.HookPoint | None = None) -> None:
+def end_reviews(state: SessionState, agent: AgentState, point: HookPoint | None = None) -> None:
     """End the reviews of an agent's messages and calls, of all points or of one."""
     subjects = [
         subject

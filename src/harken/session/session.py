@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
+from harken.core.event_types.spec import AgentSpec, TemplateOrigin
 from harken.core.ids import AgentId, MessageId, agent_id, message_id
 from harken.core.messages import ChatMessage, Message, parse_message
 from harken.errors import (
@@ -62,6 +63,8 @@ class SessionOptions:
     agents are evicted, and read again when they are needed. None: no limit."""
     folder: Path | None = None
     """The folder in which a new session works; the birth of its first agent records it."""
+    template: TemplateOrigin | None = None
+    """The template of the first agent of a new session, for its birth."""
 
 
 class _Appended(NamedTuple):
@@ -341,7 +344,7 @@ class Session:
         language_model: str | None = None,
         *,
         relation: ev.Relation | None = None,
-        spec: Mapping[str, Any] | None = None,
+        spec: AgentSpec | None = None,
     ) -> MessageId:
         """Log a birth. The creator of the agent calls this, not the agent itself.
 
@@ -356,7 +359,7 @@ class Session:
             name=name,
             language_model=language_model,
             relation=relation or ("primary" if cause is None else "subagent"),
-            spec=dict(spec) if spec else None,
+            spec=spec,
         )
         with self.group():
             id_ = self.append(birth)

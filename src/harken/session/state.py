@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from harken.core.event_types.spec import NO_SPEC, AgentSpec, HookPoint
 from harken.core.events import (
     DiscussionSpoken,
-    HookPoint,
     HookVerdict,
     Json,
     LlmRequest,
@@ -22,6 +22,7 @@ from harken.core.events import (
     Segment,
     TranscriptEdited,
     TranscriptEntry,
+    TriggerArmed,
     TurnStop,
 )
 from harken.core.ids import AgentId, MessageId, parse_id_number
@@ -123,6 +124,7 @@ class ContextTokens:
 class TriggerState:
     """The last event of a trigger."""
 
+    piece: MessageId
     time: str
     """UTC, RFC 3339."""
     seen: Json = None
@@ -142,7 +144,7 @@ class AgentState:
     place: Place = "subagent"
     placed_by: MessageId = MessageId("")
     """The event that put it there: its birth, or a move of it or of the agent it swapped with."""
-    spec: dict[str, Json] = field(default_factory=dict)
+    spec: AgentSpec = NO_SPEC
     subagents: list[AgentId] = field(default_factory=list)
     hooks: list[AgentId] = field(default_factory=list)
     """Its hooks, in the order in which they are asked."""
@@ -178,8 +180,10 @@ class AgentState:
     """The last of its entries that `commit_id` covers; None if it covers none of this session."""
     uncommitted_edit: TranscriptEdited | None = None
     """The last edit after `commit_id`: the current context does not begin with that commit."""
+    triggers: dict[str, TriggerArmed] = field(default_factory=dict)
+    """The armed triggers by name."""
     trigger_states: dict[str, TriggerState] = field(default_factory=dict)
-    """Name of an armed trigger -> its last event."""
+    """Name of a trigger -> its last event."""
     replaced_by: AgentId | None = None
     """The agent that took its place in its last move."""
     last_piece: tuple[MessageId, str] | None = None
@@ -200,7 +204,7 @@ class AgentState:
     @property
     def is_recorded(self) -> bool:
         """Whether another program runs it, so that its context is recorded without checks."""
-        return "recorded" in self.spec
+        return self.spec.is_recorded
 
     def segments(self) -> list[Segment]:
         """Return the current context as segments."""
@@ -329,9 +333,10 @@ def _describe(agent: AgentState) -> dict[str, Any]:
     return {
         **values,
         **lists,
-        "spec": dict(agent.spec),
+        "spec": msgspec.to_builtins(agent.spec),
+        "triggers": {name: event.message_id for name, event in agent.triggers.items()},
         "happened": {
-            name: (trigger_state.time, trigger_state.seen)
+            name: (trigger_state.piece, trigger_state.time, trigger_state.seen)
             for name, trigger_state in agent.trigger_states.items()
         },
         "unheard": dict(agent.undelivered),

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from harken.core import events as ev
 from harken.core.canonical import to_json_line
 from harken.core.ids import AgentId, MessageId
@@ -112,6 +114,8 @@ def _describe_discussion(
 def _describe_agent(
     event: ev.AgentCreated
     | ev.AgentConfigured
+    | ev.TriggerArmed
+    | ev.TriggerDisarmed
     | ev.AgentStateSaved
     | ev.AgentMoved
     | ev.InterlocutorsSet,
@@ -121,8 +125,14 @@ def _describe_agent(
         case ev.AgentCreated():
             return _join_facts(event.name, event.relation, event.language_model)
         case ev.AgentConfigured():
-            new = f"new {', '.join(event.spec)}" if event.spec else None
+            limits = {} if event.spec is None else msgspec.to_builtins(event.spec.limits)
+            members = ["parameters", *limits] if event.parameters is not None else [*limits]
+            new = f"new {', '.join(members)}" if members else None
             return _join_facts(event.name, event.language_model, new)
+        case ev.TriggerArmed():
+            return _join_facts(event.name, str(event.trigger.get("kind", "")))
+        case ev.TriggerDisarmed():
+            return event.name
         case ev.AgentStateSaved():
             return f"{format_size(len(to_json_line(event.state)))} of state"
         case ev.AgentMoved():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import AgentMoved, Event, Json, Place
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
@@ -109,24 +110,19 @@ def _build_row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> Tr
         gone=gone,
         language_model=agent.language_model,
         template=template_name(agent.spec),
-        task=_get_text(agent.spec.get("task")),
+        task=agent.spec.task or None,
         birth=agent.birth or None,
         entries=len(agent.transcript or ()),
         model_calls=agent.usage.model_calls,
         tokens=agent.usage.tokens,
         cost_usd=agent.usage.cost_usd,
-        rerun=parse_rerun(agent.spec.get("rerun")),
+        rerun=parse_rerun(agent.spec.rerun),
     )
 
 
-def template_name(spec: Mapping[str, Json]) -> str | None:
+def template_name(spec: AgentSpec) -> str | None:
     """Return the name of the template that an agent was made from. Return None if it has none."""
-    template = spec.get("template")
-    return _get_text(template.get("name")) if isinstance(template, dict) else None
-
-
-def _get_text(value: Json) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return None if spec.template is None else spec.template.name or None
 
 
 def parse_rerun(said: Json) -> dict[str, Json] | None:

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, Hook, HookQuestion, Ok, register_agent_class, tool
-from harken.agents.guards import may_act
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
 from harken.session.session import Session
@@ -77,10 +76,10 @@ def unguarded(session: Session, guard: str) -> list[str]:
     agents = session.agents
 
     def is_copy(id_: str) -> bool:
-        return guard in (id_, agents[AgentId(id_)].spec.get("original"))
+        return guard in (id_, agents[AgentId(id_)].spec.original)
 
     def acts(one: AgentState) -> bool:
-        judges = one.place == "hook" and not may_act(one.spec)
+        judges = one.place == "hook" and not one.spec.may_act
         return session.state.is_live(one.id) and not judges and not is_copy(one.id)
 
     return [

@@ -10,7 +10,7 @@ from harken.agents.agent_classes import get_agent_class
 from harken.agents.runtime import ActionPolicy
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import AgentSpec, HookPoint
 from harken.core.messages import ChatMessage, text_of
 from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, call_message, open_stage
@@ -87,7 +87,7 @@ def guard(
     *,
     points: Sequence[HookPoint] | None = ("action",),
     tools: Sequence[str] = (),
-    **spec: Any,
+    spec: AgentSpec | None = None,
 ) -> Agent:
     """Install a smart hook on the root."""
     assert isinstance(one.root, get_agent_class("smart", one.runtime.library))

@@ -20,6 +20,7 @@ from harken import (
 )
 from harken.agents.agent import get_agent, log_birth, unload_agent
 from harken.agents.runtime import AgentLibrary
+from harken.core.event_types.spec import AgentSpec
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import (
     Stage,
@@ -362,7 +363,7 @@ def test_a_log_never_runs_a_kind_that_nobody_registered(tmp_path: Path) -> None:
         one.root.state.birth,
         "Odd",
         relation="subagent",
-        spec={"kind": "os.system"},
+        spec=AgentSpec(kind="os.system"),
     )
     with pytest.raises(NameNotFound, match=r"os\.system"):
         one.agent("Odd")

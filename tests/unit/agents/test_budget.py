@@ -7,7 +7,6 @@ import pytest
 
 from harken import Budget, SmartAgent, load_session, tool
 from harken.agents.agent import log_birth
-from harken.agents.budget import budget_of
 from harken.core.events import Usage
 from harken.core.messages import Message
 from harken.core.stream import Finish, iter_chunks
@@ -70,7 +69,7 @@ def test_what_is_used_up_ends_in_a_readable_text_and_stays_used_up(
     live = full_state(one.session)
     later = one.resume()
     assert full_state(later.session) == live
-    assert budget_of(later.root.state.spec) == budget
+    assert later.root.state.spec.limits.budget == budget
     asked = len(later.select_lines(event_type="llm_request"))
     assert later.ask("Go on.") == text
     assert len(later.select_lines(event_type="llm_request")) == asked
@@ -130,7 +129,7 @@ def test_a_subagent_may_have_a_budget_of_its_own(tmp_path: Path) -> None:
     assert one.ask("Go.") == "Ann ran out."
     assert one.result()["content"] == "[stopped] agent Ann has used 2 of 2 model calls"
     later = one.resume()
-    assert budget_of(later.agent("Ann").state.spec) == Budget(model_calls=2)
+    assert later.agent("Ann").state.spec.limits.budget == Budget(model_calls=2)
 
 
 def deeper(request: ModelRequest) -> Any:
@@ -210,7 +209,7 @@ def test_calls_made_at_once_cannot_pass_a_limit_together(tmp_path: Path) -> None
 def test_a_budget_is_written_into_the_birth_and_nothing_else(tmp_path: Path) -> None:
     one = open_stage(tmp_path, script_model(), budget=Budget(tokens=5))
     [birth] = one.select_lines(event_type="agent_created")
-    assert birth["spec"] == {"kind": "smart", "budget": {"tokens": 5}}
+    assert birth["spec"] == {"kind": "smart", "limits": {"budget": {"tokens": 5}}}
 
 
 def test_a_new_budget_at_resume_lets_a_session_go_on(tmp_path: Path) -> None:
@@ -223,5 +222,5 @@ def test_a_new_budget_at_resume_lets_a_session_go_on(tmp_path: Path) -> None:
     )
     more = Stage(root, session, one.runtime)
     assert more.ask("Look again.") == "[stopped] agent main has used 2 of 2 model calls"
-    assert budget_of(more.root.state.spec) == Budget(model_calls=2)
-    assert budget_of(more.resume().root.state.spec) == Budget(model_calls=2)
+    assert more.root.state.spec.limits.budget == Budget(model_calls=2)
+    assert more.resume().root.state.spec.limits.budget == Budget(model_calls=2)

@@ -19,7 +19,7 @@ from harken import (
     tool,
 )
 from harken.agents.open_calls import has_open_calls
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Verdict
 from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
 from tests.unit.agents.crash_kit import cut_after, resume

@@ -20,7 +20,7 @@ from harken import (
 )
 from harken.agents.agent import unload_agent
 from harken.agents.runtime import AgentLibrary
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import AgentSpec, HookPoint
 from harken.core.verdict import Verdict
 from harken.errors import NameNotFound
 from harken.experiments.replay.check import check
@@ -224,8 +224,8 @@ def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) 
 def test_a_subagent_whose_hooks_cannot_be_installed_is_never_born(tmp_path: Path) -> None:
     @register_agent_class("test-unwritable")
     class Unwritable(Judging):
-        def _spec(self) -> dict[str, Any]:
-            return {**super()._spec(), "limits": {1, 2}} if self.copied else super()._spec()
+        def _spec(self) -> AgentSpec:
+            return AgentSpec(options={"words": {1, 2}}) if self.copied else super()._spec()
 
         copied = False
 

@@ -8,7 +8,7 @@ import pytest
 from harken import Comment, Deny, Ok, register_agent_class, tool
 from harken.agents.open_calls import has_open_calls
 from harken.agents.texts import INTERRUPTED
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.errors import TurnStopped
 from harken.world.result import ToolError
 from tests.agent_kit import (
@@ -66,7 +66,7 @@ def test_a_hooks_birth_names_what_it_watches(tmp_path: Path) -> None:
     hook = watch(one)
     [birth] = one.select_lines(event_type="agent_created", name="guard")
     assert birth["relation"] == "hook"
-    assert birth["spec"] == {"kind": "test-judge"}
+    assert birth["spec"]["kind"] == "test-judge"
     assert birth["cause"] == one.root.state.birth
     assert one.root.hooks == [hook]
     assert one.root.subagents == {}

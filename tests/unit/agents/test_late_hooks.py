@@ -13,6 +13,7 @@ from harken.agents.rights import create_subagent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
+from harken.core.event_types.spec import AgentSpec, Copies
 from tests.agent_kit import (
     Stage,
     call,
@@ -111,7 +112,9 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
 def test_it_reaches_nobody_where_it_leaves_subagents_alone(tmp_path: Path) -> None:
     one = family(tmp_path)
     assert isinstance(one.root, ToolAgent)
-    new_hook(one.root, "Watch.", spec={"subagents": False}).install(one.root, "alone")
+    new_hook(one.root, "Watch.", spec=AgentSpec(copies=Copies(subagents=False))).install(
+        one.root, "alone"
+    )
     assert watching(one) == {"main": ["own", "alone"], "kid": ["its"]}
 
 

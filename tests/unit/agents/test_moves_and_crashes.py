@@ -23,7 +23,8 @@ from harken.agents import texts
 from harken.agents.hooks.hook import hook_points
 from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tree.moves import talk_with
-from harken.core.events import AgentConfigured
+from harken.core.event_types.spec import SpecChange, Standing
+from harken.core.events import AgentMoved
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.llm.base import ModelRequest
@@ -383,8 +384,8 @@ def test_a_comment_of_another_hook_is_heard_after_a_move(tmp_path: Path) -> None
     one = with_hook(tmp_path, at("input", take), main=["Said."])
     watch(one, "guard", input=lambda _: Comment("Be brief."))
     # asked after h, which is the agent's own: so let the guard come first
-    one.session.append(AgentConfigured(agent_id=AgentId(one.id_of("h")), spec={"self_made": False}))
-    one.session.agents[one.root.agent_id].hooks.reverse()
+    spec = SpecChange(standing=Standing(made="guard"))
+    one.session.append(AgentMoved(agent_id=AgentId(one.id_of("h")), place="hook", spec=spec))
     run(one.root.response("Go."))
     main = one.root
     assert main.state.place == "subagent"

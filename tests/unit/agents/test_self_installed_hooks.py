@@ -10,7 +10,6 @@ import pytest
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
-from harken.agents.guards import SELF_MADE
 from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tool_agent import ToolAgent
@@ -18,6 +17,7 @@ from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import talk_with
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
+from harken.core.event_types.spec import AgentSpec, Copies
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     ScriptedAnswer,
@@ -172,7 +172,7 @@ def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path:
     assert (Conversation(one.root).primary, one.root.hooks) == (one.root, [h])
     say(one)
     assert [hook.name for hook in one.agent("mine").hooks] == ["h"]
-    assert SELF_MADE not in h.state.spec
+    assert h.state.spec.standing.is_guard
 
 
 @pytest.mark.req("S4-28", "S4-46")
@@ -219,7 +219,9 @@ def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path
     )
     assert isinstance(one.root, ToolAgent)
     say(one)
-    alone = new_hook(one.root, "Watch.", spec={"subagents": False}, points=["response"])
+    alone = new_hook(
+        one.root, "Watch.", spec=AgentSpec(copies=Copies(subagents=False)), points=["response"]
+    )
     alone.install(one.root, "guard")
     before = len(one.select_lines())
     assert say(one) == "Here."

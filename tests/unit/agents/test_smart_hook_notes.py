@@ -12,6 +12,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
 from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.agents.runtime import ActionPolicy, ContextLimits
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import HookVerdict
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
@@ -185,7 +186,7 @@ def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_ques
 def test_a_hook_that_keeps_all_drops_nothing(tmp_path: Path) -> None:
     cast = Cast(main=sends, guard=always("OK"))
     one = guarded(tmp_path, cast)
-    guard(one, keeps="all")
+    guard(one, spec=AgentSpec(keeps="all"))
     one.ask("Send.")
     one.ask("Again.")
     assert [len(read) for read in cast.read_by("guard")] == [2, 4]

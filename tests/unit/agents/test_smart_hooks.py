@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken.agents.tree.hook_action import format_hook_protocol
+from harken.core.event_types.spec import AgentSpec, Budget, Limits
 from tests.agent_kit import call, call_message, check_log
 from tests.unit.agents.hook_kit import SENT
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends, texts
@@ -100,7 +101,7 @@ def test_a_verdict_that_a_point_has_not_is_asked_for_again(tmp_path: Path, point
 def test_a_hook_whose_budget_is_used_up_is_not_asked_again(tmp_path: Path) -> None:
     cast = Cast(main=sends, guard=always("OK"))
     one = guarded(tmp_path, cast)
-    hook = guard(one, budget={"model_calls": 0})
+    hook = guard(one, spec=AgentSpec(limits=Limits(budget=Budget(model_calls=0))))
     one.ask("Send.")
     assert SENT == []
     assert len(one.select_lines(agent_id=hook.agent_id, role="user")) == 1

@@ -292,9 +292,9 @@ def test_hook_of_a_limited_agent_gets_no_more_tools(tmp_path: Path) -> None:
     own = SmartAgent(stage.session, "Watch.", runtime=runtime, tools=["send", "task"])
     by_object = run(limited.hook("b", agent=own))
     plain = run(limited.hook("c", agent=SmartAgent(stage.session, "Watch.", runtime=runtime)))
-    assert by_class.state.spec["tools"] == []
-    assert by_object.state.spec["tools"] == ["task"]
-    assert set(plain.state.spec["tools"]) <= {"hook", "task"}
+    assert by_class.state.spec.limits.tools == []
+    assert by_object.state.spec.limits.tools == ["task"]
+    assert set(plain.state.spec.limits.tools or ()) <= {"hook", "task"}
 
 
 def test_hook_that_makes_its_dumb_agent_act_gets_an_error(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_class_that_only_the_library_knows_is_a_subagent(tmp_path: Path) -> None
     stage = open_stage(tmp_path, script_model(main=[]), runtime=runtime)
     reply = run(stage.root.task("clerk", prompt="File it.", agent=Clerk))
     assert reply.answer == "filed"
-    assert reply.agent.state.spec["kind"] == "test-clerk-of-the-library"
+    assert reply.agent.state.spec.kind == "test-clerk-of-the-library"
 
 
 def test_points_beside_a_hook_of_the_program_are_an_error(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_task_takes_an_agent_of_the_program_or_a_class(tmp_path: Path) -> None
     assert [m["content"] for m in own.transcript] == ["You repeat."]
     assert [m["content"] for m in second.transcript][:1] == ["Repeat."]
     clerk = run(one.root.task("clerk", "Take notes.", agent=Clerk, tools=["task"]))
-    assert (type(clerk), clerk.state.spec["tools"]) == (Clerk, ["task"])
+    assert (type(clerk), clerk.state.spec.limits.tools) == (Clerk, ["task"])
     [made] = [row for row in one.select_lines(role="assistant") if "Polly" in str(row)]
     assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == {
         "agent": "test-parrot",
@@ -333,7 +333,7 @@ def test_a_hook_may_be_an_object_too(tmp_path: Path) -> None:
     assert run(one.root.hook("mine", agent=own)) is own
     second = run(one.root.hook("second", agent=Judging))
     assert one.root.hooks == [own, second]
-    assert own.state.spec["self_made"] is True
+    assert own.state.spec.standing.made == "agent"
     assert one.root.subagents["Ada"].hooks == []  # they count as made by the agent
     one.ask("Go.")
     assert ("input", "Go.") in own.points_asked()
@@ -456,7 +456,7 @@ def test_the_agents_of_a_dumb_agent_have_the_model_and_limits_of_those_above(
     run(one.root.task("director", agent=Director, tools=["discuss"]))
     director = one.root.subagents["director"]
     ada = run(director.task("Ada"))
-    assert ada.state.spec["tools"] == ["discuss"]
+    assert ada.state.spec.limits.tools == ["discuss"]
     assert ada._language_model == one.root._language_model
     with pytest.raises(InvalidArguments, match="no tool 'task'"):
         run(director.task("Ben", tools=["task"]))

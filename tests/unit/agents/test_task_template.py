@@ -69,8 +69,8 @@ def test_a_template_gives_a_subagent_its_instructions_and_its_birth_says_so(
     [template] = list(one.runtime.library.templates)
     assert birth["spec"]["template"] == {"name": "reviewer", "hash": template.hash}
     assert birth["language_model"] == "play"
-    assert "tools" not in birth["spec"]
-    assert one.resume().agent("Ann").state.spec["template"]["hash"] == template.hash
+    assert "limits" not in birth["spec"]
+    assert one.resume().agent("Ann").state.spec.template == template.origin
 
 
 @pytest.mark.req("S4-06")
@@ -138,7 +138,7 @@ def test_a_template_limits_what_its_agent_may_use(tmp_path: Path) -> None:
     assert refused["is_error"]
     assert refused["content"] == "Error: Ann may not use a tool 'write'; it may use: read"
     [birth] = one.select_lines(event_type="agent_created", name="Ann")
-    assert birth["spec"]["tools"] == ["read"]
+    assert birth["spec"]["limits"]["tools"] == ["read"]
 
 
 @pytest.mark.req("S4-05")
@@ -153,7 +153,7 @@ def test_a_template_gives_no_more_than_its_parent_has(tmp_path: Path) -> None:
     one = set_up(tmp_path, model)
     one.ask("Go.")
     [birth] = one.select_lines(event_type="agent_created", name="Ann")
-    assert birth["spec"]["tools"] == ["read", "task"]
+    assert birth["spec"]["limits"]["tools"] == ["read", "task"]
 
 
 @pytest.mark.req("S4-05")
@@ -161,13 +161,13 @@ def test_tools_of_the_call_and_of_the_template_both_limit(tmp_path: Path) -> Non
     both = call("task", name="Ann", instructions="template:reviewer", tools=["write", "read"])
     one = with_template(tmp_path, "---\ntools: [read, task]\n---\nHi", both)
     [birth] = one.select_lines(event_type="agent_created", name="Ann")
-    assert birth["spec"]["tools"] == ["read"]
+    assert birth["spec"]["limits"]["tools"] == ["read"]
 
 
 def test_a_template_without_tools_makes_an_agent_without_tools(tmp_path: Path) -> None:
     one = with_template(tmp_path, "---\ntools: []\n---\nHi")
     [birth] = one.select_lines(event_type="agent_created", name="Ann")
-    assert birth["spec"]["tools"] == []
+    assert birth["spec"]["limits"]["tools"] == []
 
 
 def test_a_template_names_the_model_of_its_agent(tmp_path: Path) -> None:

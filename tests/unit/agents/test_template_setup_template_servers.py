@@ -152,7 +152,7 @@ def test_a_template_may_describe_its_server_itself_also_after_a_resume(tmp_path:
     assert asked(here, "Read!") == "1"
     assert "mcp__own__echo" not in offered(model, "main")
     [birth] = select_lines(here.log, event_type="agent_created", name="Ann")
-    assert birth["spec"]["mcp"] == ["own"]
+    assert birth["spec"]["limits"]["mcp"] == ["own"]
     here.session.close()
     runtime = replace(here.runtime, world=world_of(tmp_path))
     again = open_stage(tmp_path, model, runtime=runtime)

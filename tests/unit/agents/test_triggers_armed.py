@@ -1,8 +1,9 @@
-"""What an agent arms: through its tools, in its spec, and again after a resume."""
+"""What an agent arms: through its tools, in the log, and again after a resume."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import aiohttp
 import pytest
 
 from harken import Budget, ModelError
-from harken.core.events import AgentConfigured, PieceOfText
+from harken.core.events import PieceOfText, TriggerArmed
 from harken.core.ids import AgentId
 from harken.core.messages import ToolCall
 from tests.agent_kit import (
@@ -79,7 +80,7 @@ def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
     expected = r"\[event build\] the command ended after \d\.\d s: exit code 3"
     assert re.fullmatch(expected, first)
     assert rest == [f"$ {command}", "> [hook x]: OK"]
-    assert one.root.state.spec["triggers"] == {}
+    assert one.root.state.triggers == {}
 
 
 def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
     assert one.result("c3")["content"] == f"two: command: {sleep}"
     assert running() == [False, False]
     assert pieces(one) == []
-    assert list(one.root.state.spec["triggers"]) == ["two"]  # armed, as after a crash
+    assert list(one.root.state.triggers) == ["two"]  # armed, as after a crash
 
     async def again() -> None:
         async with listen_to(one) as talk:
@@ -141,7 +142,9 @@ def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path)
             assert await talk.say() == said
 
     run(act(one, "It is out."))
-    assert urls[0].rpartition("/")[2] not in str(one.root.state.spec)
+    assert urls[0].rpartition("/")[2] not in one.log.read_text().replace(
+        one.result()["content"], ""
+    )
     one.session.close()
     run(act(open_trigger_stage(tmp_path, one.runtime.model), "Again."))  # type: ignore[arg-type]
     heard = "a message from outside (8 bytes; anyone with the URL can send one):\n> released"
@@ -198,7 +201,7 @@ def test_nothing_is_armed_where_nobody_listens(tmp_path: Path) -> None:
     assert one.result()["content"] == (
         "Error: this session has no triggers, so nothing can wake you"
     )
-    assert "triggers" not in one.root.state.spec
+    assert one.root.state.triggers == {}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_what_cannot_be_armed_is_a_result_that_says_why(
 
     run(act())
     assert why in one.result()["content"]
-    assert "triggers" not in one.root.state.spec
+    assert one.root.state.triggers == {}
 
 
 def test_a_name_is_taken_once_and_so_many_triggers_are_enough(tmp_path: Path) -> None:
@@ -323,20 +326,24 @@ def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
     assert full_state(again.session) == live
 
 
-ODD = {
-    "a": {"kind": "time", "call": "msg_900", "armed": "never", "every_s": 60},
-    "b": {"kind": "time", "call": "msg_900", "armed": "2026-01-01T00:00:00Z", "zone": "../x"},
-    "c": {"kind": "files", "call": "msg_900", "armed": "", "paths": ["../.."]},
-    "d": {"kind": "webhook", "call": "x", "armed": "", "token_sha256": "\u00e9", "port": 99999},
-    "e": {"kind": "command", "call": "x", "armed": "", "command": "touch evil", "output": "/x"},
-    "f": {"kind": "rocket", "call": "x", "armed": ""},
-    "g": 5,
+ODD: dict[str, dict[str, object]] = {
+    "a": {"kind": "time", "at": "never"},
+    "b": {"kind": "time", "at": "2026-01-01T00:00:00Z", "zone": "../x"},
+    "c": {"kind": "files", "paths": ["../.."]},
+    "d": {"kind": "webhook", "token_sha256": "\u00e9", "port": 99999},
+    "e": {"kind": "command", "command": "touch evil", "output": "/x"},
+    "f": {"kind": "rocket"},
+    "g": {},
 }
 
 
 def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -> None:
     one = open_trigger_stage(tmp_path, script_model(main=["I see."]))
-    one.session.append(AgentConfigured(agent_id=AgentId("agent_001"), spec={"triggers": ODD}))
+    for name, trigger in ODD.items():
+        event = TriggerArmed(
+            agent_id=AgentId("agent_001"), name=name, trigger=trigger, cause="msg_001"
+        )
+        one.session.append(event)
 
     async def act() -> None:
         async with listen_to(one) as talk:
@@ -349,4 +356,59 @@ def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -
     assert sorted(told) == [f"[event {name}" for name in "abcde"]
     assert all("the trigger has ended: " in text for text in told.values())
     assert not (tmp_path / "work" / "evil").exists()
+    check_log(one.log)
+
+
+def test_a_trigger_that_fired_once_is_disarmed_by_a_resume_after_a_crash(tmp_path: Path) -> None:
+    time = FakeTime()
+    once = call("wake_me", "c1", name="tea", when="in 10 min")
+    one = armed_stage(tmp_path, once, "Tea.", time=time)
+
+    async def act() -> None:
+        async with listen_to(one) as talk:
+            await talk.say("Tea.")
+            await time.advance(600)
+            assert await talk.wait_for_unread()
+
+    run(act())
+    one.session.close()
+    lines = one.log.read_bytes().splitlines(keepends=True)
+    [index] = [at for at, line in enumerate(lines) if b'"trigger_disarmed"' in line]
+    one.log.write_bytes(b"".join(lines[:index]))
+    again = open_trigger_stage(tmp_path, one.runtime.model, time=time)  # type: ignore[arg-type]
+    assert list(again.root.state.triggers) == ["tea"]
+
+    async def resume() -> None:
+        async with listen_to(again) as talk:
+            await run_pending_tasks()
+            assert await talk.say() == "Tea."
+
+    run(resume())
+    [piece] = again.select_lines(event_type="piece_of_text")
+    [armed] = again.select_lines(event_type="trigger_armed")
+    [disarmed] = again.select_lines(event_type="trigger_disarmed")
+    assert (disarmed["name"], disarmed["cause"]) == ("tea", piece["message_id"])
+    assert armed["trigger"] == {"kind": "time", "at": "2026-01-01T12:10:00.000000Z"}
+    assert armed["cause"] == piece["cause"]
+    assert again.root.state.triggers == {}
+    check_log(again.log)
+
+
+def test_a_copy_and_a_dump_of_an_agent_have_none_of_its_triggers(tmp_path: Path) -> None:
+    main: list[ScriptedAnswer] = [call_message(call("task", "t", name="Ann", prompt="Arm.")), "Ok."]
+    model = script_model(main=main, Ann=[call_message(TICK), "Armed."])
+    one = open_trigger_stage(tmp_path, model)
+
+    async def act() -> None:
+        async with listen_to(one) as talk:
+            await talk.say("Go.")
+            await one.root.clone("Ann", as_name="Eve")
+            await one.root.dump("ann.json", name="Ann")
+            await one.root.restore("ann.json", name="Fay")
+
+    run(act())
+    assert list(one.agent("Ann").state.triggers) == ["tick"]
+    dumped = json.loads((tmp_path / "work" / "ann.json").read_bytes())["agent"]
+    assert dumped["spec"] == {"kind": "smart"}
+    assert (one.agent("Eve").state.triggers, one.agent("Fay").state.triggers) == ({}, {})
     check_log(one.log)

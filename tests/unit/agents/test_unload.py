@@ -16,7 +16,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Deny, Verdict
 from harken.errors import LogCorrupted
 from harken.world.todo import todo

@@ -13,7 +13,9 @@ from harken.context.history import get_commit
 from harken.context.materialize import make_resolver
 from harken.core import events as ev
 from harken.core.commits import CommitId
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.messages import Message, extend_context_hash, text_of
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import ConfigError, ModelError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
@@ -282,7 +284,7 @@ def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
     assert (hook["name"], hook["relation"], hook["spec"]) == (
         "guard",
         "hook",
-        {"kind": "test-judge"},
+        {"kind": "test-judge", "standing": {"points": sorted(HOOK_POINTS)}},
     )
     other_folder = tmp_path / "other"
     other_folder.mkdir()
@@ -358,7 +360,7 @@ def foreign(folder: Path) -> ForkPoint:
     with Session(folder / "claude.jsonl", options=fast_options()) as session:
         agent_id = session.allocate_agent_id()
         session.log_agent_created(
-            agent_id, None, "main", "claude-x", spec={"recorded": "claude-code"}
+            agent_id, None, "main", "claude-x", spec=AgentSpec(foreign=ForeignAgent("claude-code"))
         )
         session.append(build_entry(agent_id, Message("user", "Go")))
         hash_ = tools_hash([schema])

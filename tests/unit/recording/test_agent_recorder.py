@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.events import Segment
 from harken.core.ids import AgentId
 from harken.core.messages import (
@@ -49,7 +50,7 @@ def voice(session: Session) -> AgentRecorder:
 
 def recorded(session: Session, **members: Any) -> AgentId:
     agent = session.allocate_agent_id()
-    session.log_agent_created(agent, spec={"recorded": "test"}, **members)
+    session.log_agent_created(agent, spec=AgentSpec(foreign=ForeignAgent("test")), **members)
     return agent
 
 

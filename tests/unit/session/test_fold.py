@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec, Limits, SpecChange
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.session.fold import fold
@@ -53,10 +54,14 @@ def moved(
 
 
 def test_agent_created_sets_place_name_model_and_spec(session: Session) -> None:
-    members: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
+    members: dict[str, Any] = {
+        "name": "Jack",
+        "language_model": "m",
+        "spec": AgentSpec(kind="smart", limits=Limits(tools=["look"])),
+    }
     jack = create_agent(session, cause=BIRTH, **members)
     state = agent(session, jack)
-    assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
+    assert (state.name, state.language_model, state.spec) == ("Jack", "m", members["spec"])
     assert (state.parent, state.place) == (ROOT, "subagent")
     assert agent(session).subagents == [jack]
 
@@ -202,11 +207,21 @@ def test_removed_agent_is_no_interlocutor(session: Session) -> None:
 
 @pytest.mark.req("S0-21")
 def test_configuration_changes_the_named_members(session: Session) -> None:
-    session.append(ev.AgentConfigured(agent_id=ROOT, name="Jill", spec={"tools": [], "b": 1}))
-    session.append(ev.AgentConfigured(agent_id=ROOT, language_model="m", spec={"b": 2}))
+    session.append(
+        ev.AgentConfigured(
+            agent_id=ROOT, name="Jill", spec=SpecChange(limits=Limits(tools=[], skills=["a"]))
+        )
+    )
+    session.append(
+        ev.AgentConfigured(
+            agent_id=ROOT, language_model="m", spec=SpecChange(limits=Limits(skills=["b"]))
+        )
+    )
+    session.append(ev.AgentConfigured(agent_id=ROOT, parameters={"top_p": 1}))
     state = agent(session)
     assert (state.name, state.language_model) == ("Jill", "m")
-    assert state.spec == {"tools": [], "b": 2}
+    limits = Limits(tools=[], skills=["b"])
+    assert state.spec == AgentSpec(parameters={"top_p": 1}, limits=limits)
 
 
 @pytest.mark.req("S0-21")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
+from harken.errors import InvalidEvent
 from harken.session.session import Session
 from tests.session_kit import (
     create_agent,
@@ -35,8 +38,14 @@ def pair(folder: Path) -> tuple[Session, AgentId, AgentId]:
     return session, parent, child
 
 
-def armed(session: Session, agent: AgentId, **triggers: object) -> None:
-    session.append(ev.AgentConfigured(agent_id=agent, spec={"triggers": triggers}))
+def arm(session: Session, agent: AgentId, name: str) -> MessageId:
+    cause = session.agents[agent].birth
+    event = ev.TriggerArmed(agent_id=agent, name=name, trigger={"kind": "time"}, cause=cause)
+    return session.append(event)
+
+
+def disarm(session: Session, agent: AgentId, name: str) -> None:
+    session.append(ev.TriggerDisarmed(agent_id=agent, name=name))
 
 
 def test_comment_is_undelivered_until_an_entry_represents_it(tmp_path: Path) -> None:
@@ -92,12 +101,44 @@ def test_primary_and_terminated_agents_report_to_no_agent(tmp_path: Path) -> Non
 
 def test_reused_trigger_name_is_another_trigger(tmp_path: Path) -> None:
     session, parent, _ = pair(tmp_path)
-    armed(session, parent, x={"kind": "time"}, y={"kind": "time"})
+    state = session.agents[parent]
+    first = arm(session, parent, "x")
+    arm(session, parent, "y")
     happened(session, parent)
-    armed(session, parent, x={"kind": "time"})
-    assert list(session.agents[parent].trigger_states) == ["x"]
-    armed(session, parent)
-    armed(session, parent, x={"kind": "time"})
-    assert session.agents[parent].trigger_states == {}
-    session.append(ev.AgentConfigured(agent_id=parent, spec={"triggers": 5}))  # a foreign log
+    disarm(session, parent, "y")
+    assert (list(state.triggers), list(state.trigger_states)) == (["x"], ["x"])
+    disarm(session, parent, "x")
+    assert (state.triggers, state.trigger_states) == ({}, {})
+    happened(session, parent)  # A last event that came late.
+    second = arm(session, parent, "x")
+    assert state.triggers["x"].message_id == second > first
+    assert state.trigger_states == {}
     assert fold_log(session.path).describe() == session.state.describe()
+
+
+def test_trigger_is_armed_once_and_disarmed_if_it_is_armed(tmp_path: Path) -> None:
+    session, parent, child = pair(tmp_path)
+    arm(session, parent, "x")
+    with pytest.raises(InvalidEvent, match="trigger 'x' of agent_001 is armed already"):
+        arm(session, parent, "x")
+    with pytest.raises(InvalidEvent, match="trigger 'x' of agent_002 is not armed"):
+        disarm(session, child, "x")
+    nobody = AgentId("agent_009")
+    event = ev.TriggerArmed(agent_id=nobody, name="x", trigger={}, cause="msg_001")
+    with pytest.raises(InvalidEvent, match="agent agent_009 was not born"):
+        session.append(event)
+    event = ev.TriggerArmed(agent_id=child, name="x", trigger={}, cause="msg_099")
+    with pytest.raises(InvalidEvent, match="cause msg_099: this session has no such message"):
+        session.append(event)
+
+
+def test_triggers_stay_with_an_agent_that_moves_and_are_armed_after_a_resume(
+    tmp_path: Path,
+) -> None:
+    session, parent, child = pair(tmp_path)
+    armed = arm(session, child, "x")
+    move = ev.AgentMoved(agent_id=child, place="primary", replaces=parent, replaced_as="hook")
+    session.append(move)
+    session = reload_session(session)
+    assert session.agents[child].triggers["x"].message_id == armed
+    assert session.agents[parent].triggers == {}

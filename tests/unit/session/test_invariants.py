@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall, TextPart, ToolCall, ToolCallSlot
 from harken.errors import InvalidEvent
@@ -455,7 +456,7 @@ def test_call_dicts_and_utterances_are_accepted(session: Session) -> None:
 
 def test_recorded_agent_may_have_a_result_of_an_unrecorded_call(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = create_agent(session, spec={"recorded": "codex"})
+        agent = create_agent(session, spec=AgentSpec(foreign=ForeignAgent("codex")))
         for _ in range(2):
             result = {"role": "tool", "content": "x", "tool_call_id": "c9", "name": "look"}
             session.log_transcript_entry(agent, result)

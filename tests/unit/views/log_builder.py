@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harken.core import events as ev
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import extend_context_hash
 from harken.session.fold import Resolver
@@ -103,12 +104,12 @@ class LogBuilder:
             )
         )
 
-    def asks_hook(self, hook: str, point: ev.HookPoint, subject: ev.Reference) -> MessageId:
+    def asks_hook(self, hook: str, point: HookPoint, subject: ev.Reference) -> MessageId:
         """Log the question to a hook about a message or call."""
         return self.receives(hook, f"[{point}] about {subject}", "question", subject)
 
     def judges(
-        self, hook: str, point: ev.HookPoint, subject: ev.Reference, words: str, **members: Any
+        self, hook: str, point: HookPoint, subject: ev.Reference, words: str, **members: Any
     ) -> MessageId:
         """Log a question to a hook, its answer, and its verdict, whose id is returned."""
         self.asks_hook(hook, point, subject)
@@ -117,7 +118,7 @@ class LogBuilder:
     def gives_verdict(
         self,
         hook: str,
-        point: ev.HookPoint,
+        point: HookPoint,
         subject: ev.Reference,
         words: str,
         answer: MessageId | None = None,

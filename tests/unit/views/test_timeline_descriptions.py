@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from harken.core import events as ev
+from harken.core.event_types.spec import Budget, Limits, SpecChange
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.views.agent_names import AgentNames
@@ -23,7 +24,13 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.ContentPurged(places=2, by="ann", why="it leaked"), "in 2 lines, ann, it leaked"),
     (ev.AgentCreated(name="Jack", relation="subagent"), "Jack, subagent"),
     (ev.AgentConfigured(name="John", language_model="m"), "John, m"),
-    (ev.AgentConfigured(spec={"tools": [], "budget": {}}), "new tools, budget"),
+    (ev.AgentConfigured(parameters={"top_p": 1}), "new parameters"),
+    (
+        ev.AgentConfigured(spec=SpecChange(limits=Limits(tools=[], budget=Budget()))),
+        "new tools, budget",
+    ),
+    (ev.TriggerArmed(name="tea", trigger={"kind": "time"}, cause=MSG), "tea, time"),
+    (ev.TriggerDisarmed(name="tea", cause=MSG), "tea"),
     (ev.AgentStateSaved(state={"n": 1}), "7 B of state"),
     (ev.AgentMoved(place="hook", parent=JACK), "hook of Jack"),
     (ev.AgentMoved(place="gone"), "gone"),

@@ -8,6 +8,7 @@ import pytest
 
 from harken import Comment, Deny, HookQuestion, Ok, Rewrite
 from harken.core import events as ev
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId, MessageId
 from harken.core.verdict import Verdict
 from harken.views.verdicts import VerdictRow, verdicts
@@ -74,7 +75,7 @@ def test_subject_is_quoted_at_every_point(play: LogBuilder, guard: AgentId) -> N
     input_id = play.hears(play.root, "Hi")
     call = play.calls(play.root, ("look", "{}"))
     result_id = play.result(play.root, call, "a cat")
-    subjects: list[tuple[ev.HookPoint, MessageId]] = [
+    subjects: list[tuple[HookPoint, MessageId]] = [
         ("input", input_id),
         ("action", call),
         ("result", result_id),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.core.event_types.spec import AgentSpec, Copies
 from harken.views.verdicts import Watch, verdicts
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Stage, call, call_message
@@ -32,7 +33,13 @@ def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
         second=always(call_message(call("quit")), "OK"),
     )
     scene = guarded(tmp_path, cast)
-    guard(scene, "first", points=["input"], tools=["hook"], subagents=False)
+    guard(
+        scene,
+        "first",
+        points=["input"],
+        tools=["hook"],
+        spec=AgentSpec(copies=Copies(subagents=False)),
+    )
     guard(scene, "other", points=[])
     scene.ask("Begin.")
     rows = watched(scene)

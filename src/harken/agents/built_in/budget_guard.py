@@ -16,11 +16,11 @@ from msgspec import Meta
 from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
-from harken.agents.budget import Budget, budget_of, iter_upwards, spent_by
+from harken.agents.budget import iter_upwards, spent_by
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import Budget, HookPoint
 from harken.core.ids import AgentId
 from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
@@ -155,7 +155,7 @@ class BudgetGuard(Hook):
             top = top_of(self) or watched
             yield self._measure(top.agent_id, option_limits, "own")
         for agent in iter_upwards(self.session.state, watched.agent_id):
-            budget = budget_of(agent.spec)
+            budget = agent.spec.limits.budget
             if budget is not None:
                 yield self._measure(agent.id, budget, agent.id)
 

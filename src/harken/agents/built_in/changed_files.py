@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from harken.agents import texts
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 

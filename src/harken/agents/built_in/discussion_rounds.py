@@ -12,7 +12,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
 DISCUSS = "discuss"

@@ -17,7 +17,7 @@ from harken.agents.budget import spent_by
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_dict
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId, reference_number
 from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState, UsageTotals

@@ -18,13 +18,13 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import entry_at, newest_first
-from harken.agents.guards import is_made
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions, options_dict
 from harken.agents.hooks.review import hook_message
 from harken.agents.names import free_name
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.events import AgentMoved, Cause, HookPoint, TranscriptEntry
+from harken.core.event_types.spec import HookPoint
+from harken.core.events import AgentMoved, Cause, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.core.verdict import (
@@ -165,7 +165,7 @@ class PlanningMode(Hook):
             specs = [agents[hook_id].spec for hook_id in _planning_ids(self, above)]
             if not specs:
                 return True
-            inherited = all((spec.get("options") or {}).get("inherited") for spec in specs)
+            inherited = all((spec.options or {}).get("inherited") for spec in specs)
             agent_id = above
         return False
 
@@ -249,12 +249,12 @@ def planning_hooks(agent: Agent) -> list[Hook]:
 
 def _guard_hooks(agent: Agent) -> list[Hook]:
     """Return the planning hooks that the agent did not create itself."""
-    return [hook for hook in planning_hooks(agent) if not is_made(hook.state.spec)]
+    return [hook for hook in planning_hooks(agent) if not hook.state.spec.standing.is_made]
 
 
 def _planning_ids(member: Agent, agent_id: AgentId) -> Sequence[AgentId]:
     agents = member.session.agents
-    return [id_ for id_ in agents[agent_id].hooks if agents[id_].spec.get("kind") == KIND]
+    return [id_ for id_ in agents[agent_id].hooks if agents[id_].spec.kind == KIND]
 
 
 def _answers_plan(agent: Agent, input_entry: TranscriptEntry) -> bool:

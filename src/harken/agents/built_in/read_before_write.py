@@ -16,7 +16,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Deny, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 from harken.world.tool import ToolContext

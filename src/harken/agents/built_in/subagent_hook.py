@@ -17,7 +17,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import MAKING
 from harken.agents.hooks.hook import Hook
 from harken.agents.tree.actions import parse_arguments_or_empty
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId
 from harken.core.verdict import Deny, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState

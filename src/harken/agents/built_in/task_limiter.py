@@ -98,7 +98,7 @@ class TaskLimiter(BirthHook):
 
     def _is_copy(self, state: AgentState, top: AgentId) -> bool:
         """Whether an agent is, or was, the same hook at or below the top."""
-        is_same = state.name == self.name and state.spec.get("kind") == self._kind
+        is_same = state.name == self.name and state.spec.kind == self._kind
         return is_same and any(a.id == top for a in iter_upwards(self.session.state, state.id))
 
     def dump_state(self) -> Any:

@@ -12,7 +12,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first, requests_of, saved_number
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.messages import text_of
 from harken.core.verdict import Comment, HookQuestion, Ok, Verdict
 

@@ -60,7 +60,7 @@ def top_of(hook: Hook) -> Agent | None:
 
 def _has_same(hook: Hook, agent: AgentState) -> bool:
     hooks = (hook.session.agents[state] for state in agent.hooks)
-    return any(state.name == hook.name and state.spec.get("kind") == hook._kind for state in hooks)
+    return any(state.name == hook.name and state.spec.kind == hook._kind for state in hooks)
 
 
 def saved_dict(saved: Any, name: str) -> dict[str, Any]:

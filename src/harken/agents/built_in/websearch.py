@@ -25,6 +25,7 @@ from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import create_hook_copies, end_subtree, install_hooks
+from harken.core.event_types.spec import AgentSpec, MadeFor
 from harken.core.events import Reference
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
@@ -62,9 +63,10 @@ class WebSearch(DumbAgent):
         self._model: str | None = None
         self._state: dict[str, Any] = {}
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> AgentSpec:
         """Return the spec with the call that it works for, and the model of its readers."""
-        return {**super()._spec(), "call": self._call, "reader": self._model}
+        made_for = None if self._call is None else MadeFor(self._call, self._model)
+        return super()._spec().merge(AgentSpec(made_for=made_for))
 
     def dump_state(self) -> Any:
         """Return the question and the search results."""
@@ -80,9 +82,11 @@ class WebSearch(DumbAgent):
 
         Raises BudgetExceeded.
         """
-        states = [s for s in agent.session.agents.values() if s.spec.get("call") == call]
+        specs = {state.id: state.spec for state in agent.session.agents.values()}
         existing = [
-            get_agent(agent, state.id) for state in states if state.spec.get("kind") == KIND
+            get_agent(agent, id_)
+            for id_, spec in specs.items()
+            if spec.kind == KIND and spec.made_for is not None and spec.made_for.call == call
         ]
 
         # A terminated agent has given its answer or its error.
@@ -187,14 +191,16 @@ class WebSearch(DumbAgent):
     def _create_reader(self, name: str) -> Agent:
         """Create a reader. Raises BudgetExceeded."""
         check_birth(self.session.state, self.agent_id)
-        runtime, model = self.runtime, self.state.spec.get("reader")
-        if model is not None:
-            runtime = replace(runtime, model=self.runtime.get_model(model))
+        runtime, made_for = self.runtime, self.state.spec.made_for
+        if made_for is None:
+            raise ToolError("this web search belongs to no call")
+        if made_for.reader is not None:
+            runtime = replace(runtime, model=self.runtime.get_model(made_for.reader))
         reader = SmartAgent(self.session, texts.PAGE_READER, runtime=runtime, tools=[])
         hooks = create_hook_copies(reader, self)
 
         # No call of this agent caused the birth, so its own birth comes first in the cause.
-        log_birth(reader, [self.state.birth, self.state.spec["call"]], name, "subagent")
+        log_birth(reader, [self.state.birth, made_for.call], name, "subagent")
         install_hooks(hooks, reader)
         return reader
 

@@ -42,10 +42,20 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
 from harken.agents.turn_end import StoppedByHook
 from harken.core import canonical
+from harken.core.event_types.spec import AgentSpec, Standing
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Rewrite, Verdict, format_verdict
+from harken.core.verdict import (
+    HOOK_POINTS,
+    Comment,
+    Deny,
+    HookQuestion,
+    Ok,
+    Rewrite,
+    Verdict,
+    format_verdict,
+)
 from harken.world.result import ToolError
 from harken.world.user import ApprovalRequest, UserUnavailable
 
@@ -109,13 +119,14 @@ class CommandHook(Hook):
         """The last call that a command allowed, and its arguments: other arguments are not allowed.
         """
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> AgentSpec:
         """Return the spec of the birth: the commands, and the points at which it is asked."""
         events = {command.event for command in self.options.commands}
-        points = {EVENTS[event] for event in events} - {""}
+        names = {EVENTS[event] for event in events}
         if not events.isdisjoint(_LATE_OUTPUT_EVENTS):
-            points.add("result")
-        return {**super()._spec(), "points": sorted(points)}
+            names.add("result")
+        points = sorted(point for point in HOOK_POINTS if point in names)
+        return super()._spec().merge(AgentSpec(standing=Standing(points=points)))
 
     def dump_state(self) -> Any:
         """Return the undelivered texts, and the reason to end the turn."""

@@ -138,9 +138,8 @@ class Situation:
     @property
     def agent_type(self) -> str:
         """The type of a subagent: the name of its template."""
-        template = self.watched.state.spec.get("template")
-        name = template.get("name") if isinstance(template, dict) else None
-        return name if isinstance(name, str) else "general-purpose"
+        template = self.watched.state.spec.template
+        return "general-purpose" if template is None else template.name
 
     @property
     def folder(self) -> Path:

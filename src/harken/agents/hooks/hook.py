@@ -25,7 +25,8 @@ from harken.agents.open_calls import finish_open_calls
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments, format_suggestion
-from harken.core.events import Event, HookPoint, TranscriptEntry
+from harken.core.event_types.spec import AgentSpec, HookPoint, Standing
+from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.verdict import (
     BLOCKING_POINTS,
@@ -98,12 +99,13 @@ class Hook(DumbAgent):
 
         Raises ConfigError for options that this kind does not have.
         """
-        self.options = options_from(self._kind, self.Options, state.spec.get("options") or {})
+        self.options = options_from(self._kind, self.Options, state.spec.options or {})
 
-    def _spec(self) -> dict[str, Any]:
-        """Return the spec of the birth: the kind, and options that differ from the defaults."""
-        options = options_dict(self.options)
-        return {**super()._spec(), "options": options} if options else super()._spec()
+    def _spec(self) -> AgentSpec:
+        """Return the spec of the birth: the kind, the points, options that are not the defaults."""
+        options = options_dict(self.options) or None
+        standing = Standing(points=sorted(self.points))
+        return super()._spec().merge(AgentSpec(options=options, standing=standing))
 
     @property
     def watched(self) -> Agent | None:
@@ -163,10 +165,8 @@ class Hook(DumbAgent):
 
 def hook_points(hook: Agent) -> frozenset[HookPoint]:
     """Return the points at which an agent is asked while it is a hook."""
-    points = hook.state.spec.get("points")
-    if points is not None:
-        return HOOK_POINTS & frozenset(points)
-    return hook.points if isinstance(hook, Hook) else HOOK_POINTS
+    points = hook.state.spec.standing.points
+    return HOOK_POINTS if points is None else frozenset(points)
 
 
 _judged_agents: ContextVar[frozenset[tuple[Session, AgentId | None]]] = ContextVar(

@@ -17,9 +17,9 @@ from typing import Any
 from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
+from harken.core.event_types.spec import AgentSpec, HookPoint, Limits, Standing
 from harken.core.events import (
     AgentMoved,
-    HookPoint,
     Reference,
     Segment,
     TranscriptEdited,
@@ -66,20 +66,23 @@ def copied_instructions(hook: Agent) -> str | None:
     Returns None for an agent that was not created as a hook, which is not copied.
     """
     spec = hook.state.spec
-    if "keeps" not in spec:
+    if not spec.is_born_as_hook:
         return None
     system_entries = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
-    copy_text = spec.get("copy")
-    parts = [text_of(entry.content) for entry in system_entries] + (
-        [copy_text] if isinstance(copy_text, str) else []
-    )
-    return "\n\n".join(parts)
+    copy_text = None if spec.copies is None else spec.copies.instructions
+    parts = [text_of(entry.content) for entry in system_entries]
+    return "\n\n".join(parts if copy_text is None else [*parts, copy_text])
 
 
-def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+def copied_spec(spec: AgentSpec) -> AgentSpec:
     """Return the members of a copy's birth besides its kind, taken from the hook's spec."""
-    names = ("points", "keeps", "parameters", "template", "budget")
-    return {name: spec.get(name) for name in names}
+    return AgentSpec(
+        keeps=spec.keeps,
+        parameters=spec.parameters,
+        template=spec.template,
+        limits=Limits(budget=spec.limits.budget),
+        standing=Standing(points=spec.standing.points),
+    )
 
 
 def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
@@ -132,7 +135,7 @@ def after_verdict(hook: Agent, question_id: MessageId) -> None:
     if quit_result is not None:
         cause = _find_calling_message(quit_result, entries)
         hook.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
-    elif state.spec.get("keeps") == "notes":
+    elif state.spec.keeps == "notes":
         _drop_question(hook.session, state, since)
 
 

@@ -177,8 +177,8 @@ def skill_tool(skills: Skills) -> Tool:
 
 def skills_of(agent: Any) -> list[str] | None:
     """Return the names of the skills that an agent may use, from its birth, or None for all."""
-    names = agent.state.spec.get("skills")
-    return names if isinstance(names, list) else None
+    names: list[str] | None = agent.state.spec.limits.skills
+    return names
 
 
 def with_skills(base_tool: Tool, listing: str) -> Tool:

@@ -33,6 +33,7 @@ from harken.agents.templates.front_matter import (
 )
 from harken.core import canonical
 from harken.core.arguments import check_arguments
+from harken.core.event_types.spec import TemplateOrigin
 from harken.errors import ConfigError, NameNotFound
 from harken.world.mcp.server_config import McpServerConfig, parse_granted_servers
 from harken.world.permissions.mode import Mode
@@ -94,9 +95,9 @@ class Template:
         return replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
 
     @property
-    def origin(self) -> dict[str, str]:
+    def origin(self) -> TemplateOrigin:
         """The members that a birth records of its template."""
-        return {"name": self.name, "hash": self.hash}
+        return TemplateOrigin(name=self.name, hash=self.hash)
 
 
 class TemplateSource(Protocol):

@@ -23,7 +23,6 @@ from harken.agents.agent import (
 from harken.agents.budget import check_birth
 from harken.agents.call_result import answer_call
 from harken.agents.checkpoints import checkpoint_if_due
-from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.open_calls import finish_open_calls
 from harken.agents.rights import allowed_tools, check_model, usable_tools
@@ -35,6 +34,7 @@ from harken.agents.tree.child import create_child
 from harken.agents.tree.rounds import current_agent_at, find_round, open_round, run_round
 from harken.core import canonical
 from harken.core.arguments import format_existing
+from harken.core.event_types.spec import AgentSpec, Limits
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
 from harken.core.ids import AgentId, reference_message_id
 from harken.core.logged_string import LoggedString
@@ -82,7 +82,7 @@ async def _open_task(
         instructions,
         allowed,
         template=template,
-        spec=servers,
+        spec=AgentSpec(limits=Limits(mcp=servers)),
         model=model,
     )
     hooks = create_hook_copies(child, agent)
@@ -120,8 +120,8 @@ def create_hook_copies(
     """
     watching = {*there, *(hook._original_id for hook in (child.hooks if is_born(child) else ()))}
     hooks = [get_agent(watched, id_) for id_ in watched.state.hooks]
-    guards = [hook for hook in hooks if not is_made(hook.state.spec)]
-    self_made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
+    guards = [hook for hook in hooks if not hook.state.spec.standing.is_made]
+    self_made = [hook for hook in hooks if hook.state.spec.standing.is_made] if own else []
     copied = [hook for hook in (*guards, *self_made) if hook._original_id not in watching]
     copies = [(hook.name, hook._logged_copy_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]

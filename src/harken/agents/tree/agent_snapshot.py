@@ -8,38 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any
 
 import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import get_agent_class
-from harken.agents.guards import is_born_as_hook
 from harken.agents.hooks.hook import Hook
 from harken.agents.initial_transcript import UNNAMED, complete_transcript, message_dict
 from harken.agents.runtime import AgentRuntime
+from harken.core.event_types.spec import SMART, AgentSpec
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
 from harken.session.session import Session
 from harken.session.state import AgentState
 
-PLACE_MEMBERS = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
-"""Members of a spec that describe an agent's role as a hook."""
-SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original"})
-"""Members of a spec that are valid only in the session of the birth."""
-
 
 class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """The content of an agent, as stored in dumps (docs/formats/agent-dump.md)."""
 
-    kind: str
-    """`smart`, or the name of a registered class."""
     name: str
+    spec: AgentSpec
+    """Its spec, without what refers to the session."""
     model: str | None = None
-    spec: dict[str, Json] = {}
-    """The members of its birth, without the kind and the members of a session."""
     transcript: list[dict[str, Json]] = []
     """The context that its model would read, including the system prompt, as message dicts."""
     saved: Json = None
@@ -49,6 +41,11 @@ class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tr
     subagents: list[AgentSnapshot] = []
     speakers: list[str] = []
     listeners: list[str] = []
+
+    @property
+    def kind(self) -> str:
+        """`smart`, or the name of a registered class."""
+        return self.spec.kind or SMART
 
     def iter_snapshots(self) -> Iterator[AgentSnapshot]:
         """Yield the agent and all agents above and below it, parents before children."""
@@ -69,16 +66,10 @@ class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tr
 def snapshot_agent(agent: Agent) -> AgentSnapshot:
     """Return the snapshot of a single agent; its messages keep the ids of its session."""
     state = agent.state
-    spec = {
-        name: value
-        for name, value in state.spec.items()
-        if name not in SESSION_MEMBERS and name != "kind"
-    }
     return AgentSnapshot(
-        kind=state.spec.get("kind", "smart"),
         name=agent.name,
+        spec=state.spec.portable(),
         model=state.language_model,
-        spec=spec,
         transcript=agent.transcript,
         saved=state.saved_state,
     )
@@ -115,7 +106,7 @@ def _strip_hook(hook: Agent) -> AgentSnapshot | None:
     Returns None for an agent that became a hook by a move: it is not copied.
     """
     plan = snapshot_agent(hook)
-    if not isinstance(hook, Hook) and not is_born_as_hook(plan.spec):
+    if not isinstance(hook, Hook) and not plan.spec.is_born_as_hook:
         return None
     system_messages = takewhile(lambda message: message.get("role") == "system", plan.transcript)
     return msgspec.structs.replace(plan, transcript=[*system_messages], saved=None)
@@ -150,7 +141,7 @@ def create_from_snapshot(plan: AgentSnapshot, session: Session, runtime: AgentRu
     kind: type[Agent] = get_agent_class(plan.kind, runtime.library)
     state = AgentState(id=session.allocate_agent_id(), birth=MessageId(""))
     state.name, state.language_model = plan.name, plan.model
-    state.spec, state.saved_state = {"kind": plan.kind, **plan.spec}, plan.saved
+    state.spec, state.saved_state = plan.spec, plan.saved
     try:
         agent = kind._from_state(session, state, runtime)
     except BaseException:
@@ -171,7 +162,7 @@ def log_snapshot_birth(
             name,
             plan.model,
             relation=relation,
-            spec={"kind": plan.kind, **plan.spec},
+            spec=plan.spec,
         )
         if plan.saved is not None:
             agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
@@ -187,8 +178,3 @@ def set_speakers(
             agent_id=agent.agent_id, speakers=[*speakers], listeners=[*listeners], cause=call
         )
         agent.session.append(event)
-
-
-def omit_members(spec: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """Return a spec without some members."""
-    return {name: value for name, value in spec.items() if name not in names}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from harken.agents.agent import Agent
 from harken.agents.rights import create_subagent, usable_tools
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
+from harken.core.event_types.spec import AgentSpec, Limits
 
 
 def create_child(
@@ -18,7 +18,7 @@ def create_child(
     tools: Sequence[str] | None,
     *,
     template: Template | None = None,
-    spec: Mapping[str, Any] | None = None,
+    spec: AgentSpec | None = None,
     model: str | None = None,
 ) -> Agent:
     """Return a new agent: a plain smart one, one of a class, or an agent of the program itself.
@@ -35,10 +35,11 @@ def create_child(
         return agent._create_for(parent, instructions, tools, template, spec, model=model)
     else:
         child = agent(parent.session, instructions, runtime=parent.runtime)
-    own = child._spec().get("tools")
+    own = child._spec().limits.tools
     limit = tools if own is None or tools is not None else [*usable_tools(parent)]
-    child._birth_spec |= spec or {}
+    child._birth_spec = child._birth_spec.merge(spec or AgentSpec())
     if limit is not None:
         wanted = limit if own is None else own
-        child._birth_spec["tools"] = [name for name in wanted if name in limit]
+        tool_limits = Limits(tools=[name for name in wanted if name in limit])
+        child._birth_spec = child._birth_spec.merge(AgentSpec(limits=tool_limits))
     return child

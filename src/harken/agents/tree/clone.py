@@ -29,11 +29,9 @@ from harken.agents.tree.actions import (
     set_interlocutors,
 )
 from harken.agents.tree.agent_snapshot import (
-    PLACE_MEMBERS,
     AgentSnapshot,
     create_from_snapshot,
     log_snapshot_birth,
-    omit_members,
     snapshot_agent,
 )
 from harken.core.events import Reference
@@ -81,12 +79,13 @@ async def run_clone(
 def _plan_copy(above: Agent, original: Agent, name: str) -> AgentSnapshot:
     """Return the snapshot that the copy is made from, limited to the rights of its parent."""
     plan = snapshot_agent(original)
-    spec = omit_members(plan.spec, PLACE_MEMBERS | {"mcp"})
-    servers = _select_servers(above, original, plan.spec.get("mcp") or ())
-    spec |= {"mcp": servers} if servers else {}
-    allowed = _limit_tools(above, spec.get("tools"))
-    if allowed is not None:
-        spec = {**spec, "tools": allowed}
+    limits = plan.spec.limits
+    limits = msgspec.structs.replace(
+        limits,
+        mcp=_select_servers(above, original, limits.mcp or ()) or None,
+        tools=_limit_tools(above, limits.tools),
+    )
+    spec = msgspec.structs.replace(plan.spec.without_role(), limits=limits)
     return msgspec.structs.replace(plan, spec=spec, name=name)
 
 
@@ -96,7 +95,7 @@ def _copy_hooks(above: Agent, original: Agent, copy: Agent) -> list[tuple[str, A
     So the copy may do no more than the original.
     """
     hooks = create_hook_copies(copy, above)
-    originals = {hook._birth_spec["original"] for _, hook in hooks}
+    originals = [id_ for _, hook in hooks if (id_ := hook._birth_spec.original) is not None]
     return hooks + create_hook_copies(copy, original, own=False, below=False, there=originals)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harken.agents import texts
-from harken.agents.agent import Agent, get_agent
+from harken.agents.agent import Agent, birth_spec, get_agent
 from harken.agents.budget import check_birth
 from harken.agents.call_result import answer_call
 from harken.agents.dumb_agent import DumbAgent
-from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import (
@@ -31,9 +30,10 @@ from harken.agents.tree.actions import (
     read_instructions,
 )
 from harken.agents.tree.child import create_child
+from harken.core.event_types.spec import AgentSpec, HookPoint, Limits, Standing
 from harken.core.events import AgentMoved, Reference
 from harken.core.ids import reference_message_id
-from harken.core.verdict import ALLOWED_VERDICTS, BLOCKING_POINTS, VERDICT_FORMS
+from harken.core.verdict import ALLOWED_VERDICTS, BLOCKING_POINTS, HOOK_POINTS, VERDICT_FORMS
 from harken.errors import HarkenError
 from harken.world.result import InvalidArguments
 
@@ -50,9 +50,8 @@ async def run_hook(
     """
     watched = get_watched(agent) if agent.state.place == "hook" else agent
     name, instructions = arguments["name"], arguments["instructions"]
-    is_mine = watched is agent or not is_guard(
-        agent.state.spec
-    )  # also for hooks made by its own hooks
+    # Hooks that its own hooks create are its own, too.
+    is_mine = watched is agent or not agent.state.spec.standing.is_guard
     owners = agent.session.state.cause_owners
     is_own = is_mine and reference_message_id(call) in owners
     name = hook_name(
@@ -71,8 +70,9 @@ async def run_hook(
         hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook._birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
-        if may_act({**hook._spec(), **hook._birth_spec}):
+        mark = AgentSpec(standing=Standing(made="agent"))
+        hook._birth_spec = hook._birth_spec.merge(mark)
+        if birth_spec(hook).may_act:
             guards = create_hook_copies(hook, watched, own=False)
     with agent.session.group():
         hook.install(watched, name, cause=[watched.state.birth, call])
@@ -105,24 +105,23 @@ def new_hook(
     maker: Agent,
     instructions: str,
     *,
-    points: Sequence[str] | None = None,
+    points: Sequence[HookPoint] | None = None,
     tools: Sequence[str] | None = (),
     template: Template | None = None,
-    spec: Mapping[str, Any] | None = None,
+    spec: AgentSpec | None = None,
     model: str | None = None,
 ) -> Agent:
     """Return an unborn smart hook with the world of `maker`, and its model unless one is given.
 
     `install(watched, name)` installs it. points: the points at which it is asked (None: all).
     tools: its tools besides those of every hook. spec: further members of its birth, such as
-    `keeps` ("notes" or "all") and `subagents` (False: subagents get no copy).
+    `keeps` and `copies`.
     """
-    members = {"keeps": "notes", **(spec or {})}
-    text = instructions.strip() + format_hook_protocol(points, members["keeps"])
-    point_list = None if points is None else list(points)
-    return create_subagent(
-        maker, text, tools, template, {"points": point_list, **members}, model=model
-    )
+    point_list = sorted(HOOK_POINTS) if points is None else [*points]
+    role = AgentSpec(keeps="notes", standing=Standing(points=point_list))
+    full_spec = role if spec is None else role.merge(spec)
+    text = instructions.strip() + format_hook_protocol(points, full_spec.keeps or "notes")
+    return create_subagent(maker, text, tools, template, full_spec, model=model)
 
 
 async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
@@ -140,7 +139,7 @@ async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[s
         points=arguments["points"],
         tools=tools,
         template=template,
-        spec=servers,
+        spec=AgentSpec(limits=Limits(mcp=servers)),
         model=check_model(agent, arguments["model"], call),
     )
 
@@ -159,10 +158,9 @@ def _create_named_hook(
     except HarkenError as error:
         raise InvalidArguments(f"{reference} cannot be used: {error}") from None
     if hook._language_model is not None:
-        allowed = hook._spec().get("tools")
-        hook._birth_spec["tools"] = [
-            tool for tool in usable_tools(agent) if allowed is None or tool in allowed
-        ]
+        allowed = hook._spec().limits.tools
+        tools = [tool for tool in usable_tools(agent) if allowed is None or tool in allowed]
+        hook._birth_spec = hook._birth_spec.merge(AgentSpec(limits=Limits(tools=tools)))
     return hook
 
 
@@ -201,7 +199,7 @@ def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool
     """
     check_agent_name(name)
     hooks = watched.hooks
-    rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
+    rivals = [hook for hook in hooks if is_own or not hook.state.spec.standing.is_made]
     if name in [hook.name for hook in rivals]:
         raise InvalidArguments(f"hook {name!r} exists; choose another name")
     if not is_users and len(rivals) >= MAX_HOOKS:

@@ -39,7 +39,7 @@ from harken.agents.templates.template import Template
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments, format_existing
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import AgentSpec, Copies, HookPoint, Standing
 from harken.core.verdict import HOOK_POINTS
 from harken.errors import ConfigError, NameNotFound
 
@@ -96,11 +96,14 @@ class HookFile:
             if self.use is None
             else self._create_code(watched, self.use)
         )
-        if self.points is not None:
-            hook._birth_spec["points"] = list(self.points)
-        if not self.subagents:
-            hook._birth_spec["subagents"] = False
+        points = None if self.points is None else [*self.points]
+        members = AgentSpec(copies=self._copies(), standing=Standing(points=points))
+        hook._birth_spec = hook._birth_spec.merge(members)
         return hook
+
+    def _copies(self) -> Copies | None:
+        copies = Copies(subagents=self.subagents, instructions=self.copy or None)
+        return None if copies == Copies() else copies
 
     def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
         """Return the hook class that the file uses, after checking its options.
@@ -137,14 +140,13 @@ class HookFile:
             path=self.path,
             hash=self.hash,
         )
-        spec = {"keeps": self.keeps, "copy": self.copy or None}
         return new_hook(
             watched,
             self.instructions,
             points=self.points,
             tools=self.tools,
             template=template,
-            spec=spec,
+            spec=AgentSpec(keeps=self.keeps),
         )
 
     def _check_model(self, name: str, runtime: AgentRuntime) -> None:

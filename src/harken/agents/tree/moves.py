@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
-from harken.agents.budget import Budget, budget_of
 from harken.agents.call_result import answer_call, close_moved_call
 from harken.agents.dumb_agent import can_answer
-from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.hooks.hook import hook_points
 from harken.agents.hooks.smart_hook import is_judging
 from harken.agents.open_calls import finish_open_calls
@@ -35,6 +31,16 @@ from harken.agents.tree.actions import (
 )
 from harken.agents.tree.hook_action import format_hook_protocol, get_watched
 from harken.core.arguments import format_existing
+from harken.core.event_types.spec import (
+    NO_LIMITS,
+    NO_STANDING,
+    Budget,
+    HookPoint,
+    Limits,
+    MadeBy,
+    PermissionMode,
+    Standing,
+)
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
@@ -106,9 +112,10 @@ def _answer_move(agent: Agent, call: Reference, result: ActionResult[Agent]) -> 
 
     Calls of the same message that have not begun are not run.
     """
-    made = next((made for made in agent.state.open_calls.values() if made.reference == call), None)
+    open_calls = agent.state.open_calls.values()
+    move_call = next((item for item in open_calls if item.reference == call), None)
     answer_call(agent, call, result)
-    if made is not None and not made.id.startswith(CODE_CALL_PREFIX):
+    if move_call is not None and not move_call.id.startswith(CODE_CALL_PREFIX):
         for later in list(agent.state.open_calls.values()):
             if not later.is_started:
                 close_moved_call(agent, later)
@@ -116,7 +123,9 @@ def _answer_move(agent: Agent, call: Reference, result: ActionResult[Agent]) -> 
     return result
 
 
-def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
+def endo(
+    agent: Agent, child: Agent, cause: Cause, points: Sequence[HookPoint] | None = None
+) -> None:
     """Let a subagent take the place of its parent, which becomes its last hook.
 
     points: the points at which the parent is asked then (None: all). Hooks of the parent that do
@@ -146,7 +155,7 @@ def meta(hook: Agent, cause: Cause) -> None:
     watched = get_watched(hook)
     _check_talks(hook)
     _check_names(hook, watched, watched, "subagent")
-    is_self_made = is_made(hook.state.spec)
+    is_self_made = hook.state.spec.standing.is_made
     copies = create_hook_copies(hook, watched, own=False, below=False) if is_self_made else []
     with hook.session.group():
         install_hooks(copies, hook)
@@ -170,7 +179,7 @@ def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> A
                     above,
                     taker,
                     cause,
-                    points=_spec_points(above) if is_born_as_hook(above.state.spec) else (),
+                    points=_spec_points(above) if above.state.spec.is_born_as_hook else (),
                 )
     return path_agents[-1]
 
@@ -231,68 +240,61 @@ def _swap(
     before: Agent,
     now: Literal["subagent", "hook"],
     cause: Cause,
-    points: Sequence[str] | None = None,
+    points: Sequence[HookPoint] | None = None,
 ) -> None:
     """Log the swap of an agent with the agent above it, with the properties of the place.
 
     points: the points at which the replaced agent is asked if it becomes a hook.
     """
     place = before.state.place
-    taker_spec: dict[str, Any] = {}
+    standing, replaced_standing = NO_STANDING, NO_STANDING
     if place == "hook":
-        taker_spec = {"points": _spec_points(before), **_inherited_self_made(before, taker)}
-    replaced_spec: dict[str, Any] = {}
+        standing = Standing(points=_spec_points(before), made=_inherited_made(before, taker))
     if now == "hook":
-        replaced_spec = {"points": None if points is None else list(points)}
-        replaced_spec |= (
-            {} if is_born_as_hook(before.state.spec) else {SELF_MADE: SELF_MADE_BY_MOVE}
+        replaced_standing = Standing(
+            points=sorted(HOOK_POINTS) if points is None else [*points],
+            made=None if before.state.spec.is_born_as_hook else "moved",
         )
     event = AgentMoved(
         agent_id=taker.agent_id,
         place=place,
         replaces=before.agent_id,
         replaced_as=now,
-        spec=_changed_members(taker, {**_limits_for(taker, before), **taker_spec}),
-        replaced_spec=_changed_members(before, replaced_spec),
+        spec=taker.state.spec.change(_limits_for(taker, before), standing),
+        replaced_spec=before.state.spec.change(NO_LIMITS, replaced_standing),
         cause=cause,
     )
     taker.session.append(event)
 
 
-def _changed_members(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the members that differ from an agent's spec, or None if none differ."""
-    spec = agent.state.spec
-    return {name: value for name, value in members.items() if spec.get(name) != value} or None
+def _spec_points(hook: Agent) -> list[HookPoint]:
+    """Return the points of a hook for its spec."""
+    return sorted(hook_points(hook))
 
 
-def _spec_points(hook: Agent) -> list[str] | None:
-    """Return the points of a hook for its spec, or None for all points."""
-    points = hook_points(hook)
-    return None if points == HOOK_POINTS else sorted(points)
+def _inherited_made(before: Agent, taker: Agent) -> MadeBy | None:
+    """Return the mark that the new agent inherits with the place of a hook that is no guard."""
+    standing = before.state.spec.standing
+    is_kept = standing.is_guard or taker.state.spec.standing.is_made
+    return None if is_kept else standing.made
 
 
-def _inherited_self_made(before: Agent, taker: Agent) -> dict[str, Any]:
-    """Return the self-made member that the new agent inherits with a self-made hook's place."""
-    mark = before.state.spec.get(SELF_MADE)
-    return {SELF_MADE: mark} if mark and not is_made(taker.state.spec) else {}
-
-
-def _limits_for(taker: Agent, before: Agent) -> dict[str, Any]:
+def _limits_for(taker: Agent, before: Agent) -> Limits:
     """Return the limits of the new agent: the tighter of its own and those of the place."""
-    return {**_budget_for(taker, before), **_permission_for(taker, before)}
+    limits = (taker.state.spec.limits, before.state.spec.limits)
+    return Limits(permission=_tighter_permission(*limits), budget=_tighter_budget(*limits))
 
 
-def _permission_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    limit, place_limit = (agent.state.spec.get("permission") for agent in (taker, before))
-    if place_limit is None:
-        return {}
-    return {"permission": place_limit if limit is None else narrower(limit, place_limit)}
+def _tighter_permission(limits: Limits, place_limits: Limits) -> PermissionMode | None:
+    if limits.permission is None or place_limits.permission is None:
+        return place_limits.permission
+    return narrower(limits.permission, place_limits.permission)
 
 
-def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    limit_of_taker, place_budget = budget_of(taker.state.spec), budget_of(before.state.spec)
+def _tighter_budget(limits: Limits, place_limits: Limits) -> Budget | None:
+    limit_of_taker, place_budget = limits.budget, place_limits.budget
     if place_budget is None:
-        return {}
+        return None
     tighter = {
         name: min((limit for limit in limits if limit is not None), default=None)
         for name in Budget.__struct_fields__
@@ -304,7 +306,7 @@ def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
             ]
         ]
     }
-    return {"budget": msgspec.to_builtins(Budget(**tighter))}
+    return Budget(**tighter)
 
 
 def _last_input(agent: Agent) -> str:

@@ -71,7 +71,7 @@ def _resolve_agent(session: Session, watched: AgentState, path: str | None) -> A
 
 def _is_hook(state: AgentState) -> bool:
     """Whether it is, or was, a hook: hooks do not count as below the agent that they watch."""
-    return state.place == "hook" or (state.place == "gone" and "keeps" in state.spec)
+    return state.place == "hook" or (state.place == "gone" and state.spec.is_born_as_hook)
 
 
 def _get_entry(entries: Sequence[TranscriptEntry], id_: str, name: str) -> TranscriptEntry:

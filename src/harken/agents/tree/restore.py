@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from harken.agents import texts
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, birth_spec
 from harken.agents.agent_classes import get_agent_class
-from harken.agents.budget import Budget, check_birth
+from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
-from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, inherited_model, usable_tools
 from harken.agents.tree.actions import birth_cause, create_hook_copies, install_hooks
 from harken.agents.tree.agent_snapshot import (
-    PLACE_MEMBERS,
-    SESSION_MEMBERS,
     AgentSnapshot,
     create_from_snapshot,
     log_snapshot_birth,
-    omit_members,
     set_speakers,
 )
 from harken.core.clock import format_rfc3339
+from harken.core.event_types.spec import SMART, AgentSpec, Limits, Standing
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.core.verdict import HOOK_POINTS
 from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
-
-SMART = "smart"
 
 
 class AgentRestorer:
@@ -104,7 +98,7 @@ class AgentRestorer:
         return msgspec.structs.replace(
             plan,
             model=self._model(plan),
-            spec=spec if relation == "hook" else omit_members(spec, PLACE_MEMBERS),
+            spec=spec if relation == "hook" else spec.without_role(),
             transcript=[_strip_message(message) for message in plan.transcript],
             hooks=[_mark_self_made(self._restrict(hook, "hook")) for hook in plan.hooks],
             subagents=[self._restrict(child, "subagent") for child in plan.subagents],
@@ -121,28 +115,25 @@ class AgentRestorer:
         known_models = {default, *(state.language_model for state in self.session.agents.values())}
         return plan.model if plan.model in known_models else inherited_model(self.agent)
 
-    def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
-        """Return the spec for the birth.
-
-        Raises InvalidArguments for invalid members of the plan.
-        """
-        try:
-            members = msgspec.convert(plan.spec, _AllowedSpec)
-        except msgspec.ValidationError as error:
-            raise InvalidArguments(
-                f"what the dump says of {plan.name} cannot be: {error}"
-            ) from None
-        if members.points is not None and not HOOK_POINTS.issuperset(members.points):
-            raise InvalidArguments(f"{plan.name} has unknown points")
+    def _spec(self, plan: AgentSnapshot) -> AgentSpec:
+        """Return the spec for the birth: of a smart agent, the members that a file may set."""
+        spec = plan.spec
         if plan.kind != SMART:
-            return omit_members(plan.spec, SESSION_MEMBERS | {"kind"})
+            return spec.portable()
         allowed = allowed_tools(self.agent)
-        if members.tools is not None:
+        if spec.limits.tools is not None:
             usable = usable_tools(self.agent)
-            allowed = [tool for tool in members.tools if tool in usable]
-        parameters = self.runtime.parameters_for(self._model(plan)) or None
-        spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
-        return {name: value for name, value in spec.items() if value is not None}
+            allowed = [tool for tool in spec.limits.tools if tool in usable]
+        limits = Limits(tools=allowed, skills=spec.limits.skills, budget=spec.limits.budget)
+        return AgentSpec(
+            kind=SMART,
+            template=spec.template,
+            parameters=self.runtime.parameters_for(self._model(plan)) or None,
+            keeps=spec.keeps,
+            copies=spec.copies,
+            limits=limits,
+            standing=Standing(points=spec.standing.points),
+        )
 
     def _create_agents(self, plan: AgentSnapshot, *, watched: bool) -> None:
         """Create the agents of a plan; agents that may act get copies of the caller's hooks.
@@ -158,15 +149,15 @@ class AgentRestorer:
         if watched:
             self._agents_by_plan[id(plan)] = agent, create_hook_copies(agent, self.agent)
         for hook in self._hooks(plan):
-            self._create_agents(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
+            self._create_agents(hook, watched=hook.spec.may_act)
         for child in plan.subagents:
             self._create_agents(child, watched=True)
 
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
         """Return the hooks of a plan without code hooks that are copied from the caller anyway."""
         _, copies = self._agents_by_plan[id(plan)]
-        copied_code = [_code_identity({**copy._spec(), **copy._birth_spec}) for _, copy in copies]
-        plan_code = [_code_identity({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
+        copied_code = [_code_identity(birth_spec(copy)) for _, copy in copies]
+        plan_code = [_code_identity(hook.spec) for hook in plan.hooks]
         pairs = zip(plan.hooks, plan_code, strict=True)
         return [
             hook for hook, identity in pairs if hook.kind == SMART or identity not in copied_code
@@ -197,27 +188,16 @@ class AgentRestorer:
         return agent.agent_id
 
 
-def _code_identity(spec: Mapping[str, Any]) -> Any:
+def _code_identity(spec: AgentSpec) -> Any:
     """Return the identity of a hook that is code: kind, options and points."""
-    return msgspec.to_builtins([spec.get(name) for name in ("kind", "options", "points")])
+    points = spec.with_points().standing.points or []
+    return spec.kind, msgspec.to_builtins(spec.options), frozenset(points)
 
 
 def _mark_self_made(hook: AgentSnapshot) -> AgentSnapshot:
     """Mark a hook as self-made: it is asked before the guards, which judge its rewrites."""
-    return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: SELF_MADE_BY_AGENT})
-
-
-class _AllowedSpec(msgspec.Struct, omit_defaults=True):
-    """The members of a dumped spec that are accepted for a smart agent."""
-
-    tools: list[str] | None = None
-    budget: Budget | None = None
-    template: dict[str, str] | None = None
-    points: list[str] | None = None
-    keeps: Literal["notes", "all"] | None = None
-    copy: str | None = None
-    skills: list[str] | None = None
-    subagents: bool | None = None
+    mark = AgentSpec(standing=Standing(made="file"))
+    return msgspec.structs.replace(hook, spec=hook.spec.with_points().merge(mark))
 
 
 def _strip_message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harken.agents import texts
 from harken.agents.agent import Agent, log_birth
@@ -34,6 +33,7 @@ from harken.agents.turn.context_split import (
     trim_to_tokens,
 )
 from harken.agents.turn.request import request_model
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
@@ -80,7 +80,7 @@ class Compactor(Agent):
             runtime=above.runtime,
         )
         self._model_name = above._language_model
-        self._parameters = above.state.spec.get("parameters")
+        self._parameters = above.state.spec.parameters
 
     @property
     def _language_model(self) -> str | None:
@@ -88,10 +88,9 @@ class Compactor(Agent):
         state = self.session.agents.get(self.agent_id)
         return state.language_model if state is not None else self._model_name
 
-    def _spec(self) -> dict[str, Any]:
-        """Return the members that the birth records."""
-        members = {"parameters": self._parameters} if self._parameters else {}
-        return {**super()._spec(), **members}
+    def _spec(self) -> AgentSpec:
+        """Return the spec that the birth records."""
+        return super()._spec().merge(AgentSpec(parameters=self._parameters or None))
 
     async def sum_up(self, model: Model, tools: Toolset, request: str) -> LoggedString:
         """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
@@ -256,5 +255,5 @@ def _edit_context(
 def end_compactions(session: Session) -> None:
     """End children that a crash left behind. The contexts of their parents are unchanged."""
     for state in list(session.agents.values()):
-        if state.spec.get("kind") == Compactor._kind and session.state.is_live(state.id):
+        if state.spec.kind == Compactor._kind and session.state.is_live(state.id):
             end_subtree(session, state.id, state.birth)

@@ -21,7 +21,8 @@ from harken.agents.hooks.review import (
     hook_name,
     review,
 )
-from harken.core.events import AnswerGiven, HookPoint, HookVerdict, TranscriptEntry
+from harken.core.event_types.spec import HookPoint
+from harken.core.events import AnswerGiven, HookVerdict, TranscriptEntry
 from harken.core.ids import USER, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of

@@ -76,7 +76,7 @@ def build_request(agent: Agent, tools: Toolset) -> ModelRequest:
         agent=agent.name,
         messages=MessageWindow(context, len(context)),
         tools=tools.schemas,
-        parameters=state.spec.get("parameters") or {},
+        parameters=state.spec.parameters or {},
         context_hash=context_hash,
         tools_hash=tools.hash,
     )

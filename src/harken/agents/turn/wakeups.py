@@ -15,7 +15,7 @@ Source: docs/explanation/events.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias
@@ -27,7 +27,14 @@ from harken.agents.inputs import has_news
 from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.triggered_turn import triggered_turn, wait_for_turn
-from harken.core.events import AgentConfigured, AgentMoved, Event, PieceOfText, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    Event,
+    PieceOfText,
+    TranscriptEntry,
+    TriggerArmed,
+    TriggerDisarmed,
+)
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
@@ -38,10 +45,10 @@ from harken.world.triggers.base import TriggerEvent, TriggerSource
 from harken.world.triggers.file_watch import SelectKnownFiles
 from harken.world.triggers.sources import Sources
 from harken.world.triggers.timer import TriggerClock
-from harken.world.triggers.trigger import AnyArmed, log_armed, parse_triggers
+from harken.world.triggers.trigger import ArmedTrigger, parse_triggers
 
-Key: TypeAlias = tuple[AgentId, str, str]
-"""An agent, the name of its trigger, and the call that armed it."""
+Key: TypeAlias = tuple[AgentId, str, MessageId]
+"""An agent, the name of its trigger, and the `trigger_armed`."""
 MAX_UNREAD_EVENTS = 3
 """The maximum number of undelivered events of a trigger; later events are merged by its source."""
 _POLL_S = 0.5
@@ -103,7 +110,7 @@ class TriggerListener:
     def _on_event(self, event: Event) -> None:
         """Schedule an update for an event that may require one. Runs in any thread."""
         loop = self._loop
-        changes = isinstance(event, (AgentConfigured, AgentMoved)) or (
+        changes = isinstance(event, (TriggerArmed, TriggerDisarmed, AgentMoved)) or (
             isinstance(event, PieceOfText) and event.trigger is not None
         )
         if changes and loop is not None and not loop.is_closed():
@@ -126,7 +133,7 @@ class TriggerListener:
         self._failure = self._failure or error
         self.changed.set()
 
-    def _watch_armed(self, armed: dict[Key, AnyArmed]) -> None:
+    def _watch_armed(self, armed: dict[Key, ArmedTrigger]) -> None:
         """Watch exactly the armed triggers."""
         sources = self.runtime.world.sources
         for key in self._watching.keys() - armed.keys():
@@ -135,15 +142,17 @@ class TriggerListener:
             if key not in self._watching and sources is not None:
                 self._watching[key] = asyncio.create_task(self._watch(sources, key, trigger))
 
-    async def _watch(self, sources: Sources, key: Key, armed: AnyArmed) -> None:
+    async def _watch(self, sources: Sources, key: Key, armed: ArmedTrigger) -> None:
         """Log all events of a source, until it ends."""
         agent_id, name, _ = key
         last = self.session.agents[agent_id].trigger_states.get(name)
         try:
-            if last is None or not armed.is_once:  # otherwise only disarming was interrupted
+            if (
+                last is None or not armed.trigger.is_once
+            ):  # otherwise only disarming was interrupted
                 make = partial(sources.source, armed, agent_id, last)
                 await self._log_events(make, sources.alarm, key, armed)
-            self._disarm(key, armed)
+            self._disarm(key)
         except Exception as error:  # noqa: BLE001 - as in `_update`
             self._fail(error)
         finally:
@@ -156,7 +165,7 @@ class TriggerListener:
         make: Callable[[SelectKnownFiles], TriggerSource],
         alarm: TriggerClock,
         key: Key,
-        armed: AnyArmed,
+        armed: ArmedTrigger,
     ) -> None:
         """Create a source and log its events, no faster than its agent reads them."""
         pieces: list[MessageId] = []
@@ -183,10 +192,10 @@ class TriggerListener:
                 return
             await asyncio.sleep(_POLL_S)
 
-    def _log_event(self, key: Key, armed: AnyArmed, happening: TriggerEvent) -> MessageId:
+    def _log_event(self, key: Key, armed: ArmedTrigger, happening: TriggerEvent) -> MessageId:
         """Log a trigger event. Return the id of its piece."""
         agent_id, name, _ = key
-        note = texts.TRIGGER_NOTE.format(armed.note) if armed.note else ""
+        note = texts.TRIGGER_NOTE.format(armed.trigger.note) if armed.trigger.note else ""
         piece = PieceOfText(
             agent_id=agent_id,
             content=texts.TRIGGER_EVENT.format(name, happening.text) + note,
@@ -204,13 +213,21 @@ class TriggerListener:
             happening.on_logged()
         return piece.message_id
 
-    def _disarm(self, key: Key, armed: AnyArmed) -> None:
-        """Log that a trigger has ended."""
-        agent = self._agent(key[0])
-        triggers = dict(agent.state.spec.get("triggers") or {})
-        if armed_triggers(self.session, [agent.agent_id]).get(key) is not None:
-            del triggers[key[1]]
-            log_armed(agent, triggers, self.session.agents[key[0]].birth)
+    def _disarm(self, key: Key) -> None:
+        """Log that a trigger has ended, because of its last event."""
+        agent_id, name, armed_id = key
+        state = self.session.agents[agent_id]
+        armed, last = state.triggers.get(name), state.trigger_states.get(name)
+        is_armed = armed is not None and armed.message_id == armed_id
+        if not is_armed or not self.session.state.is_live(agent_id):
+            return
+        event = TriggerDisarmed(agent_id=agent_id, name=name)
+        event.cause = state.birth if last is None else last.piece
+        try:
+            self.session.append(event)
+        except InvalidEvent:  # its last event was in another session
+            event.cause = state.birth
+            self.session.append(event)
 
     def _unchanged_files(self, agent_id: AgentId, names: Collection[str]) -> Collection[str]:
         """Return the files that an agent has read and that have not changed since."""
@@ -295,14 +312,14 @@ class TriggerListener:
         self._agent(state.parent)._unread_results.append(entry)
 
 
-def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> dict[Key, AnyArmed]:
-    """Return the triggers of live agents; `only` limits them to some agents."""
+def armed_triggers(session: Session) -> dict[Key, ArmedTrigger]:
+    """Return the triggers of live agents."""
     state = session.state
     return {
-        (id_, name, armed.call): armed
-        for id_ in (state.agents if only is None else only)
-        if state.agents[id_].spec.get("triggers") and state.is_live(id_)
-        for name, armed in parse_triggers(state.agents[id_].spec).items()
+        (id_, name, armed.id): armed
+        for id_, agent in state.agents.items()
+        if agent.triggers and state.is_live(id_)
+        for name, armed in parse_triggers(agent.triggers).items()
     }
 
 

@@ -67,7 +67,7 @@ def iter_hook_summaries(talk: CommandContext, agent_id: AgentId) -> Iterator[str
             if point in hook_points(hook)
         ]
         point_text = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
-        kind = f"code ({state.spec.get('kind')})"
+        kind = f"code ({state.spec.kind})"
         if state.language_model is not None:
             kind = format_model_name(state.language_model)
         yield (

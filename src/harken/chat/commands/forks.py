@@ -149,8 +149,7 @@ def _remaining_note(talk: CommandContext, agent: Agent) -> str:
     hooks = [
         hook.name
         for hook in agent.hooks
-        if hook.agent_id not in configured
-        and hook.state.spec.get("kind") != registered_name(ChangedFiles)
+        if hook.agent_id not in configured and hook.state.spec.kind != registered_name(ChangedFiles)
     ]
     others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
     names = dict.fromkeys([*agent.subagents, *hooks, *others])

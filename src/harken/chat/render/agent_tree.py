@@ -137,8 +137,7 @@ class LiveTree:
         doing = self.activity.agents.get(state.id)
         if doing is not None:
             return FRAMES[int(now * 10) % len(FRAMES)], format_status(doing, now)
-        points = state.spec.get("points")
-        if state.place == "hook" and isinstance(points, list) and not points:
+        if state.place == "hook" and state.spec.standing.points == []:
             return "", "waits, silent"
         if state.place == "hook":
             return "", "watches"

@@ -183,7 +183,7 @@ class EventPrinter:
             self._announced_ids.add(event.agent_id)
         elif isinstance(event, LlmRequest):
             self._requested_ids.add(event.agent_id)
-        if agent is not None and (agent.place == "hook" or agent.spec.get("kind") in BUILT_IN):
+        if agent is not None and (agent.place == "hook" or agent.spec.kind in BUILT_IN):
             self._hooks.add(event.agent_id)
         elif agent is not None and agent.place != "gone":
             self._hooks.discard(event.agent_id)
@@ -253,7 +253,7 @@ class EventPrinter:
     def _sums_up(self, agent_id: AgentId | None) -> bool:
         """Whether it is an agent that compacts the context of another."""
         agent = self.state.agents.get(agent_id or AgentId(""))
-        return agent is not None and agent.spec.get("kind") == registered_name(Compactor)
+        return agent is not None and agent.spec.kind == registered_name(Compactor)
 
     @property
     def primary(self) -> AgentId | None:

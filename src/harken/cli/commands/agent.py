@@ -83,7 +83,7 @@ def run_command(
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
         chat.print_refusals()
         opened_chat.end()
-    if opened_chat.agent.state.spec.get("triggers"):
+    if opened_chat.agent.state.triggers:
         resume_command = command_prefix("agent", "run", "--resume", opened_chat.session.path.stem)
         tell(f"some triggers are still armed; resume with: {resume_command}")
     return code

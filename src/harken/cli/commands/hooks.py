@@ -18,7 +18,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.core import canonical
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import ALLOWED_VERDICTS
 from harken.errors import NameNotFound
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text

@@ -28,6 +28,7 @@ from harken.context.to_events.response_facts import find_model, find_response_id
 from harken.context.to_events.tool_calls import find_prompt, find_spawning_call
 from harken.core import events as ev
 from harken.core.commits import CommitId
+from harken.core.event_types.spec import AgentSpec, ForeignAgent, TemplateOrigin
 from harken.core.ids import agent_id
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
@@ -217,16 +218,15 @@ class _SessionConverter:
         return _first_time(self.entries.get(first.id, []), first.commit.created_at)
 
 
-def _build_spec(first: StoredCommit, *, is_main: bool) -> dict[str, ev.Json]:
+def _build_spec(first: StoredCommit, *, is_main: bool) -> AgentSpec:
     """Return the spec of an agent: of a subagent, with template and task from its first commit."""
-    spec: dict[str, ev.Json] = {"recorded": RECORDED_BY}
+    foreign = ForeignAgent(RECORDED_BY)
     if is_main:
-        return spec
-    if first.commit.template:
-        spec["template"] = {"name": first.commit.template}
-    if is_spawn(first) and first.notes.summary and not first.notes.derived:
-        spec["task"] = first.notes.summary
-    return spec
+        return AgentSpec(foreign=foreign)
+    template = TemplateOrigin(first.commit.template) if first.commit.template else None
+    has_task = is_spawn(first) and not first.notes.derived
+    task = first.notes.summary or None if has_task else None
+    return AgentSpec(foreign=foreign, template=template, task=task)
 
 
 def _has_own_calls(stored: StoredCommit) -> bool:

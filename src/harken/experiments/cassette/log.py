@@ -15,6 +15,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import Clock, system_clock
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
     ChatMessage,
@@ -72,7 +73,8 @@ class CassetteLog:
                 return id_
         agent_id, root = session.allocate_agent_id(), session.state.root
         cause = None if root is None else session.agents[root].birth
-        session.log_agent_created(agent_id, cause, name, model, spec={"recorded": RECORDED_BY})
+        spec = AgentSpec(foreign=ForeignAgent(RECORDED_BY))
+        session.log_agent_created(agent_id, cause, name, model, spec=spec)
         return agent_id
 
     def _set_context(self, agent: AgentId, messages: Sequence[ChatMessage]) -> None:

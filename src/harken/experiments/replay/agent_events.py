@@ -18,6 +18,7 @@ import msgspec
 from harken.agents.action_schemas import parse_listing
 from harken.agents.structure import CODE_CALL_PREFIX, is_code_call
 from harken.core import events as ev
+from harken.core.event_types.spec import SMART, AgentSpec
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import Content, TextPart, text_of
 
@@ -202,12 +203,13 @@ class AgentEventLists:
         tool_lists: dict[MessageId, None] = {}
         for lane, lane_events in self.events.items():
             birth = lane_events[0] if lane_events else None
-            spec = (birth.spec or {}) if isinstance(birth, ev.AgentCreated) else {}
+            spec = birth.spec if isinstance(birth, ev.AgentCreated) else None
+            spec = spec or AgentSpec()
             for request in lane_events:
                 if isinstance(request, ev.LlmRequest) and self.order[request.message_id] >= start:
                     if request.tools is not None:
                         tool_lists[request.tools] = None
-                    if spec.get("tools") is None and spec.get("kind") != COMPACTOR and lane:
+                    if spec.limits.tools is None and spec.kind != COMPACTOR and lane:
                         return [] if request.tools is None else [request.tools]
                     break
         return list(tool_lists)
@@ -332,7 +334,7 @@ class AgentEventLists:
 def get_kind(birth: ev.Event) -> str:
     """Return the kind in a creation event. The default is `smart`."""
     spec = birth.spec if isinstance(birth, ev.AgentCreated) else None
-    return str((spec or {}).get("kind", "smart"))
+    return (None if spec is None else spec.kind) or SMART
 
 
 def _normalize_content(content: Content) -> object:

@@ -103,7 +103,7 @@ def check(events: Iterable[ev.Event], own: ReplayExtras | None = None) -> Replay
 def is_recorded(events: Iterable[ev.Event]) -> bool:
     """Whether other programs ran the agents of a session, so that it cannot be replayed."""
     births = (event for event in events if isinstance(event, ev.AgentCreated))
-    return any("recorded" in (birth.spec or {}) for birth in births)
+    return any(birth.spec is not None and birth.spec.is_recorded for birth in births)
 
 
 def _check_playable(links: Links, own: ReplayExtras) -> None:
@@ -112,7 +112,7 @@ def _check_playable(links: Links, own: ReplayExtras) -> None:
         raise ConfigError("the session has no agent, so there is nothing to replay")
     if is_recorded(births):
         raise ConfigError("another program ran these agents, so they cannot be replayed")
-    if any("rerun" in (birth.spec or {}) for birth in births):
+    if any(birth.spec is not None and birth.spec.rerun is not None for birth in births):
         raise ConfigError("a rerun cannot be replayed: its tools are recorded; rerun its original")
     if own.resolver is None and any(isinstance(event, ev.ContextLoaded) for event in links):
         raise ConfigError(

@@ -47,7 +47,13 @@ from harken.session.session import Session, SessionOptions
 from harken.views.links import Links
 from harken.world.tool import Tool
 
-_EXTERNAL_EVENTS = ev.AgentConfigured | ev.AgentStateSaved | ev.ContextLoaded
+_EXTERNAL_EVENTS = (
+    ev.AgentConfigured
+    | ev.TriggerArmed
+    | ev.TriggerDisarmed
+    | ev.AgentStateSaved
+    | ev.ContextLoaded
+)
 """Events that agents never create themselves."""
 
 
@@ -152,8 +158,8 @@ class Replayer:
         if isinstance(event, ev.AgentCreated) and lane:
             self._set_listings(self.recorded.first_tools(lane))
         next_event = None if self._turn is None or self.has_diverged else self.progress.next()
-        if isinstance(next_event, ev.PieceOfText) and next_event.trigger is not None:
-            self._append(next_event)  # An external event happened during this turn.
+        if next_event is not None and self._is_from_trigger(next_event):
+            self._append(next_event)  # It happened during this turn.
         elif self._turn is not None and lane is not None and not self.has_diverged:
             self._triggered_turns.deliver_due(lane, next_event)
 
@@ -369,6 +375,12 @@ class Replayer:
         cause_event = self.recorded.events[lane][index] if lane else None
         return isinstance(cause_event, ev.TranscriptEntry) and cause_event.agent_id != USER
 
+    def _is_from_trigger(self, event: ev.Event) -> bool:
+        """Whether a trigger fired, or has ended."""
+        if isinstance(event, ev.TriggerDisarmed):
+            return not self._is_caused_by_agent(event.cause)
+        return isinstance(event, ev.PieceOfText) and event.trigger is not None
+
     def _is_from_command(self, event: ev.TranscriptEntry | ev.PieceOfText) -> bool:
         """Whether an event is, or follows directly from, a command of the user."""
         if isinstance(event, ev.TranscriptEntry) and event.agent_id == USER:
@@ -464,8 +476,8 @@ def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
     parameters_by_model: dict[str, Mapping[str, Any]] = {}
     for births in lanes.births.values():
         for birth in births:
-            parameters = (birth.spec or {}).get("parameters")
-            if isinstance(parameters, Mapping) and birth.language_model is not None:
+            parameters = None if birth.spec is None else birth.spec.parameters
+            if parameters is not None and birth.language_model is not None:
                 parameters_by_model.setdefault(birth.language_model, parameters)
     return parameters_by_model
 

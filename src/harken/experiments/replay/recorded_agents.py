@@ -14,11 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeGuard
 
-import msgspec
-
 from harken.agents.agent import Agent, get_agent, is_to_be_self_made
 from harken.agents.agent_classes import get_agent_class, registered_name
-from harken.agents.budget import Budget
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.agents.smart_agent import SmartAgent
@@ -26,6 +23,7 @@ from harken.agents.structure import is_code_call
 from harken.agents.templates.template import Template, Templates
 from harken.agents.turn.code_call import call_action
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
 from harken.core.verdict import (
@@ -54,7 +52,7 @@ class RecordedAgent(Hook):
     """A stand-in for a dumb agent or a hook."""
 
     script: ClassVar[ReplayProgress]
-    recorded_spec: Mapping[str, Any] | None = None
+    recorded_spec: AgentSpec | None = None
     """The recorded spec of an agent that is being created."""
 
     def begin(self) -> None:
@@ -68,9 +66,9 @@ class RecordedAgent(Hook):
     def _load_state(self, state: AgentState) -> None:
         """Do nothing: no state is needed."""
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> AgentSpec:
         """Return the recorded spec."""
-        return dict(self.recorded_spec or super()._spec())
+        return self.recorded_spec or super()._spec()
 
     def dump_state(self) -> Any:
         """Return the state that was saved at this point, or else the current one."""
@@ -194,12 +192,12 @@ class RecordedSmartAgent(SmartAgent):
     """A smart agent whose context is compacted as recorded."""
 
     script: ClassVar[ReplayProgress]
-    recorded_spec: Mapping[str, Any] | None = None
+    recorded_spec: AgentSpec | None = None
     """The recorded spec of an agent that the program passed to a call."""
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> AgentSpec:
         """Return the recorded spec, if any."""
-        return dict(self.recorded_spec or super()._spec())
+        return self.recorded_spec or super()._spec()
 
     def _is_full(self) -> bool:
         """Whether its context was compacted at this point."""
@@ -271,20 +269,20 @@ def _repeat_construction(
     """Return a new agent like the object that the program passed to a recorded call."""
     new_class: type[Agent] = get_agent_class(kind, agent.runtime.library)
     birth, prompt = script.creation(entry), script.initial_prompt(entry)
-    spec = dict((birth and birth.spec) or {})
+    spec = (None if birth is None else birth.spec) or AgentSpec()
     session, runtime = agent.session, agent.runtime
     if issubclass(new_class, SmartAgent):
         model = None if birth is None else birth.language_model
-        budget = None if spec.get("budget") is None else msgspec.convert(spec["budget"], Budget)
+        tools, budget = spec.limits.tools, spec.limits.budget
         new_agent: Agent = new_class(
-            session, prompt, runtime=runtime, model=model, tools=spec.get("tools"), budget=budget
+            session, prompt, runtime=runtime, model=model, tools=tools, budget=budget
         )
     elif issubclass(new_class, Hook) and not issubclass(new_class, RecordedAgent):
-        new_agent = new_class(session, prompt, runtime=runtime, options=spec.get("options"))
+        new_agent = new_class(session, prompt, runtime=runtime, options=spec.options)
     else:
         new_agent = new_class(session, prompt, runtime=runtime)
     if isinstance(new_agent, RecordedAgent | RecordedSmartAgent):
-        new_agent.recorded_spec = spec or None
+        new_agent.recorded_spec = None if birth is None else birth.spec
     return new_agent
 
 
@@ -336,15 +334,15 @@ class RecordedTemplates(Templates):
 
 def template_from_creation(birth: ev.AgentCreated, instructions: str) -> Template | None:
     """Return the template of an agent, as far as its creation event has it."""
-    spec = birth.spec or {}
-    origin, tools = spec.get("template"), spec.get("tools")
-    if not isinstance(origin, Mapping):
+    spec = birth.spec or AgentSpec()
+    origin, tools = spec.template, spec.limits.tools
+    if origin is None:
         return None
     return Template(
-        name=str(origin.get("name", "")),
+        name=origin.name,
         instructions=instructions,
         tools=None if tools is None else tuple(tools),
         model=birth.language_model,
         path=Path("recorded"),
-        hash=str(origin.get("hash", "")),
+        hash=origin.hash or "",
     )

@@ -181,6 +181,4 @@ def _is_logged_by_tool(event: ev.Event) -> bool:
         return event.agent_id == USER or (event.role == "user" and event.substance is not None)
     if isinstance(event, ev.PieceOfText):
         return event.trigger is None  # Events of triggers are external.
-    if isinstance(event, ev.AgentConfigured):
-        return "triggers" in (event.spec or {})
-    return isinstance(event, ev.MemoryOperation)
+    return isinstance(event, ev.TriggerArmed | ev.TriggerDisarmed | ev.MemoryOperation)

@@ -35,7 +35,8 @@ class RecordedHooks:
         if issubclass(kind, SmartAgent):
             hook = kind(session, prompt, runtime=runtime, model=birth.language_model)
         elif issubclass(kind, Hook) and not issubclass(kind, RecordedAgent):
-            hook = kind(session, runtime=runtime, options=(birth.spec or {}).get("options"))
+            options = None if birth.spec is None else birth.spec.options
+            hook = kind(session, runtime=runtime, options=options)
         else:
             hook = kind(session, prompt, runtime=runtime)
         if isinstance(hook, RecordedAgent | RecordedSmartAgent):

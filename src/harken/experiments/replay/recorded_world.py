@@ -180,7 +180,11 @@ class RecordedWorld(LocalWorld):
             return ev.ActionStarted(agent_id=agent_id, call=ids[event.call])
         if agent_id is None or not isinstance(
             event,
-            ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation | ev.AgentConfigured,
+            ev.TranscriptEntry
+            | ev.PieceOfText
+            | ev.MemoryOperation
+            | ev.TriggerArmed
+            | ev.TriggerDisarmed,
         ):
             return None
         new_event = msgspec.structs.replace(

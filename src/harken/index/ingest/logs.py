@@ -334,9 +334,8 @@ def _parse_ctx(ctx: str | None) -> bytes | None:
 
 
 def _template_name(event: AgentCreated) -> str:
-    template = (event.spec or {}).get("template")
-    name = template.get("name") if isinstance(template, dict) else None
-    return to_utf8(name) if isinstance(name, str) else ""
+    template = None if event.spec is None else event.spec.template
+    return "" if template is None else to_utf8(template.name)
 
 
 _NO_MESSAGE = -1

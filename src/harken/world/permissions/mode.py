@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
+from harken.core.event_types.spec import PermissionMode
+
+Mode: TypeAlias = PermissionMode
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
 too; `all`: no call is asked; `plan`: only reading is allowed. An edit of a sensitive path, which
 decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""

@@ -19,7 +19,7 @@ import msgspec
 from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.world.loop_lock import LoopLock
-from harken.world.permissions.mode import MODES_BY_RESTRICTIVENESS, Mode, narrower
+from harken.world.permissions.mode import Mode, narrower
 from harken.world.permissions.pattern import literal_path
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.permissions.subjects import PathSubject, Subject, subjects_of
@@ -293,10 +293,7 @@ class Permissions:
 
 def _narrow_mode(mode: Mode | None, state: Any) -> Mode | None:
     """Return a mode, or that in the spec of an agent if it is more restrictive."""
-    value = None if state is None else state.spec.get("permission")
-    spec_mode: Mode | None = next(
-        (candidate for candidate in MODES_BY_RESTRICTIVENESS if candidate == value), None
-    )
+    spec_mode: Mode | None = None if state is None else state.spec.limits.permission
     if spec_mode is None or mode is None:
         return spec_mode or mode
     return narrower(mode, spec_mode)

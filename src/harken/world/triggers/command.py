@@ -49,8 +49,12 @@ class CommandEnded:
 
     pause_s = 0.0
 
-    def __init__(self, armed: CommandTrigger, agent: str, background: BackgroundCommands) -> None:
-        self._armed, self._agent, self._background = armed, agent, background
+    def __init__(
+        self, trigger: CommandTrigger, agent: str, call: str, background: BackgroundCommands
+    ) -> None:
+        """Create a source of a command that the agent's call has started."""
+        self._trigger, self._agent, self._call = trigger, agent, call
+        self._background = background
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -58,19 +62,21 @@ class CommandEnded:
         try:
             yield
         finally:
-            self._background.end(self._agent, self._armed.call)
+            self._background.end(self._agent, self._call)
 
     async def wait(self) -> TriggerEvent:
         """Wait until the command has ended."""
-        entry = self._background.find(self._agent, self._armed.call)
+        entry = self._background.find(self._agent, self._call)
         if entry is None:
             raise ToolError("the command was stopped with its session")
         running, start_s = entry
         status = await running.wait_ended()
         text = [f"the command ended after {time.monotonic() - start_s:.1f} s: {status}"]
-        text.append(f"$ {' '.join(self._armed.command.split())[:200]}")
+        text.append(f"$ {' '.join(self._trigger.command.split())[:200]}")
         tail = running.output.read_tail(TAIL).rstrip("\n")
         text.append(quote_text(tail, TAIL) if tail else "(no output)")
         if running.output.size_bytes > len(tail.encode()) + 1:
-            text.append(f"(the end of {running.output.size_bytes:,} bytes in {self._armed.output})")
+            text.append(
+                f"(the end of {running.output.size_bytes:,} bytes in {self._trigger.output})"
+            )
         return TriggerEvent(text="\n".join(text), is_last=True)

@@ -31,38 +31,39 @@ _CLOCK_PATTERN = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 class Schedule:
     """The due times of a time trigger."""
 
-    armed: TimeTrigger
+    trigger: TimeTrigger
+    armed_us: int
+    """The time at which it was armed, in microseconds since 1970."""
 
     @property
     def zone(self) -> ZoneInfo:
         """The time zone in which times are shown."""
-        return get_time_zone(self.armed.zone)
+        return get_time_zone(self.trigger.zone)
 
     def find_next_due(self, time_us: int) -> int | None:
         """Return the first due time after this time, in microseconds. Return None if there is none.
 
         Raises InvalidArguments if the trigger in the log is not a valid schedule.
         """
-        armed = self.armed
+        trigger, armed_us = self.trigger, self.armed_us
         try:
-            armed_us = parse_rfc3339(armed.armed)
-            if armed.at is not None:
-                due = parse_rfc3339(armed.at)
+            if trigger.at is not None:
+                due = parse_rfc3339(trigger.at)
                 return due if due > time_us or time_us <= armed_us else None
-            if armed.every_s is not None:
-                interval_us = round(max(armed.every_s, MIN_INTERVAL_S) * 1e6)
+            if trigger.every_s is not None:
+                interval_us = round(max(trigger.every_s, MIN_INTERVAL_S) * 1e6)
                 return armed_us + interval_us * (max(0, time_us - armed_us) // interval_us + 1)
             return self._cron(max(time_us, armed_us))
         except (ValueError, OverflowError) as error:
-            raise InvalidArguments(f"{armed.description} is not a time: {error}") from None
+            raise InvalidArguments(f"{trigger.description} is not a time: {error}") from None
 
     def _cron(self, time_us: int) -> int | None:
-        due_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
+        due_time = next(_cron(self.trigger.cron or "", datetime_at(time_us, self.zone)), None)
         return None if due_time is None else round(due_time.timestamp() * 1e6)
 
     def format_time(self, time_us: int) -> str:
         """Format a time for the agent."""
-        return f"{datetime_at(time_us, self.zone):%Y-%m-%d %H:%M:%S} ({self.armed.zone})"
+        return f"{datetime_at(time_us, self.zone):%Y-%m-%d %H:%M:%S} ({self.trigger.zone})"
 
 
 def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:

@@ -17,9 +17,10 @@ from harken.world.shell.shell import Shell
 from harken.world.triggers.base import TriggerSource
 from harken.world.triggers.command import BackgroundCommands, CommandEnded
 from harken.world.triggers.file_watch import FilesChanged, SelectKnownFiles
+from harken.world.triggers.schedule import Schedule
 from harken.world.triggers.timer import Timer, TriggerClock
 from harken.world.triggers.trigger import (
-    AnyArmed,
+    ArmedTrigger,
     CommandTrigger,
     FileTrigger,
     TimeTrigger,
@@ -50,27 +51,29 @@ class Sources:
             raise ToolError("this session has no triggers, so nothing can wake you")
 
     def source(
-        self, armed: AnyArmed, agent: str, last: TriggerState | None, own: SelectKnownFiles
+        self, armed: ArmedTrigger, agent: str, last: TriggerState | None, own: SelectKnownFiles
     ) -> TriggerSource:
         """Return the source of a trigger of an agent; `last` is the state at its last event.
 
         `own` selects the files with content that the agent knows. Raises ToolError for an invalid
         trigger.
         """
-        match armed:
+        match trigger := armed.trigger:
             case TimeTrigger():
                 try:
-                    last_us = parse_rfc3339(armed.armed if last is None else last.time)
+                    armed_us = parse_rfc3339(armed.time)
+                    last_us = armed_us if last is None else parse_rfc3339(last.time)
                 except (ValueError, OverflowError) as error:
                     raise ToolError(f"the log has no valid time for it: {error}") from None
-                return Timer(armed, last_us, self.alarm)
+                return Timer(Schedule(trigger, armed_us), last_us, self.alarm)
             case FileTrigger():
-                seen = last.seen if last is not None and isinstance(last.seen, int) else armed.seen
-                return self.files(armed.paths, seen, own)
+                last_seen = None if last is None else last.seen
+                seen = last_seen if isinstance(last_seen, int) else trigger.seen
+                return self.files(trigger.paths, seen, own)
             case CommandTrigger():
-                return CommandEnded(armed, agent, self.background)
+                return CommandEnded(trigger, agent, armed.call, self.background)
             case WebhookTrigger():
-                return WebhookCalled(armed, self.webhooks)
+                return WebhookCalled(trigger, self.webhooks)
 
     def files(
         self, paths: Sequence[str], seen: int | None = None, own: SelectKnownFiles = lambda _: ()

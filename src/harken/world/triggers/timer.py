@@ -14,7 +14,6 @@ from harken.core.clock import Clock, system_clock
 from harken.world.result import ToolError
 from harken.world.triggers.base import TriggerEvent
 from harken.world.triggers.schedule import MIN_INTERVAL_S, Schedule
-from harken.world.triggers.trigger import TimeTrigger
 
 _MAX_SLEEP_S = 30.0
 """The interval of clock checks: a machine may sleep, and a clock may be set."""
@@ -49,9 +48,9 @@ class Timer:
 
     pause_s = MIN_INTERVAL_S
 
-    def __init__(self, armed: TimeTrigger, last_us: int, alarm: TriggerClock) -> None:
+    def __init__(self, schedule: Schedule, last_us: int, alarm: TriggerClock) -> None:
         """Create a source; `last_us` is the time of its last event, or when it was armed."""
-        self._schedule, self._alarm, self._last_us = Schedule(armed), alarm, last_us
+        self._schedule, self._alarm, self._last_us = schedule, alarm, last_us
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

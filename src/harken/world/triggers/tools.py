@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harken.core.arguments import check_arguments, format_existing
-from harken.core.clock import format_rfc3339
+from harken.core.clock import parse_rfc3339
+from harken.core.events import TriggerDisarmed
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import Tool, ToolContext, tool
 from harken.world.triggers.file_watch import check_paths
@@ -20,7 +21,6 @@ from harken.world.triggers.trigger import (
     WebhookTrigger,
     arm,
     check_name,
-    log_armed,
     parse_triggers,
 )
 from harken.world.triggers.webhook import HOST, token_sha256
@@ -66,20 +66,13 @@ def _wake_me_tool(sources: Sources) -> Tool:
         check_name(caller, name)
         if files is not None:
             return _arm_files(sources, caller, name, files, note)
-        now, zone_name = sources.alarm.clock(), sources.zone if zone is None else zone
-        times = Times.read(when or "", zone_name, now)
-        armed = TimeTrigger(
-            call=caller.call,
-            armed=format_rfc3339(now),
-            note=note,
-            at=times.at,
-            every_s=times.every_s,
-            cron=times.cron,
-            zone=zone_name,
+        zone_name = sources.zone if zone is None else zone
+        times = Times.read(when or "", zone_name, sources.alarm.clock())
+        trigger = TimeTrigger(
+            note=note, at=times.at, every_s=times.every_s, cron=times.cron, zone=zone_name
         )
-        arm(caller, name, armed)
-        schedule = Schedule(armed)
-        due = schedule.find_next_due(now)
+        schedule = Schedule(trigger, parse_rfc3339(arm(caller, name, trigger)))
+        due = schedule.find_next_due(schedule.armed_us)
         return f"{name}: {'never' if due is None else f'first at {schedule.format_time(due)}'}"
 
     description = _WAKE_ME_TEMPLATE.format(shortest=MIN_INTERVAL_S, zone=sources.zone)
@@ -99,14 +92,7 @@ def _arm_files(
                 f"{path} belongs to this program, which changes it with each message"
             )
     seen = sources.files(paths).newest()
-    armed = FileTrigger(
-        call=caller.call,
-        armed=format_rfc3339(sources.alarm.clock()),
-        note=note,
-        paths=paths,
-        seen=seen,
-    )
-    arm(caller, name, armed)
+    arm(caller, name, FileTrigger(note=note, paths=paths, seen=seen))
     return f"{name}: watching {', '.join(paths)}"
 
 
@@ -127,15 +113,8 @@ def _background_tool(sources: Sources) -> Tool:
         agent = caller.agent.agent_id
         sources.background.add(agent, caller.call, running)
         output = str(running.output.path)
-        armed = CommandTrigger(
-            call=caller.call,
-            armed=format_rfc3339(sources.alarm.clock()),
-            note=note,
-            command=command,
-            output=output,
-        )
         try:
-            arm(caller, name, armed)
+            arm(caller, name, CommandTrigger(note=note, command=command, output=output))
         except BaseException:
             sources.background.end(agent, caller.call)
             raise
@@ -162,14 +141,7 @@ def _webhook_tool(sources: Sources) -> Tool:
         check_name(caller, name)
         port = await sources.webhooks.start()
         token = secrets.token_urlsafe(24)
-        armed = WebhookTrigger(
-            call=caller.call,
-            armed=format_rfc3339(sources.alarm.clock()),
-            note=note,
-            token_sha256=token_sha256(token),
-            port=port,
-        )
-        arm(caller, name, armed)
+        arm(caller, name, WebhookTrigger(note=note, token_sha256=token_sha256(token), port=port))
         return f"{name}: POST to http://{HOST}:{port}/{token}"
 
     return tool(webhook)
@@ -182,17 +154,17 @@ def _triggers_tool() -> Tool:
 
         A command that runs in the background is ended with its trigger.
         """
-        spec = caller.agent.state.spec
-        remaining = dict(spec.get("triggers") or {})
-        for name in dict.fromkeys(stop or ()):
-            if remaining.pop(name, None) is None:
-                raise ToolError(
-                    f"trigger {name!r} not found{format_existing(remaining, 'triggers')}"
-                )
-        if stop:
-            log_armed(caller.agent, remaining, caller.call)
-        armed = parse_triggers({"triggers": remaining})
-        lines = [f"{name}: {trigger.description}" for name, trigger in armed.items()]
+        agent, names = caller.agent, list(dict.fromkeys(stop or ()))
+        for name in names:
+            if name not in agent.state.triggers:
+                existing = format_existing(agent.state.triggers, "triggers")
+                raise ToolError(f"trigger {name!r} not found{existing}")
+        with agent.session.group():
+            for name in names:
+                event = TriggerDisarmed(agent_id=agent.agent_id, name=name, cause=caller.call)
+                agent.session.append(event)
+        armed = parse_triggers(agent.state.triggers)
+        lines = [f"{name}: {entry.trigger.description}" for name, entry in armed.items()]
         return "\n".join(lines) or "No triggers."
 
     return triggers

@@ -1,20 +1,20 @@
-"""`Trigger`: a trigger as stored in the spec of its agent, under its name.
+"""`Trigger`: a trigger of an agent, as a `trigger_armed` contains it.
 
-The spec is the only state, so a resume arms what the log contains. A log may come from an untrusted
+The log is the only state, so a resume arms what the log contains. A log may come from an untrusted
 source; no trigger in it starts a program.
 
-Source: docs/formats/session-log.md, `triggers` in the spec of an agent.
+Source: docs/formats/session-log.md, `trigger_armed`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import msgspec
 
-from harken.core.events import AgentConfigured, Reference
+from harken.core.events import Reference, TriggerArmed
 from harken.core.ids import MessageId, reference_message_id
 from harken.world.result import InvalidArguments
 from harken.world.tool import ToolContext
@@ -28,10 +28,6 @@ _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_defaults=True):
     """The fields that all kinds have in common."""
 
-    call: Reference
-    """The call that armed it."""
-    armed: str
-    """The time at which it was armed: UTC, RFC 3339."""
     note: str = ""
     """A note of the agent that is repeated with each event."""
 
@@ -44,11 +40,6 @@ class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_
     def description(self) -> str:
         """A description on one line."""
         raise NotImplementedError
-
-    @property
-    def cause(self) -> MessageId:
-        """The message with the call: the cause of each event."""
-        return MessageId(reference_message_id(self.call))
 
 
 class TimeTrigger(Trigger, kw_only=True, frozen=True, tag="time", omit_defaults=True):
@@ -113,18 +104,36 @@ class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_def
         return f"HTTP on 127.0.0.1:{self.port}"
 
 
-AnyArmed = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
+AnyTrigger = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
 
 
-def parse_triggers(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
-    """Parse the triggers in the spec of an agent, by name; invalid ones are skipped."""
-    triggers = spec.get("triggers")
-    triggers_by_name: dict[str, AnyArmed] = {}
-    for name, value in triggers.items() if isinstance(triggers, dict) else ():
+@dataclass(frozen=True, slots=True)
+class ArmedTrigger:
+    """A trigger in the log of a session."""
+
+    id: MessageId
+    """The `trigger_armed`."""
+    trigger: AnyTrigger
+    call: Reference
+    """The call that armed it."""
+    time: str
+    """The time at which it was armed: UTC, RFC 3339."""
+
+    @property
+    def cause(self) -> MessageId:
+        """The message with the call: the cause of each event."""
+        return MessageId(reference_message_id(self.call))
+
+
+def parse_triggers(triggers: Mapping[str, TriggerArmed]) -> dict[str, ArmedTrigger]:
+    """Parse the triggers of an agent, by name; those of unknown kinds are skipped."""
+    triggers_by_name: dict[str, ArmedTrigger] = {}
+    for name, event in triggers.items():
         try:
-            triggers_by_name[name] = msgspec.convert(value, AnyArmed)
+            trigger = msgspec.convert(event.trigger, AnyTrigger)
         except msgspec.ValidationError:
             continue
+        triggers_by_name[name] = ArmedTrigger(event.message_id, trigger, event.cause, event.time)
     return triggers_by_name
 
 
@@ -134,23 +143,26 @@ def check_name(caller: ToolContext, name: str) -> None:
         raise InvalidArguments(
             f"a name has at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
         )
-    existing = caller.agent.state.spec.get("triggers") or {}
+    existing = caller.agent.state.triggers
     if name in existing:
         raise InvalidArguments(f"trigger {name} exists; stop it first, or choose another name")
     if len(existing) >= MAX_TRIGGERS:
         raise InvalidArguments(f"you have {MAX_TRIGGERS} triggers, the maximum; stop one first")
 
 
-def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:
-    """Log a new trigger of an agent. The listening session then opens its source."""
-    if len(armed.note) > MAX_NOTE_CHARS:
+def arm(caller: ToolContext, name: str, trigger: AnyTrigger) -> str:
+    """Log a new trigger of an agent; the listening session then opens its source.
+
+    Return the time at which it was armed.
+    """
+    if len(trigger.note) > MAX_NOTE_CHARS:
         raise InvalidArguments(f"a note has at most {MAX_NOTE_CHARS:,} characters")
     check_name(caller, name)
-    existing = caller.agent.state.spec.get("triggers") or {}
-    log_armed(caller.agent, {**existing, name: msgspec.to_builtins(armed)}, caller.call)
-
-
-def log_armed(agent: Any, triggers: Mapping[str, Any], cause: Reference) -> None:
-    """Log the complete triggers of an agent."""
-    event = AgentConfigured(agent_id=agent.agent_id, spec={"triggers": dict(triggers)}, cause=cause)
-    agent.session.append(event)
+    event = TriggerArmed(
+        agent_id=caller.agent.agent_id,
+        name=name,
+        trigger=msgspec.to_builtins(trigger),
+        cause=caller.call,
+    )
+    caller.agent.session.append(event)
+    return event.time

@@ -184,7 +184,7 @@ def test_below_it_is_read_only_and_nobody_there_can_end_it(tmp_path: Path) -> No
     assert len(denials(one, NAME, "Ann")) == 2
     assert comments(one, NAME, "Ann")[0].endswith("what you would do.")
     [copy] = one.root.subagents["Ann"].hooks
-    assert copy.state.spec["options"] == {"inherited": True}
+    assert copy.state.spec.options == {"inherited": True}
     assert is_planning(one, "Ann")
 
 

@@ -84,7 +84,7 @@ def test_a_dumb_agent_launches_smart_ones_that_read_a_page_each(tmp_path: Path, 
     one = searching(tmp_path, site)
     assert one.ask("How hot?") == "Done."
     kinds = {
-        s.name: (s.spec["kind"], one.session.agents[s.parent].name)
+        s.name: (s.spec.kind, one.session.agents[s.parent].name)
         for s in one.session.agents.values()
         if s.parent
     }

@@ -331,7 +331,7 @@ def test_the_commands_are_in_the_birth_and_come_back_with_a_resume(tmp_path: Pat
     one.ask("Go.")
     [birth] = one.select_lines(event_type="agent_created", name="claude-hooks")
     assert birth["spec"]["kind"] == "command-hook"
-    assert birth["spec"]["points"] == ["action", "result"]
+    assert birth["spec"]["standing"]["points"] == ["action", "result"]
     assert birth["spec"]["options"]["commands"][0]["timeout_s"] == 7
     one = one.resume()
     one.ask("And now?")

@@ -9,7 +9,7 @@ from harken import Agent, AgentRuntime, Deny, Hook, HookQuestion, Ok, register_a
 from harken.agents.hooks.options import HookOptions, options_from
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.runtime import AgentLibrary
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Verdict
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, call_message, open_stage, script_model
@@ -46,9 +46,9 @@ def staged(folder: Path, **options: Any) -> tuple[Stage, Hook]:
 
 def test_options_stand_in_the_birth_those_by_default_do_not(tmp_path: Path) -> None:
     one, hook = staged(tmp_path, forbidden=["bad"])
-    assert hook.state.spec == {"kind": "test-words", "options": {"forbidden": ["bad"]}}
+    assert (hook.state.spec.kind, hook.state.spec.options) == ("test-words", {"forbidden": ["bad"]})
     plain = Wordy(one.session).install(one.root, "plain")
-    assert plain.state.spec == {"kind": "test-words"}
+    assert (plain.state.spec.kind, plain.state.spec.options) == ("test-words", None)
 
 
 @pytest.mark.req("S4-28")

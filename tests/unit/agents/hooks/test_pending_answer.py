@@ -21,6 +21,7 @@ from harken import (
 )
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import AgentLibrary
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import AgentMoved
 from harken.core.verdict import Verdict
 from harken.experiments.replay.check import check
@@ -160,7 +161,7 @@ def test_a_guard_is_asked_once_about_each_answer_wherever_a_log_is_cut(
 def test_a_smart_guard_is_asked_about_an_answer_that_was_cut_off(tmp_path: Path) -> None:
     model = Cast(main=lambda _: "Done.", guard=always("OK")).model()
     one = begun(tmp_path, model)
-    guard(one, points=("response",), keeps="notes")
+    guard(one, points=("response",), spec=AgentSpec(keeps="notes"))
     assert one.ask("Go.") == "Done."
     one.session.close()
     for kept in cuts(one):

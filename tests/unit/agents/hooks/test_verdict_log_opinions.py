@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -26,6 +26,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
@@ -168,10 +169,10 @@ def check_cuts(
     ("says", "heard"), [("COMMENT: a secret", []), ("COMMENT: rude", ["[hook guard]: kind"])]
 )
 def test_what_hooks_of_a_hook_make_of_its_words_is_what_counts(
-    tmp_path: Path, keeps: str, point: Any, says: str, heard: list[str]
+    tmp_path: Path, keeps: Literal["notes", "all"], point: Any, says: str, heard: list[str]
 ) -> None:
     one = begun(tmp_path, Cast(main=done, guard=always(says, "OK")))
-    watching = guard(one, points=(point,), keeps=keeps)
+    watching = guard(one, points=(point,), spec=AgentSpec(keeps=keeps))
     Censor(one.session, runtime=one.runtime).install(watching, "censor")
     Asked(one.session, runtime=one.runtime).install(one.root, "last")
     assert one.ask("Go.") == "Done."
@@ -249,7 +250,7 @@ def test_rewrites_follow_each_other_also_where_the_last_has_left(tmp_path: Path)
 def test_a_word_that_is_none_there_stops_nobody_from_being_asked(tmp_path: Path) -> None:
     """A denial of an input, cut off before the hook is asked again."""
     one = begun(tmp_path, Cast(main=done, guard=always("DENY: no", "OK")))
-    guard(one, points=("input",), keeps="notes")
+    guard(one, points=("input",), spec=AgentSpec(keeps="notes"))
     Asked(one.session, runtime=one.runtime).install(one.root, "last")
     one.ask("Go.")
 
@@ -263,10 +264,10 @@ def test_a_word_that_is_none_there_stops_nobody_from_being_asked(tmp_path: Path)
 
 @pytest.mark.parametrize("keeps", ["notes", "all"])
 def test_denials_of_what_a_hook_says_are_counted_for_each_question(
-    tmp_path: Path, keeps: str
+    tmp_path: Path, keeps: Literal["notes", "all"]
 ) -> None:
     one = begun(tmp_path, Cast(main=done, guard=always("COMMENT: a secret", "OK")))
-    watching = guard(one, points=("input",), keeps=keeps)
+    watching = guard(one, points=("input",), spec=AgentSpec(keeps=keeps))
     Censor(one.session, runtime=one.runtime).install(watching, "censor")
     for _ in range(4):
         one.ask("Go.")
@@ -286,7 +287,7 @@ def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -
         return call_message(made[at]) if at < 2 else "Done."
 
     one = begun(tmp_path, Cast(main=acts, guard=judges))
-    watching = guard(one, points=("action",), keeps="all")
+    watching = guard(one, points=("action",), spec=AgentSpec(keeps="all"))
     Censor(one.session, runtime=one.runtime).install(watching, "censor")
     one.ask("Go.")
     one.session.close()
@@ -323,7 +324,7 @@ def test_the_result_of_a_move_is_judged_once_after_a_crash(tmp_path: Path) -> No
 def test_a_hook_whose_words_were_cut_off_has_not_left(tmp_path: Path) -> None:
     """It called `quit`; what had arrived of its verdict looks like one."""
     one = begun(tmp_path, Cast(main=done, guard=always(call_message(call("quit")), "OK")))
-    guard(one, points=("input",), keeps="notes")
+    guard(one, points=("input",), spec=AgentSpec(keeps="notes"))
     one.ask("Go.")
     watching = AgentId(one.id_of("guard"))
     one.session.close()

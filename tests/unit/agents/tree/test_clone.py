@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harken import AgentRuntime, LocalWorld
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.budget import Budget
 from harken.agents.runtime import ActionPolicy
+from harken.core.event_types.spec import Budget, Limits, SpecChange
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from tests.agent_kit import (
@@ -132,11 +131,11 @@ def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) 
     )
     one.ask("Go.")
     for name, servers in (("Ann", ["maps", "mail"]), ("Ben", ["maps"])):
-        spec: dict[str, Any] = {"mcp": servers}
+        spec = SpecChange(limits=Limits(mcp=servers))
         one.session.append(AgentConfigured(agent_id=AgentId(one.id_of(name)), spec=spec))
     one.ask("On.")
-    assert one.agent("Eve").state.spec["mcp"] == ["maps", "mail"]
-    assert one.agent("Joe").state.spec["mcp"] == ["maps"]
+    assert one.agent("Eve").state.spec.limits.mcp == ["maps", "mail"]
+    assert one.agent("Joe").state.spec.limits.mcp == ["maps"]
 
 
 @pytest.mark.parametrize(

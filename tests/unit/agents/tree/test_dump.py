@@ -11,7 +11,6 @@ import pytest
 
 from harken import AgentRuntime, Conversation, LocalWorld
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.built_in.todo_reminder import TodoReminder
 from harken.agents.built_in.websearch import KIND as WEB_SEARCH
@@ -23,6 +22,7 @@ from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import endo
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
+from harken.core.event_types.spec import AgentSpec, Budget, Limits
 from harken.core.messages import ContentPart, Message, TextPart, ThinkingPart
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
@@ -111,7 +111,7 @@ def test_an_agent_wakes_in_another_world_with_all_that_it_had(tmp_path: Path) ->
     assert list(eve.subagents) == ["Ben"]
     assert eve.state.speakers == [eve.subagents["Ben"].agent_id]
     [guard] = eve.hooks
-    assert (guard.name, guard.state.spec["kind"]) == ("guard", "test-judge")
+    assert (guard.name, guard.state.spec.kind) == ("guard", "test-judge")
     thought = eve.transcript[4]["content"]
     assert thought[0] == {"type": "thinking", "text": "hm", "meta": {"signature": "s"}}
     woken = eve.transcript[5]["content"]
@@ -214,6 +214,25 @@ def test_a_hook_of_code_that_watches_here_anyway_comes_once(tmp_path: Path) -> N
     assert [hook.name for hook in hooks] == ["changed-files", "often (2)", "often"]
 
 
+def test_a_hook_is_restored_with_its_points_also_without_any(tmp_path: Path) -> None:
+    one = dumping(
+        tmp_path,
+        call_message(call("dump", path="me.json")),
+        call_message(call("restore", "r", path="me.json", name="Eve")),
+        last=["OK"],
+    )
+    assert isinstance(one.root, ToolAgent)
+    new_hook(one.root, "Watch.", points=[]).install(one.root, "silent")
+    new_hook(one.root, "Watch.", points=["response"]).install(one.root, "last")
+    one.ask("Go.")
+    restored = {
+        hook.name: (hook.state.spec.standing.points, hook.state.spec.standing.made)
+        for hook in one.agent("Eve").hooks
+    }
+    assert restored["silent (2)"] == ([], "file")
+    assert restored["last (2)"] == (["response"], "file")
+
+
 def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("Mine.")
     one = dumping(
@@ -250,21 +269,29 @@ def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:
 
     def hostile(agent: dict[str, Any]) -> None:
         agent["model"] = "openai/very-dear"
-        agent["spec"] = {"tools": ["task", "bash"], "recorded": True, "parameters": {"n": 9}}
+        agent["spec"] |= {
+            "foreign": {"program": "x"},
+            "parameters": {"n": 9},
+            "original": "agent_9",
+        }
+        agent["spec"]["limits"] = {"tools": ["task", "bash"], "mcp": ["x"], "permission": "all"}
 
     changed(file, hostile)
     new = dumping(tmp_path / "new", call_message(call("restore", path="ann.json")))
     file.rename(tmp_path / "new" / "ann.json")
     new.ask("Go.")
     ann = new.root.subagents["Ann"].state
-    assert (ann.language_model, ann.spec) == ("play", {"kind": "smart", "tools": ["task"]})
+    assert (ann.language_model, ann.spec) == (
+        "play",
+        AgentSpec(kind="smart", limits=Limits(tools=["task"])),
+    )
     assert "Your model was openai/very-dear; it is play now." in new.user_messages("Ann")[-1]
 
 
 @pytest.mark.req("S4-28")
 def test_who_is_restored_below_is_no_guard_where_it_comes_to_watch(tmp_path: Path) -> None:
     file = dumped(tmp_path / "old")
-    changed(file, lambda agent: agent.update(spec={"keeps": "all", "points": ["action"]}))
+    changed(file, lambda agent: agent["spec"].update(keeps="all", standing={"points": ["action"]}))
     new = dumping(tmp_path / "new", call_message(call("restore", path="ann.json", name="spy")))
     file.rename(tmp_path / "new" / "ann.json")
     watch(new)
@@ -276,20 +303,20 @@ def test_who_is_restored_below_is_no_guard_where_it_comes_to_watch(tmp_path: Pat
 
 
 def _kind(agent: dict[str, Any]) -> None:
-    agent["hooks"][0]["kind"] = "of-mine"
+    agent["hooks"][0]["spec"]["kind"] = "of-mine"
 
 
 def _command(agent: dict[str, Any]) -> None:
-    agent["hooks"][0] |= {"kind": "command-hook", "spec": {"commands": []}}
+    agent["hooks"][0] |= {"spec": {"kind": "command-hook", "options": {"commands": []}}}
 
 
 def _search(agent: dict[str, Any]) -> None:
     saved = {"question": "q", "query": "a secret", "pages": 1}
-    agent["hooks"][0] |= {"kind": WEB_SEARCH, "spec": {}, "saved": saved}
+    agent["hooks"][0] |= {"spec": {"kind": WEB_SEARCH}, "saved": saved}
 
 
 def _points(agent: dict[str, Any]) -> None:
-    agent["hooks"][0] |= {"kind": "todo-reminder", "spec": {"points": 5}}
+    agent["hooks"][0] |= {"spec": {"kind": "todo-reminder", "standing": {"points": 5}}}
 
 
 def _twins(agent: dict[str, Any]) -> None:
@@ -307,12 +334,12 @@ def _name(agent: dict[str, Any]) -> None:
 def _deep(agent: dict[str, Any]) -> None:
     at = agent
     for _ in range(200):
-        at["subagents"] = [{"kind": "smart", "name": "x"}]
+        at["subagents"] = [{"spec": {"kind": "smart"}, "name": "x"}]
         at = at["subagents"][0]
 
 
 def _budget(agent: dict[str, Any]) -> None:
-    agent["spec"] = {"budget": {"model_calls": "many"}}
+    agent["spec"]["limits"] = {"budget": {"model_calls": "many"}}
 
 
 @pytest.mark.parametrize(
@@ -321,13 +348,13 @@ def _budget(agent: dict[str, Any]) -> None:
         (_kind, "registered agent class 'of-mine' not found"),
         (_command, "cannot be restored from a file"),
         (_search, "cannot be restored from a file"),
-        (_points, "what the dump says of guard cannot be"),
+        (_points, "$.hooks[0].spec.standing.points"),
         (_twins, "have the same name"),
         (_result, "cannot be created from the dump"),
         (_name, "is reserved"),
         (_deep, "a dump has at most 1000 agents, and 100 levels of them"),
-        (_budget, "what the dump says of Ann cannot be"),
-        (lambda agent: agent.pop("kind"), "this dump cannot be read"),
+        (_budget, "$.spec.limits.budget"),
+        (lambda agent: agent.pop("spec"), "this dump cannot be read"),
         (lambda agent: agent.update(more=1), "this dump cannot be read"),
     ],
 )

@@ -11,6 +11,7 @@ from harken import Agent, AgentRuntime, LocalWorld, SmartAgent
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_action import MAX_HOOKS
+from harken.core.event_types.spec import AgentSpec, Copies
 from harken.errors import NameNotFound
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
@@ -42,9 +43,9 @@ def test_an_agent_may_put_a_hook_above_itself(tmp_path: Path) -> None:
     assert SENT == []
     [birth] = one.select_lines(event_type="agent_created", name="careful")
     assert birth["cause"][0] == one.root.state.birth
-    assert birth["spec"]["points"] == ["action"]
+    assert birth["spec"]["standing"]["points"] == ["action"]
     assert birth["spec"]["keeps"] == "notes"
-    assert birth["spec"]["tools"] == []
+    assert birth["spec"]["limits"]["tools"] == []
     told = cast.read_by("careful")[0][0]
     assert told.startswith("No sending.\n\nYou are a hook")
     assert "You are asked at: action." in told
@@ -292,13 +293,13 @@ def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
 def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) -> None:
     made = call_message(call("task", name="kim", instructions="k"))
     one = guarded(tmp_path, Cast(main=then(made, "Done.")))
-    guard(one, "alone", points=[], subagents=False)
-    guard(one, "planning", points=[], copy="You only read.")
+    guard(one, "alone", points=[], spec=AgentSpec(copies=Copies(subagents=False)))
+    guard(one, "planning", points=[], spec=AgentSpec(copies=Copies(instructions="You only read.")))
     one.ask("Go.")
     [copy] = one.agent("kim").hooks
     assert copy.name == "planning"
     assert copy.transcript[0]["content"].endswith("\n\nYou only read.")
-    assert "copy" not in copy.state.spec
+    assert copy.state.spec.copies is None
 
 
 @pytest.mark.req("S4-29")
@@ -340,9 +341,9 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
     )
     one = open_stage(tmp_path, script_model(), runtime=runtime)
     one.ask("Go.")
-    assert [hook.state.spec["kind"] for hook in one.root.hooks] == ["test-judge", "smart"]
-    assert one.root.hooks[1].state.spec["tools"] == ["send"]
-    assert all(hook.state.spec["self_made"] for hook in one.root.hooks)
+    assert [hook.state.spec.kind for hook in one.root.hooks] == ["test-judge", "smart"]
+    assert one.root.hooks[1].state.spec.limits.tools == ["send"]
+    assert all(hook.state.spec.standing.is_made for hook in one.root.hooks)
     assert "existing hooks: judge, smart" in one.result("c3")["content"]
 
 

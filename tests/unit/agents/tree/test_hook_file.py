@@ -12,6 +12,7 @@ from harken.agents.hooks.hook import hook_points
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
+from harken.core.event_types.spec import AgentSpec, Copies, Standing
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, call_message, check_log, open_stage
 from tests.unit.agents.hook_kit import SENT, Judging, send
@@ -141,8 +142,9 @@ def test_a_hook_from_a_file_is_frozen_when_it_is_installed(tmp_path: Path) -> No
     assert SENT == []
     assert all(read[0].startswith("Deny what is sent.\n") for read in cast.read_by("careful"))
     spec = hook.state.spec
-    assert spec["template"] == {"name": "careful", "hash": spec["template"]["hash"]}
-    assert (spec["points"], spec["tools"], spec["keeps"]) == (["action"], ["send"], "notes")
+    assert spec.template is not None
+    assert spec.template.name == "careful"
+    assert (spec.standing.points, spec.limits.tools, spec.keeps) == (["action"], ["send"], "notes")
     check_log(one.log)
 
 
@@ -159,7 +161,7 @@ def test_an_agent_puts_a_hook_from_a_file_above_itself_with_no_more_than_its_own
     one = filed(tmp_path, cast)
     one.ask("Go.")
     [hook] = one.agent("kim").hooks
-    assert hook.state.spec["tools"] == []
+    assert hook.state.spec.limits.tools == []
     assert hook.transcript[0]["content"].startswith("Deny what is sent.")
 
 
@@ -195,13 +197,13 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
     for name in ("nag", "todo-reminder", "test-judge"):
         files.create(name, one.root).install(one.root, name)
     specs = [hook.state.spec for hook in one.root.hooks]
-    assert specs[0] == {
-        "kind": "todo-reminder",
-        "options": {"requests": 3},
-        "points": ["input"],
-        "subagents": False,
-    }
-    assert [spec["kind"] for spec in specs[1:]] == ["todo-reminder", "test-judge"]
+    assert specs[0] == AgentSpec(
+        kind="todo-reminder",
+        options={"requests": 3},
+        copies=Copies(subagents=False),
+        standing=Standing(points=["input"]),
+    )
+    assert [spec.kind for spec in specs[1:]] == ["todo-reminder", "test-judge"]
     assert hook_points(one.root.hooks[0]) == {"input"}
     one.ask("Go.")
     assert [hook.name for hook in one.agent("kim").hooks] == ["todo-reminder", "test-judge"]

@@ -87,7 +87,7 @@ def test_a_subagent_gets_an_allowed_model_with_its_parameters(tmp_path: Path) ->
     one = choosing(tmp_path, asked, task("Ben", _id="c2"), by_model=parameters, Ann=["Tea."])
     one.ask("Go.")
     assert (model_of(one, "Ann"), model_of(one, "Ben")) == ("lab/small", "lab/large")
-    assert one.agent("Ann").state.spec["parameters"] == {"max_tokens": 100}
+    assert one.agent("Ann").state.spec.parameters == {"max_tokens": 100}
     [request] = one.select_lines(event_type="llm_request", agent_id=one.id_of("Ann"))
     assert request["model"] == "lab/small"
     assert model_of(one.resume(), "Ann") == "lab/small"

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harken import AgentRuntime, Conversation, Deny, Ok
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
-from harken.agents.budget import Budget
 from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy
+from harken.core.event_types.spec import Budget, Limits, PermissionMode, SpecChange
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from tests.agent_kit import (
@@ -149,7 +148,7 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
     )
     one.ask("Go.")
     b = get_agent(one.root, one.session.state.primary or "")
-    assert b.state.spec["budget"] == {"model_calls": 2}
+    assert b.state.spec.limits.budget == Budget(model_calls=2)
     assert "has used 2 of 2 model calls" in run(answer_or_stop(b, "Go on."))
 
 
@@ -176,14 +175,18 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("own", "then"), [(None, "ask"), ("edits", "ask"), ("plan", "plan")])
 def test_a_limit_of_what_is_permitted_goes_with_the_place(
-    tmp_path: Path, own: str | None, then: str
+    tmp_path: Path, own: PermissionMode | None, then: str
 ) -> None:
     endo = call_message(call("endo", "e1", subagent="a", points=[]))
     one = moving(tmp_path, main=[call_message(call("task", "t1", name="a")), "Done.", endo])
     one.ask("Go.")
-    for id_, permission in ((one.root.agent_id, "ask"), (one.id_of("a"), own)):
-        spec: dict[str, Any] = {} if permission is None else {"permission": permission}
+    permissions: Sequence[tuple[str, PermissionMode | None]] = (
+        (one.root.agent_id, "ask"),
+        (one.id_of("a"), own),
+    )
+    for id_, permission in permissions:
+        spec = SpecChange(limits=Limits(permission=permission))
         one.session.append(AgentConfigured(agent_id=AgentId(id_), spec=spec))
     one.ask("On.")
     assert one.session.state.primary == one.id_of("a")
-    assert one.agent("a").state.spec["permission"] == then
+    assert one.agent("a").state.spec.limits.permission == then

@@ -50,7 +50,7 @@ def test_a_timer_wakes_the_primary_agent_and_the_user_gets_the_answer(tmp_path: 
     assert piece["cause"] == calling["message_id"]
     [heard] = one.select_lines(role="user", substance=piece["message_id"])
     assert heard["content"] == RINGS
-    assert one.root.state.spec["triggers"] == {}
+    assert one.root.state.triggers == {}
     check_log(one.log)
     live = full_state(one.session)
     assert full_state(woken_stage_again(one, time).session) == live

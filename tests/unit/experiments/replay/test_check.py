@@ -35,6 +35,7 @@ from harken.agents.turn.conversation import Conversation
 from harken.cli.commands.demo import play as play_demo
 from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.materialize import make_resolver
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.messages import Message
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta
 from harken.errors import ConfigError, ModelError
@@ -481,7 +482,9 @@ def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
         log = by_hand.session.path
         agent = by_hand.session.allocate_agent_id()
         by_hand.session.log_agent_created(
-            agent, by_hand.session.state.agents[by_hand.root].birth, spec={"recorded": {}}
+            agent,
+            by_hand.session.state.agents[by_hand.root].birth,
+            spec=AgentSpec(foreign=ForeignAgent()),
         )
     with pytest.raises(ConfigError, match="another program"):
         check_log(log)

@@ -19,6 +19,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.inputs import has_news
 from harken.agents.runtime import ActionPolicy
+from harken.core.event_types.spec import AgentSpec
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
 from harken.llm.base import ModelRequest
@@ -38,7 +39,7 @@ def watched(folder: Path, parts: dict[str, list[ScriptedAnswer]], *tools: Tool) 
         model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
     )
     scene = open_stage(folder, model, runtime=runtime)
-    guard(scene, points=("action", "result"), keeps="notes")
+    guard(scene, points=("action", "result"), spec=AgentSpec(keeps="notes"))
     return scene
 
 
@@ -122,7 +123,7 @@ def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Pa
     )
     scene = open_trigger_stage(tmp_path, model, tools=[work, look])
     scenes.append(scene)
-    guard(scene, points=("input", "result"), keeps="notes")
+    guard(scene, points=("input", "result"), spec=AgentSpec(keeps="notes"))
 
     async def day() -> None:
         async with listen_to(scene) as talk:

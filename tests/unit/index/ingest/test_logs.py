@@ -8,6 +8,7 @@ import pytest
 
 from harken.agents.checkpointer import Checkpointer
 from harken.core import events as ev
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
 from tests.session_kit import (
@@ -56,7 +57,7 @@ def test_session_without_commits_is_indexed(imports: Imports, session: Session) 
 
 
 def test_client_message_in_the_user_role_is_no_prompt(imports: Imports, session: Session) -> None:
-    main = create_agent(session, name="main", spec={"recorded": "claude-code"})
+    main = create_agent(session, name="main", spec=AgentSpec(foreign=ForeignAgent("claude-code")))
     log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>")
     log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
     imports.update()

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from harken.core.clock import format_rfc3339, parse_rfc3339
-from harken.world.result import InvalidArguments
+from harken.core.ids import MessageId
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.triggers.schedule import Schedule, Times, parse_time
 from harken.world.triggers.timer import Timer
-from harken.world.triggers.trigger import TimeTrigger
+from harken.world.triggers.trigger import ArmedTrigger, TimeTrigger
 from tests.agent_kit import run
-from tests.trigger_kit import NOON_US, FakeTime
+from tests.trigger_kit import NOON_US, FakeTime, open_sources
 
 
-def arm(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
+def arm(text: str, zone: str = "UTC", now_us: int = NOON_US) -> Schedule:
     times = Times.read(text, zone, now_us)
-    return TimeTrigger(
-        call="msg_001",
-        armed=format_rfc3339(now_us),
-        at=times.at,
-        every_s=times.every_s,
-        cron=times.cron,
-        zone=zone,
-    )
+    trigger = TimeTrigger(at=times.at, every_s=times.every_s, cron=times.cron, zone=zone)
+    return Schedule(trigger, now_us)
 
 
 def next_due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> str | None:
-    result = Schedule(arm(text, zone)).find_next_due(parse_rfc3339(after))
+    result = arm(text, zone).find_next_due(parse_rfc3339(after))
     return None if result is None else format_rfc3339(result)[:19]
 
 
@@ -137,7 +133,13 @@ def test_missed_times_are_reported_once_as_late() -> None:
 
 
 def test_foreign_log_cannot_fire_endlessly() -> None:
-    unusual = TimeTrigger(call="msg_001", armed=format_rfc3339(NOON_US), every_s=0.001)
-    assert Schedule(unusual).find_next_due(NOON_US) == NOON_US + 10_000_000
-    with pytest.raises(InvalidArguments):
-        Schedule(TimeTrigger(call="msg_001", armed="noon", every_s=60)).find_next_due(NOON_US)
+    unusual = Schedule(TimeTrigger(every_s=0.001), NOON_US)
+    assert unusual.find_next_due(NOON_US) == NOON_US + 10_000_000
+
+
+def test_invalid_times_in_a_log_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArguments, match="at noon is not a time"):
+        Schedule(TimeTrigger(at="noon"), NOON_US).find_next_due(NOON_US)
+    armed = ArmedTrigger(MessageId("msg_002"), TimeTrigger(every_s=60), "msg_001", "noon")
+    with pytest.raises(ToolError, match="the log has no valid time for it"):
+        open_sources(tmp_path / "work").source(armed, "agent_001", None, lambda _: ())

@@ -47,12 +47,7 @@ class WebhookClient:
 async def start_webhook() -> AsyncIterator[WebhookClient]:
     server = Webhooks()
     port = await server.start()
-    armed = WebhookTrigger(
-        call="msg_001",
-        armed="2026-01-01T12:00:00Z",
-        token_sha256=token_sha256(TOKEN),
-        port=port,
-    )
+    armed = WebhookTrigger(token_sha256=token_sha256(TOKEN), port=port)
     try:
         async with WebhookCalled(armed, server).open(), aiohttp.ClientSession() as client:
             yield WebhookClient(server.sources[0], client)

@@ -32,6 +32,7 @@ from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import MIN_SHORT_ID, NameResolver
 from harken.core.clock import parse_rfc3339
 from harken.core.commits import SHORT_NAME_DIGITS
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import (
     AgentCreated,
     ContentPurged,
@@ -318,10 +319,10 @@ def beginning(path: Path) -> Beginning:
     is_recorded, rerun, folder = False, None, None
     for event in islice(iter_events(path), MAX_PEEKED_EVENTS):
         if isinstance(event, AgentCreated):
-            spec = event.spec or {}
-            is_recorded = is_recorded or "recorded" in spec
-            rerun = rerun or parse_rerun(spec.get("rerun"))
-            folder = folder or _text_of(spec.get("folder"))
+            spec = event.spec or AgentSpec()
+            is_recorded = is_recorded or spec.is_recorded
+            rerun = rerun or parse_rerun(spec.rerun)
+            folder = folder or spec.folder
         elif isinstance(event, TranscriptEntry) and event.role == "user":
             words = text_of(event.content)
             texts.append(words)
@@ -329,10 +330,6 @@ def beginning(path: Path) -> Beginning:
             if prompt and not (is_recorded and event.cause):
                 return Beginning(prompt, is_recorded, rerun, folder)
     return Beginning(texts[0] if texts else None, is_recorded, rerun, folder)
-
-
-def _text_of(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def read_state(path: Path, *, is_recorded: bool = False) -> State:
