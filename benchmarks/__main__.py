@@ -27,6 +27,7 @@ from benchmarks import (
     service,
     startup,
     store,
+    verdicts,
     world,
 )
 from benchmarks.measure import RUNS, Row
@@ -35,6 +36,7 @@ PARTS = {
     "startup": startup.rows,
     "loop": loop.rows,
     "hooks": hooks.rows,
+    "verdicts": verdicts.rows,
     "idle": idle.rows,
     "resuming": resuming.rows,
     "discussion": discussion.rows,

@@ -206,12 +206,18 @@ def test_example_3_a_hook_denies_a_task(tmp_path: Path) -> None:
         row["name"] for row in stage.select_lines(event_type="agent_created", relation="subagent")
     ]
     assert births == ["Searcher1", "Searcher2", "Searcher3"]
+    [denial] = stage.select_lines(event_type="hook_verdict", verdict="deny")
     question, verdict = [
-        row
-        for row in stage.select_lines(agent_id=hook.agent_id)
-        if "Searcher4" in str(row) or "DENY" in str(row)
+        message
+        for message in SessionViewer(stage.log).get_transcript(hook.agent_id)
+        if "Searcher4" in message["content"] or "DENY" in message["content"]
     ]
     assert (question["role"], verdict["role"]) == ("user", "assistant")
+    assert (denial["agent_id"], denial["subject"]) == (hook.agent_id, question["cause"])
+    assert (verdict["message_id"], verdict["cause"]) == (
+        denial["message_id"],
+        question["message_id"],
+    )
     assert "main" in question["content"]
     assert "task" in question["content"]
     assert verdict["content"] == "DENY: Maximum subagents (3) already reached."
@@ -219,7 +225,7 @@ def test_example_3_a_hook_denies_a_task(tmp_path: Path) -> None:
         r for r in stage.select_lines(role="assistant") if "Searcher4" in str(r.get("tool_calls"))
     ]
     assert question["cause"] == made_4["message_id"]
-    assert stage.select_lines(content=verdict["content"]) == [verdict]
+    assert denial["text"] == "Maximum subagents (3) already reached."
     check_log(stage.log)
     live = full_state(stage.session)
     assert full_state(stage.resume().session) == live

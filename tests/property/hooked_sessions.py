@@ -76,6 +76,10 @@ async def peek(text: str = "") -> str:
     return f"peeked at {text}"
 
 
+JUDGED: list[HookQuestion] = []
+"""The questions that hooks in code judged in this process, in order."""
+
+
 class Seeded(HookOptions, frozen=True):
     """Which dice a hook has."""
 
@@ -94,6 +98,7 @@ class Counting(Hook):
 
     async def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
+        JUDGED.append(question)
         random = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
         chance = random.random()
         if random.random() < (0.05 if chance < 0.75 else 0.3) and self.name != GUARD:

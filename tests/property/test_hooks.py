@@ -113,18 +113,9 @@ def open_hooked_stage(folder: Path, cast: Cast) -> Stage:
     return stage
 
 
-def judged(stage: Stage, hook: str) -> list[LogLine]:
-    """Return the questions that a hook has answered, in order."""
-    rows = stage.select_lines(agent_id=stage.id_of(hook), event_type="transcript_entry")
-    verdicts: list[LogLine] = []
-    question: LogLine | None = None
-    for row in rows:
-        if row["role"] == "user" and row.get("content", "").startswith(("[in", "[ac", "[re")):
-            question = row
-        elif row["role"] == "assistant" and not row.get("tool_calls") and question is not None:
-            verdicts.append(question)
-            question = None
-    return verdicts
+def verdicts(stage: Stage, hook: str) -> list[LogLine]:
+    """Return the verdicts of a hook, in order."""
+    return stage.select_lines(event_type="hook_verdict", agent_id=stage.id_of(hook))
 
 
 def check_hooks(stage: Stage) -> None:
@@ -140,13 +131,11 @@ def check_hooks(stage: Stage) -> None:
     due = sorted(row["message_id"] for row in [*messages, *results])
     for hook in ("guard", "counting"):
         subjects = [
-            row["cause"]
-            for row in judged(stage, hook)
-            if row["content"].startswith(("[input]", "[result]"))
+            row["subject"] for row in verdicts(stage, hook) if row["point"] in ("input", "result")
         ]
         assert sorted(subjects) == due, hook
     state = stage.agent("counting").state
-    assert state.saved_state == {"asked": len(judged(stage, "counting"))}
+    assert state.saved_state == {"asked": len(verdicts(stage, "counting"))}
     guard_ = stage.agent("guard")
     notes = [
         row for row in stage.select_lines(role="tool", name="keep_note") if "is_error" not in row

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from harken import SessionViewer
+from harken import HookQuestion, SessionViewer
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of
-from harken.core.verdict import HOOK_FAILED_PREFIX, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
+from harken.views.dialogs.hook_messages import HookMessages
 from tests.agent_kit import Stage, check_log, fast_options, full_state, select_lines
-from tests.property.hooked_sessions import GUARD, Counting, Course
-from tests.property.hooked_voices import QUESTION, dice
+from tests.property.hooked_sessions import GUARD, JUDGED, Counting, Course
+from tests.property.hooked_voices import dice
 
 MADE_UP = re.compile(r"Error: (interrupted before|your answer reached its|\w+ was not run)")
 """How that begins which stands in the place of a result: nobody said it."""
@@ -41,26 +41,15 @@ class Reading:
     state: SessionState = field(default_factory=SessionState)
     faults: list[str] = field(default_factory=list)
     entries: dict[str, ev.TranscriptEntry] = field(default_factory=dict)
-    questions: dict[str, str] = field(default_factory=dict)
-    """The id of a question -> what it is about."""
-    asked: dict[AgentId, str] = field(default_factory=dict)
-    """What a hook was asked about last."""
-    refused: dict[tuple[str, AgentId], str] = field(default_factory=dict)
-    """What a hook denied last, or failed at -> its words."""
-    objected: set[str] = field(default_factory=set)
-    """What any hook denied, rewrote or failed at."""
-    done: set[ev.Cause] = field(default_factory=set)
-    """The questions that a hook in code has answered."""
-    answered: Counter[tuple[AgentId, str]] = field(default_factory=Counter)
-    """How often a hook in code has answered about something."""
-    said: Counter[AgentId] = field(default_factory=Counter)
-    """How much a hook in code has said."""
+    denied: set[str] = field(default_factory=set)
+    """The subjects that a hook has denied."""
+    judged: Counter[tuple[AgentId, str]] = field(default_factory=Counter)
+    """How often a hook has given a verdict on a subject."""
+    verdict_counts: Counter[AgentId] = field(default_factory=Counter)
     born_with: dict[AgentId, int] = field(default_factory=dict)
     """What a copy had counted before."""
     heard: Counter[tuple[AgentId, str]] = field(default_factory=Counter)
     """How often an agent heard one comment."""
-    words: dict[str, str] = field(default_factory=dict)
-    """The event of a verdict -> the hook's message with it."""
     last: dict[AgentId, str] = field(default_factory=dict)
     """What an agent answered last."""
     calls: dict[tuple[AgentId, str | None], str] = field(default_factory=dict)
@@ -83,10 +72,10 @@ class Reading:
         match event:
             case ev.AgentCreated():
                 self._born(event)
-            case ev.AgentStateSaved() if event.agent_id and event.agent_id not in self.asked:
-                self.born_with.setdefault(event.agent_id, event.state["asked"])
+            case ev.AgentStateSaved() if event.agent_id not in self.verdict_counts:
+                self.born_with.setdefault(event.agent_id or AgentId(""), event.state["asked"])
             case ev.HookVerdict():
-                self.words[event.message_id] = event.said or event.message_id
+                self._judges(event, self.state.agents[event.agent_id or AgentId("")])
             case ev.LlmRequest() if event.agent_id in self.state.agents:
                 self._asks(self.state.agents[event.agent_id])
             case ev.TranscriptEntry() if event.agent_id in self.state.agents:
@@ -100,7 +89,7 @@ class Reading:
 
     def _enters(self, entry: ev.TranscriptEntry, agent: AgentState) -> None:
         self.entries[entry.message_id] = entry
-        text, cause = text_of(entry.content), entry.cause
+        cause = entry.cause
         for call in entry.tool_calls or ():
             alone = len(entry.tool_calls or ()) == 1
             id_ = entry.message_id if alone else f"{entry.message_id}.{call.id}"
@@ -111,60 +100,40 @@ class Reading:
             self._gets(entry, agent)
         elif entry.role == "user" and cause is None and agent.place == "primary":
             self._goes_on(agent)
-        elif entry.role == "user" and isinstance(cause, str) and QUESTION.match(text):
-            self._is_asked(entry, cause, agent)
-        elif entry.role == "user" and isinstance(cause, str) and text.startswith("[hook "):
+        elif entry.role == "user" and entry.purpose == "question" and is_code(agent):
+            self.faults.append(f"{agent.name} is code, and has a question in its transcript")
+        elif isinstance(cause, str) and entry.purpose in ("comment", "returned"):
             self.heard[agent.id, cause] += 1
-            self._counts(self.words.get(cause, cause))
-        elif isinstance(cause, str) and cause in self.questions:
-            self._judges(entry, agent, self.questions[cause])
-        elif entry.is_utterance and agent.id in self.asked:
-            self._judges(entry, agent, self.asked[agent.id])
 
-    def _is_asked(self, question: ev.TranscriptEntry, subject: str, hook: AgentState) -> None:
-        self.questions[question.message_id] = self.asked[hook.id] = subject
-        about = self.entries[reference_message_id(subject)]
-        if about.role == "tool" and MADE_UP.match(text_of(about.content)):
+    def _judges(self, verdict: ev.HookVerdict, hook: AgentState) -> None:
+        """Note a verdict, and check that its hook was to judge its subject, once."""
+        subject = verdict.subject
+        entry = self.entries[reference_message_id(subject)]
+        if verdict.point == "result" and MADE_UP.match(text_of(entry.content)):
             self.faults.append(f"{hook.name} judges {subject}, which no tool said")
         if hook.place == "gone":
-            self.faults.append(f"{hook.name} is asked about {subject}, though it has left")
+            self.faults.append(f"{hook.name} judges {subject}, though it has left")
+        if self.judged[hook.id, subject]:
+            self.faults.append(f"{hook.name} judges {subject} twice")
+        if is_code(hook) and verdict.said is not None:
+            self.faults.append(f"{hook.name} is code, and has a message with its verdict")
+        if verdict.verdict == "deny":
+            self.denied.add(subject)
+        self.judged[hook.id, subject] += 1
+        self.verdict_counts[hook.id] += 1
+        if verdict.said is not None:
+            self._counts(verdict.said, hook)
 
-    def _judges(self, entry: ev.TranscriptEntry, hook: AgentState, subject: str) -> None:
-        """Note what a hook says, or that it failed; the last of it is its verdict."""
-        has_failed = text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
-        verdict = parse_verdict_entry(entry)
-        self.refused.pop((subject, hook.id), None)
-        if has_failed or (verdict is not None and verdict.word == "DENY"):
-            self.refused[subject, hook.id] = entry.message_id
-        if verdict is None or verdict.word in ("DENY", "REWRITE"):
-            self.objected.add(subject)
-        if not is_code(hook):
-            return
-        if not has_failed and self.answered[hook.id, subject]:
-            self.faults.append(f"{hook.name} is asked twice about {subject}")
-        self.answered[hook.id, subject] += 1
-        self.said[hook.id] += 1
-        self.done.add(entry.cause)
-
-    def _refusals(self, subject: str) -> list[str]:
-        """Return the words that deny something, and that no hook has touched."""
-        words = [refusal for (about, _), refusal in self.refused.items() if about == subject]
-        return [word for word in words if word not in self.objected]
-
-    def _counts(self, words: str) -> None:
-        """Look whether what a hook said came through hooks of its own before others heard it."""
-        verdict = self.entries[words]
-        hook = self.state.agents[verdict.agent_id or AgentId("")]
-        if is_code(hook) or not verdict.is_utterance:
-            return  # that it failed nobody judges
-        if self._refusals(words):
-            self.faults.append(f"{words} of {hook.name} counts, which is denied")
-        self._judged(hook, words, "response")
+    def _counts(self, answer: str, hook: AgentState) -> None:
+        """Check that the answer of a hook came through hooks of its own before it counts."""
+        if answer in self.denied:
+            self.faults.append(f"{answer} of {hook.name} counts, which is denied")
+        self._judged(hook, answer, "response")
 
     def _goes_on(self, agent: AgentState) -> None:
         """Look whether the user has heard, before the next word, what hooks had not seen."""
         answer = self.last.get(agent.id)
-        if answer is not None and answer not in {about for about, _ in self.refused}:
+        if answer is not None and answer not in self.denied:
             self._judged(agent, answer, "response")
 
     def _gets(self, result: ev.TranscriptEntry, agent: AgentState) -> None:
@@ -173,7 +142,7 @@ class Reading:
         text = text_of(result.content)
         if MADE_UP.match(text) or text.startswith(BLOCKED):
             return
-        if self._refusals(action):
+        if action in self.denied:
             self.faults.append(f"{agent.name} runs {action}, which is denied")
         self._judged(agent, action, "action")
 
@@ -194,14 +163,15 @@ class Reading:
         """Check that all hooks in code that were there have answered about something."""
         for hook in (self.state.agents[id_] for id_ in agent.hooks):
             was_there = number(hook.placed_by) < number(subject)
-            if is_code(hook) and was_there and not self.answered[hook.id, subject]:
+            if is_code(hook) and was_there and not self.judged[hook.id, subject]:
                 self.faults.append(f"{hook.name} did not judge the {point} {subject}")
 
     def check_counts(self) -> None:
         """Check that a hook in code has counted what it has answered, and nothing else."""
         for agent in filter(is_code, self.state.agents.values()):
             saved = agent.saved_state or {"asked": 0}
-            expected = {"asked": self.born_with.get(agent.id, 0) + self.said[agent.id]}
+            count = self.verdict_counts[agent.id]
+            expected = {"asked": self.born_with.get(agent.id, 0) + count}
             if saved != expected:
                 self.faults.append(f"{agent.name} ({agent.id}) counts {saved}, not {expected}")
 
@@ -232,6 +202,18 @@ def is_code(agent: AgentState) -> bool:
 
 def number(reference: str) -> int:
     return parse_id_number(MessageId(reference_message_id(reference)), "msg_") or 0
+
+
+def judged_questions(session: Session) -> list[HookQuestion]:
+    """Return the questions of hooks in code, as a view composes them from the verdicts."""
+    links = SessionViewer(session.path).events
+    messages = HookMessages(links)
+    return [
+        messages.find_question(event)
+        for event in links
+        if isinstance(event, ev.HookVerdict)
+        and is_code(session.agents[event.agent_id or AgentId("")])
+    ]
 
 
 def check(stage: Stage) -> None:
@@ -265,7 +247,9 @@ def check_cuts(folder: Path, seed: int, count: int | None) -> None:
         later.session.close()
         later = course.load(later.log)
         assert full_state(later.session) == before, index
+        earlier, count_before = judged_questions(later.session), len(JUDGED)
         course.go_on(later, index)
+        assert judged_questions(later.session) == earlier + JUDGED[count_before:], index
         check(later)
 
 

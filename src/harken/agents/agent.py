@@ -23,18 +23,18 @@ from harken.agents.initial_transcript import (
     complete_transcript,
     message_dict,
 )
+from harken.agents.judgment import AgentJudgment
 from harken.agents.names import free_name
 from harken.agents.runtime import AgentRuntime
 from harken.agents.structure import CODE_CALL_PREFIX, AgentStructure, call_runner
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
 from harken.core.event_types.spec import SMART, AgentSpec
-from harken.core.events import Cause, HookVerdict, Relation, TranscriptEntry
+from harken.core.events import Cause, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import Message
 from harken.core.untrusted import escape_hook_markers
-from harken.core.verdict import HookQuestion, Verdict, describe_verdict, parse_allowed_verdict
 from harken.errors import AgentBusy, ConfigError, NameNotFound, NotBorn
 from harken.session.fold import current_messages
 from harken.session.session import Session
@@ -43,7 +43,7 @@ from harken.world.loop_lock import LoopLock
 
 
 @check_arguments
-class Agent(AgentStructure["Agent"]):
+class Agent(AgentJudgment, AgentStructure["Agent"]):
     """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
 
     _kind: ClassVar[str] = "agent"
@@ -218,52 +218,6 @@ class Agent(AgentStructure["Agent"]):
         if not isinstance(dst, Agent):
             raise TypeError(f"inform(dst, txt): dst must be an Agent, not {dst!r}")
         dst.harken(txt)
-
-    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
-        """Judge a question that is in the transcript already, and log the verdict.
-
-        By default the answer is parsed as a verdict. Raises UnparsableVerdict if it is none.
-        """
-        answer = await self.response()
-        verdict = parse_allowed_verdict(str(answer), question.point)
-        self._log_verdict(question, verdict, answer.message_id)
-
-    def _log_verdict(
-        self,
-        question: HookQuestion,
-        verdict: Verdict,
-        answer_id: MessageId | None,
-        failed: str | None = None,
-        *,
-        is_stop: bool = False,
-    ) -> None:
-        """Log a verdict and its effects on the hook itself, in one group.
-
-        answer_id: the message with the verdict. failed: the reason of a failure. is_stop: the
-        denial ends the turn of the watched agent.
-        """
-        kind, text = describe_verdict(verdict)
-        event = HookVerdict(
-            agent_id=self.agent_id,
-            watched=self.state.parent or AgentId(""),
-            subject=question.subject,
-            point=question.point,
-            verdict="stop" if is_stop else kind,
-            text=text,
-            said=answer_id,
-            failed=failed,
-        )
-        questions = [*self.state.questions.values()]  # earlier ones were given up
-        with self.session.group():
-            self.session.append(event)
-            if questions:
-                self._after_verdict(questions[0])
-
-    def _after_verdict(self, question_id: MessageId) -> None:
-        """Log the effects of a verdict, also of a failed one, on this hook.
-
-        question_id: the oldest question that had no verdict.
-        """
 
     def install(self, agent: Agent, name: str | None = None, *, cause: Cause = None) -> Self:
         """Install this hook on an agent. The birth names `cause`, or the birth of the agent.

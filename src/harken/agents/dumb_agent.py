@@ -23,10 +23,9 @@ from harken.core.events import (
     Event,
     TranscriptEntry,
 )
-from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.core.verdict import HookQuestion, Verdict, format_verdict, parse_allowed_verdict
+from harken.core.verdict import HookQuestion, Verdict, parse_allowed_verdict
 from harken.session.invariants import encode_checked_event
 from harken.session.state import AgentState
 
@@ -34,8 +33,6 @@ from harken.session.state import AgentState
 class DumbAgent(Agent):
     """An agent whose `answer` is code. Subclass it and `register` it."""
 
-    _is_judging = False
-    """Whether, as a hook, it has been asked a question and has yet to give its verdict."""
     _leaves = False
 
     async def answer(self, input: str) -> str:
@@ -93,23 +90,27 @@ class DumbAgent(Agent):
         """Return the verdict in an answer. Raises UnparsableVerdict if it contains none."""
         return parse_allowed_verdict(str(value), point)
 
-    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
-        """Let the code judge, and log its verdict, its state and, if it quit, that it leaves."""
-        self._leaves, self._is_judging = False, True
+    async def _judge_question(self, question: HookQuestion) -> None:
+        """Let the code judge, and log its verdict, its state and, if it quit, that it leaves.
+
+        The verdict says all: the transcript gets no question and no answer. A judgment that a crash
+        interrupts is not in the log, and is repeated by the resumed session.
+        """
+        self._leaves, self._judged_subject = False, question.subject
         watched = self.state.parent
         try:
             value = await self._judge(question)
         finally:
-            self._is_judging = False
+            self._judged_subject = None
         if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
             raise TurnEnded  # it took another place by a method
-        verdict = self._check_verdict(value, question.point)
+        verdict, changes = self._check_verdict(value, question.point), self._changed_state()
         with self.session.group():
-            message = self.say(format_verdict(verdict), question_id)
-            self._log_verdict(question, verdict, message.message_id)
+            verdict_id = self._log_verdict(question, verdict)
+            self.session.append_all(changes)
             if self._leaves:
                 self.session.append(
-                    AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
+                    AgentMoved(agent_id=self.agent_id, place="gone", cause=verdict_id)
                 )
 
     def _leave_after_verdict(self) -> None:
@@ -125,19 +126,18 @@ class DumbAgent(Agent):
         entry = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=str(text), cause=cause
         )
-        self.session.append_all(self._with_state(entry))
+        self.session.append_all([entry, *self._changed_state()])
         return LoggedString(text, entry.message_id)
-
-    def _with_state(self, entry: TranscriptEntry) -> list[Event]:
-        """Return an entry with the state after it, if the state changed. Raises as `say`."""
-        return [entry, *self._changed_state()]
 
     def save_state(self) -> None:
         """Log the state if it changed. Raises as `say`."""
         self.session.append_all(self._changed_state())
 
     def _changed_state(self) -> list[Event]:
-        """Return the checked event of the state, or nothing if the log has this state already."""
+        """Return the checked event of the state, or nothing if the log has this state already.
+
+        Raises as `say`.
+        """
         state = self.dump_state()
         if state == self.state.saved_state:
             return []

@@ -152,12 +152,13 @@ class SmartAgent(ToolAgent):
         child._birth_options = options if spec is None else options.merge(spec)
         return child
 
-    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
+    async def _judge_question(self, question: HookQuestion) -> None:
         """Parse the answer as a verdict, and log it. If it is none, the hook is asked once more.
 
         Raises TurnEnded if the hook moved instead of answering, UnparsableVerdict if the second
         answer is no verdict either.
         """
+        self._log_question(question)
         answer = await self._answer_as_hook()
         try:
             verdict = parse_allowed_verdict(str(answer), question.point)

@@ -21,15 +21,11 @@ from harken.core.arguments import check_arguments
 from harken.core.event_types.spec import HookPoint
 from harken.core.events import Reference, TranscriptEntry, VerdictKind
 from harken.core.logged_string import preview
-from harken.core.messages import ToolCall, text_of
+from harken.core.messages import ToolCall
 from harken.core.untrusted import escape_hook_markers
-
-HOOK_FAILED_PREFIX = "[hook failed] "
-"""The prefix of an entry that replaces a verdict in a hook's transcript."""
 
 VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
 
-_EXACT_PATTERN = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
 _THINKING_PATTERN = re.compile(
     r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE
 )
@@ -51,29 +47,6 @@ class ParsedVerdict(NamedTuple):
     word: VerdictWord
     text: str
     """The comment, the reason or the new text; empty for OK."""
-
-
-def parse_verdict_entry(entry: TranscriptEntry) -> ParsedVerdict | None:
-    """Parse a hook's entry as a verdict. Return None if it is not a verdict.
-
-    An entry that code wrote has the question as its cause; an entry of a model has none.
-    """
-    if not entry.is_utterance:
-        return None
-    words = text_of(entry.content)
-    return parse_model_verdict(words) if entry.cause is None else parse_exact_verdict(words)
-
-
-def parse_exact_verdict(words: str) -> ParsedVerdict | None:
-    r"""Parse a verdict as code writes it. Return None if the text is not a verdict.
-
-    >>> parse_exact_verdict("COMMENT: Mind this:\nOK"), parse_exact_verdict("I think: OK")
-    (ParsedVerdict(word='COMMENT', text='Mind this:\nOK'), None)
-    """
-    if words.strip().rstrip(".").upper() == "OK":
-        return ParsedVerdict("OK", "")
-    match = _EXACT_PATTERN.fullmatch(words)
-    return None if match is None else ParsedVerdict(_verdict_word(match[1]), match[2])
 
 
 def parse_model_verdict(words: str) -> ParsedVerdict | None:
@@ -338,3 +311,16 @@ def describe_verdict(verdict: Verdict) -> tuple[VerdictKind, str | None]:
             return "deny", reason
         case Rewrite(text):
             return "rewrite", text
+
+
+def create_verdict(kind: VerdictKind, text: str | None) -> Verdict:
+    """Return the verdict of this kind and text; a stop is a denial."""
+    match kind:
+        case "ok":
+            return Ok()
+        case "comment":
+            return Comment(text or "")
+        case "deny" | "stop":
+            return Deny(text or "")
+        case "rewrite":
+            return Rewrite(text or "")

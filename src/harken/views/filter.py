@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from harken.core import events as ev
 from harken.core.events import Event, TranscriptEntry, UnknownEvent
+from harken.views.dialogs.hook_messages import HookMessages
 from harken.views.links import LinkKind, Links
 
 
@@ -16,12 +17,14 @@ def transcript(events: Iterable[Event], agent_id: str) -> list[TranscriptEntry]:
     """Return an agent's entries. Empty for an unknown agent. Pieces of text are not entries.
 
     The transcript is complete, including entries that the agent's model no longer reads: see
-    `context`.
+    `context`. The messages of a hook of code are composed from its verdicts.
     """
+    links = Links.of(events)
+    own_events = (event for event in links if event.agent_id == agent_id)
     return [
         event
-        for event in events
-        if isinstance(event, TranscriptEntry) and event.agent_id == agent_id
+        for event in HookMessages(links).insert_into(own_events)
+        if isinstance(event, TranscriptEntry)
     ]
 
 

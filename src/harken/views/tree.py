@@ -6,10 +6,11 @@ watches. A removed agent stays at its last position, with its subtree, and is ma
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from harken.core.event_types.spec import AgentSpec
-from harken.core.events import AgentMoved, Event, Json, Place
+from harken.core.events import AgentMoved, Event, HookVerdict, Json, Place
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.errors import HarkenError
@@ -41,6 +42,8 @@ class TreeRow(SparseRecord, frozen=True, kw_only=True):
     """The creation event. None in an older log that lacks it."""
     entries: int
     """Number of messages in its transcript, including removed ones."""
+    verdicts: int = 0
+    """Number of verdicts that it gave as a hook."""
     model_calls: int
     tokens: int
     """Input and output tokens of its own model calls."""
@@ -59,7 +62,10 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
     """
     state = SessionState()
     places: dict[AgentId, Place] = {}
+    verdicts = Counter[AgentId | None]()
     for event in events:
+        if isinstance(event, HookVerdict):
+            verdicts[event.agent_id] += 1
         if isinstance(event, AgentMoved) and event.agent_id in state.agents:
             _record_place(places, state.agents[event.agent_id])
         try:
@@ -68,7 +74,7 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
             raise HarkenError(f"the log contradicts itself: {error}") from None
     for agent in state.agents.values():
         _record_place(places, agent)
-    return list(_iter_rows(state, places))
+    return list(_iter_rows(state, places, verdicts))
 
 
 def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:
@@ -77,7 +83,9 @@ def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:
         places[agent.id] = agent.place
 
 
-def _iter_rows(state: SessionState, places: dict[AgentId, Place]) -> Iterator[TreeRow]:
+def _iter_rows(
+    state: SessionState, places: dict[AgentId, Place], verdicts: Counter[AgentId | None]
+) -> Iterator[TreeRow]:
     """Yield rows, parents first, without recursion: a tree may exceed Python's recursion limit."""
     children_by_parent: dict[AgentId | None, list[AgentState]] = {}
     for agent in state.agents.values():
@@ -95,12 +103,14 @@ def _iter_rows(state: SessionState, places: dict[AgentId, Place]) -> Iterator[Tr
                 continue
             seen.add(agent.id)
             gone = gone or agent.place == "gone"
-            yield _build_row(agent, places[agent.id], depth, gone=gone)
+            yield _build_row(agent, places[agent.id], depth, verdicts[agent.id], gone=gone)
             children_reversed = reversed(children_by_parent.get(agent.id, []))
             pending.extend((child, depth + 1, gone) for child in children_reversed)
 
 
-def _build_row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
+def _build_row(
+    agent: AgentState, place: Place, depth: int, verdicts: int, *, gone: bool
+) -> TreeRow:
     return TreeRow(
         agent_id=agent.id,
         name=agent.name or agent.id,
@@ -113,6 +123,7 @@ def _build_row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> Tr
         task=agent.spec.task or None,
         birth=agent.birth or None,
         entries=len(agent.transcript or ()),
+        verdicts=verdicts,
         model_calls=agent.usage.model_calls,
         tokens=agent.usage.tokens,
         cost_usd=agent.usage.cost_usd,

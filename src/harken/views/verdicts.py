@@ -269,16 +269,14 @@ class _Reader:
             agent_id=event.watched,
             name=self.links.names.latest_name(event.watched),
             proposed=_event_text(subject) if call is None else call_text(call),
-            outcomes=list(self._iter_effects(event, question, kind)),
+            outcomes=list(self._iter_effects(event, kind)),
             time=event.time,
         )
 
-    def _iter_effects(
-        self, event: HookVerdict, question: MessageId | None, kind: VerdictKind
-    ) -> Iterator[VerdictEffect]:
+    def _iter_effects(self, event: HookVerdict, kind: VerdictKind) -> Iterator[VerdictEffect]:
         """Yield the events that the verdict caused, or else the outcome of its subject."""
         subject = event.subject
-        caused = [*self._find_caused(event.message_id), *self._find_removal(event, question)]
+        caused = self._find_caused(event.message_id)
         if caused or kind in ("ok", "comment"):
             yield from map(self._build_effect, caused)
         elif event.point == "action":
@@ -302,19 +300,17 @@ class _Reader:
         ]
 
     def _find_caused(self, message_id: MessageId) -> list[Event]:
-        """Return the events that name an event as their cause, except questions about it."""
+        """Return the events that name a verdict as their cause.
+
+        These are messages to the watched agent, rewritten calls, and the edit that removed an input
+        from its context.
+        """
         return [
             event
             for event in self.links.events_to(message_id)
-            if isinstance(event, TranscriptEntry | ActionRewritten)
+            if isinstance(event, TranscriptEntry | ActionRewritten | TranscriptEdited)
             and message_id in causes_of(event)
-            and getattr(event, "purpose", None) != "question"
         ]
-
-    def _find_removal(self, event: HookVerdict, question: MessageId | None) -> list[Event]:
-        """Return the edit that removed the subject of the question from its agent's context."""
-        edits = [] if question is None else self.links.events_to(question)
-        return [e for e in edits if _is_edit(e) and e.agent_id != event.agent_id]
 
     def _find_call_outcome(self, call: Reference) -> Sequence[Event]:
         """Return the later rewrites of a call, or else its result."""
@@ -337,10 +333,6 @@ class _Reader:
         return _create_effect(
             event.message_id, event.agent_id, self.links.names.latest_name(event.agent_id), text
         )
-
-
-def _is_edit(event: Event) -> bool:
-    return isinstance(event, TranscriptEdited)
 
 
 def _create_effect(

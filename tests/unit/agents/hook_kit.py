@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken import Agent, Hook, HookQuestion, Ok, register_agent_class, tool
+from harken import Agent, Hook, HookQuestion, Ok, SessionViewer, register_agent_class, tool
 from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
 from harken.session.session import Session
 from harken.session.state import AgentState
-from tests.agent_kit import Stage, call, call_message, open_stage, script_model
+from tests.agent_kit import LogLine, Stage, call, call_message, open_stage, script_model
 
 Judge: TypeAlias = Callable[[HookQuestion], Any]
 SENT: list[str] = []
@@ -49,9 +49,13 @@ def watch(one: Stage, name: str = "guard", /, **judges: Judge) -> Judging:
 
 def words(one: Stage, hook: Agent) -> list[tuple[str, str]]:
     """Return the roles and texts of a hook's transcript."""
-    return [
-        (r["role"], r["content"]) for r in one.select_lines(agent_id=hook.agent_id) if "role" in r
-    ]
+    transcript = SessionViewer(one.log).get_transcript(hook.agent_id)
+    return [(entry["role"], entry["content"]) for entry in transcript]
+
+
+def verdicts(one: Stage, hook: Agent) -> list[LogLine]:
+    """Return the verdicts of a hook, oldest first."""
+    return one.select_lines(event_type="hook_verdict", agent_id=hook.agent_id)
 
 
 @tool

@@ -11,7 +11,7 @@ from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, pars
 from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, fast_options, open_stage, raw_call, script_model
-from tests.unit.agents.hook_kit import SENT, Judge, sending, watch
+from tests.unit.agents.hook_kit import SENT, Judge, sending, verdicts, watch, words
 
 
 def boom(question: HookQuestion) -> Verdict:
@@ -40,8 +40,9 @@ def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> 
     assert one.ask("Send.") == "Done."
     assert SENT == []
     assert one.result()["content"].startswith("Error: Action blocked by hook 'guard': ")
-    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
-    assert note["content"].startswith("[hook failed]")
+    [failed] = [row for row in verdicts(one, hook) if "failed" in row]
+    assert (failed["point"], failed["verdict"]) == ("action", "deny")
+    assert words(one, hook)[3] == ("system", f"the hook failed: {failed['failed']}")
     check_log(one.log)
 
 
@@ -66,8 +67,9 @@ def test_a_commentator_that_fails_is_passed_over_with_a_note(
     watch(one, "other", **{point: lambda _: Comment("still here")})
     assert one.ask("Send.") == "Done."
     assert SENT == ["hello"]
-    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
-    assert note["content"].startswith("[hook failed]")
+    [failed] = [row for row in verdicts(one, hook) if "failed" in row]
+    assert (failed["point"], failed["verdict"]) == (point, "ok")
+    assert ("system", f"the hook failed: {failed['failed']}") in words(one, hook)
     assert one.select_lines(content="[hook other]: still here")
 
 
@@ -80,8 +82,8 @@ def test_input_and_result_can_only_be_commented_on(
     one = sending(tmp_path)
     hook = watch(one, **{point: lambda _: verdict})
     assert one.ask("Send.") == "Done."
-    [note] = one.select_lines(agent_id=hook.agent_id, role="system")
-    assert "is not a verdict on" in note["content"]
+    [failed] = [row["failed"] for row in verdicts(one, hook) if "failed" in row]
+    assert "is not a verdict on" in failed
 
 
 def test_a_failing_log_is_no_failure_of_a_hook(tmp_path: Path) -> None:

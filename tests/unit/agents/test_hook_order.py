@@ -23,7 +23,7 @@ from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Verdict
 from tests.agent_kit import call, call_message, check_log, open_stage, run, script_model
 from tests.unit.agents.crash_kit import cut_after, resume
-from tests.unit.agents.hook_kit import SENT, Judging, send, sending, watch, words
+from tests.unit.agents.hook_kit import SENT, Judging, send, sending, verdicts, watch, words
 
 
 @register_agent_class("test-once")
@@ -62,9 +62,12 @@ def test_calls_at_once_are_judged_one_after_the_other(tmp_path: Path) -> None:
     hook = Once(one.session, runtime=one.runtime).install(one.root, "once")
     assert one.ask("Look.") == "Done."
     assert SENT == ["0"]
-    said = one.select_lines(agent_id=hook.agent_id, role="assistant")
-    asked = one.select_lines(agent_id=hook.agent_id, role="user")
-    assert [row["cause"] for row in said] == [row["message_id"] for row in asked]
+    assert [(row["point"], row["verdict"]) for row in verdicts(one, hook)] == [
+        ("action", "ok"),
+        *[("action", "deny")] * 3,
+    ]
+    subjects = [row["subject"].rpartition(".")[2] for row in verdicts(one, hook)]
+    assert subjects == ["c0", "c1", "c2", "c3"]
 
 
 @pytest.mark.parametrize("bad", [RuntimeError("boom"), {"a": (1, 2)}, {1, 2}])
@@ -151,10 +154,8 @@ def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used
             row["message_id"] for row in later.select_lines(role="tool") if "is_error" not in row
         ]
         for name in ("guard", "second"):
-            own = later.select_lines(agent_id=later.id_of(name))
-            asked = {row["message_id"]: row for row in own if row.get("role") == "user"}
-            judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
-            assert [row["cause"] for row in judged if "[result] " in row["content"]] == came
+            judged = [row for row in verdicts(later, later.agent(name)) if row["point"] == "result"]
+            assert [row["subject"] for row in judged] == came
         later.session.close()
         check_log(later.log)
 
@@ -183,9 +184,8 @@ def test_nothing_is_judged_twice_wherever_a_crash_cuts(tmp_path: Path) -> None:
         for _ in range(2):
             assert later.ask() == "Fine.", kept
         for name in ("guard", "second"):
-            own = later.select_lines(agent_id=later.id_of(name))
-            asked = {row["message_id"]: row["cause"] for row in own if row.get("role") == "user"}
-            judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
+            judged = [row["subject"] for row in verdicts(later, later.agent(name))]
+            assert judged, kept
             assert len(judged) == len(set(judged)), kept
         assert len(later.user_messages("main")) == 4  # what it was told, two comments, one denial
         later.session.close()

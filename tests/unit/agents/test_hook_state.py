@@ -368,7 +368,7 @@ def test_a_verdict_and_the_state_after_it_are_one_group(tmp_path: Path, text: st
     for _ in range(2):
         one.ask("Send.")
     one.session.close()
-    for later, seen in ((-1, 1), (0, 1), (1, 1), (2, 2)):  # answer, state and verdict are one group
+    for later, seen in ((-1, 1), (0, 1), (1, 2)):  # verdict and state are one group
         cut = cut_at(one.log, "agent_state_saved", 1, later=later)
         once = resume(cut, script_model(), send)
         assert once.agent("counter").state.saved_state == {"seen": seen}

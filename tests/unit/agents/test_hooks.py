@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from harken import Comment, Deny, Ok, register_agent_class, tool
+from harken import Comment, Deny, Ok, SessionViewer, register_agent_class, tool
 from harken.agents.open_calls import has_open_calls
 from harken.agents.texts import INTERRUPTED
 from harken.core.event_types.spec import HookPoint
@@ -44,7 +44,7 @@ def test_a_hook_is_asked_at_four_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S4-22")
-def test_question_and_verdict_stand_in_the_hooks_own_transcript(tmp_path: Path) -> None:
+def test_messages_of_a_hook_of_code_are_composed_from_its_verdicts(tmp_path: Path) -> None:
     one = sending(tmp_path)
     hook = watch(one, action=lambda _: Comment("Careful."))
     one.ask("Send.")
@@ -53,12 +53,14 @@ def test_question_and_verdict_stand_in_the_hooks_own_transcript(tmp_path: Path) 
     asked = '[action] Agent main is about to call send with:\n~~~\n{"text":"hello"}\n~~~'
     assert said[2] == ("user", asked)
     assert said[3] == ("assistant", "COMMENT: Careful.")
-    questions = one.select_lines(agent_id=hook.agent_id, role="user")
+    assert [text for role, text in said if role == "user"] == [q.prompt for q in hook.asked]
+    questions = SessionViewer(one.log).get_transcript("guard")[::2]
+    assert one.select_lines(agent_id=hook.agent_id, event_type="transcript_entry") == []
     [heard] = one.select_lines(role="user", content="Send.")
     assert questions[0]["cause"] == heard["message_id"]
     [made] = [row for row in one.select_lines(role="assistant") if "tool_calls" in row]
     assert questions[1]["cause"] == made["message_id"]
-    assert "Send." not in [m["content"] for m in hook.transcript]
+    assert hook.transcript == []
 
 
 def test_a_hooks_birth_names_what_it_watches(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harken import SessionViewer
 from harken.agents.tree.hook_action import format_hook_protocol
 from harken.core.event_types.spec import AgentSpec, Budget, Limits
 from tests.agent_kit import call, call_message, check_log
@@ -77,10 +78,10 @@ def test_a_hook_that_stays_unclear_has_failed_and_a_guard_that_fails_blocks(tmp_
     assert one.result("c2")["content"].startswith(
         "Error: Action blocked by hook 'guard': the hook f"
     )
-    [note] = one.select_lines(agent_id=hook.agent_id, role="system", event_type="transcript_entry")[
-        1:
-    ]
-    assert note["content"].startswith("[hook failed] its answer 'Still hm.' is none of OK, ")
+    [verdict] = one.select_lines(agent_id=hook.agent_id, event_type="hook_verdict")
+    assert verdict["failed"].startswith("its answer 'Still hm.' is none of OK, ")
+    last = SessionViewer(one.log).get_transcript("guard")[-1]
+    assert last["content"] == f"the hook failed: {verdict['failed']}"
     assert len(cast.read_by("guard")) == 2
 
 

@@ -262,9 +262,8 @@ def test_a_hook_in_code_uses_the_methods_while_it_judges(tmp_path: Path) -> None
     assert one.ask("Go.") == "Done."
     assert (answers, one.root.hooks, hook.state.place) == (["Ada 1."], [], "gone")
     assert one.ask("Again.") == "Done."
-    said = one.select_lines(role="assistant", agent_id=hook.agent_id)
-    verdicts = [row["content"] for row in said if "content" in row]
-    assert verdicts == ["OK"]
+    [verdict] = one.select_lines(event_type="hook_verdict", agent_id=hook.agent_id)
+    assert verdict["verdict"] == "ok"
     check_log(one.log)
     live = full_state(one.session)
     assert full_state(one.resume().session) == live

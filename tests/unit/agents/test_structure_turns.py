@@ -116,8 +116,8 @@ def test_an_agent_of_code_that_serves_as_a_hook_leaves_after_its_verdict(tmp_pat
     hook = run(one.root.hook("leaving", agent=Leaving))
     assert one.ask("Go.") == "Done."
     assert (one.root.hooks, hook.state.place) == ([], "gone")
-    verdicts = one.select_lines(agent_id=hook.agent_id, content="COMMENT: Farewell.")
-    assert len(verdicts) == 1
+    [verdict] = one.select_lines(agent_id=hook.agent_id, event_type="hook_verdict")
+    assert (verdict["verdict"], verdict["text"]) == ("comment", "Farewell.")
     assert one.ask("Again.") == "Done."
     check_log(one.log)
     live = full_state(one.session)

@@ -5,8 +5,14 @@ import time
 import pytest
 
 from harken.core.verdict import (
+    Comment,
+    Deny,
+    Ok,
     ParsedVerdict,
-    parse_exact_verdict,
+    Rewrite,
+    Verdict,
+    create_verdict,
+    describe_verdict,
     parse_model_verdict,
     strip_code_fence,
 )
@@ -79,12 +85,13 @@ def test_quoted_or_contradictory_text_is_no_verdict(words: str) -> None:
     assert parse_model_verdict(words) is None
 
 
-def test_verdict_from_code_is_parsed_literally() -> None:
-    assert parse_exact_verdict("COMMENT: Mind this:\nDENY: x") == ParsedVerdict(
-        "COMMENT", "Mind this:\nDENY: x"
-    )
-    assert parse_exact_verdict("ok.") == OK
-    assert parse_exact_verdict("So: OK") is None
+@pytest.mark.parametrize("verdict", [Ok(), Comment("a"), Deny("b"), Rewrite("c")])
+def test_verdict_is_created_from_its_kind_and_text(verdict: Verdict) -> None:
+    assert create_verdict(*describe_verdict(verdict)) == verdict
+
+
+def test_stop_is_a_denial() -> None:
+    assert create_verdict("stop", "enough") == Deny("enough")
 
 
 def test_code_fence_around_the_whole_answer_is_removed() -> None:
@@ -100,5 +107,4 @@ def test_long_answer_is_parsed_in_linear_time(letter: str) -> None:
     began = time.process_time()
     for words in (letter * 50_000, letter * 50_000 + "x", "<think>" * 20_000 + letter):
         parse_model_verdict(words)
-        parse_exact_verdict(words)
     assert time.process_time() - began < 5

@@ -112,3 +112,14 @@ def test_contradictory_log_is_an_error_on_one_line(play: LogBuilder) -> None:
     edit = ev.TranscriptEdited(agent_id=play.root, segments=[ev.Segment(start=0, stop=9)])
     with pytest.raises(HarkenError, match="contradicts itself"):
         tree([*play.viewer().events, edit])
+
+
+@pytest.mark.req("S1-13")
+def test_row_of_a_hook_counts_its_verdicts(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    other = play.create_agent("Other", by=play.root, relation="hook")
+    for _ in range(2):
+        play.gives_verdict(guard, "input", play.hears(play.root, "Hi"), "OK")
+    rows = {row.agent_id: row for row in tree(play.viewer().events)}
+    assert (rows[guard].verdicts, rows[other].verdicts, rows[guard].entries) == (2, 0, 0)
+    assert "verdicts" not in rows[other].as_json()

@@ -148,11 +148,10 @@ def test_failure_has_its_reason(play: LogBuilder, guard: AgentId) -> None:
 
 def test_stop_is_a_denial_and_its_outcome_is_the_removal(play: LogBuilder, guard: AgentId) -> None:
     input_id = play.hears(play.root, "My password is 1234.")
-    question = play.asks_hook(guard, "input", input_id)
+    stop = play.gives_verdict(guard, "input", input_id, "STOP: a secret")
     play.session.append(
-        ev.TranscriptEdited(agent_id=play.root, segments=[], reason="blocked", cause=question)
+        ev.TranscriptEdited(agent_id=play.root, segments=[], reason="blocked", cause=stop)
     )
-    play.gives_verdict(guard, "input", input_id, "STOP: a secret", play.says(guard, "DENY"))
     (row,) = find_verdicts(play)
     assert (row.kind, row.point, row.text) == ("denial", "input", "a secret")
     assert outcomes(row) == [("Root", "nothing of it (blocked)")]

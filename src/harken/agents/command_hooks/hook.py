@@ -65,6 +65,8 @@ _UNSTOPPABLE_EVENTS = {"SessionStart", "SubagentStart", "PostCompact", "SessionE
 """Events that cannot be stopped: a denial is only a message for the user."""
 _IGNORED_EVENTS = {"Notification"}
 """Events at which a denial is ignored."""
+_START_EVENTS = {"SessionStart", "SubagentStart"}
+"""Events that depend on whether an input was judged before."""
 _LATE_OUTPUT_EVENTS = {"PreToolUse", "PermissionRequest", "SessionStart"}
 """Events with output that may have to be delivered with a later tool result."""
 _ALLOWED = "allow"
@@ -108,11 +110,12 @@ class CommandHook(Hook):
 
     def begin(self) -> None:
         """Start without any question."""
-        self._question_id = MessageId("")
         self._undelivered: list[str] = []
         """Texts for the agent that did not fit into a verdict, delivered at the next chance."""
         self._end_reason: str | None = None
         """The reason to end the turn at the next chance, when it could not be ended at once."""
+        self._last_opening: int | None = None
+        """The `opened_at` of the session when it last judged an input, if a command needs it."""
         self._noted: set[str] = set()
         self._may_run = False
         self._allowed_call: tuple[str, str] | None = None
@@ -121,24 +124,32 @@ class CommandHook(Hook):
 
     def _spec(self) -> AgentSpec:
         """Return the spec of the birth: the commands, and the points at which it is asked."""
-        events = {command.event for command in self.options.commands}
+        events = self._command_events
         names = {EVENTS[event] for event in events}
         if not events.isdisjoint(_LATE_OUTPUT_EVENTS):
             names.add("result")
         points = sorted(point for point in HOOK_POINTS if point in names)
         return super()._spec().merge(AgentSpec(standing=Standing(points=points)))
 
+    @property
+    def _command_events(self) -> set[str]:
+        return {command.event for command in self.options.commands}
+
     def dump_state(self) -> Any:
-        """Return the undelivered texts, and the reason to end the turn."""
+        """Return the undelivered texts, the reason to end the turn, and the last opening."""
         state = {"later": list(self._undelivered), "interrupt": self._end_reason}
-        return {name: value for name, value in state.items() if value} or None
+        members: dict[str, Any] = {name: value for name, value in state.items() if value}
+        if self._last_opening is not None:
+            members["opened_at"] = self._last_opening
+        return members or None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Restore the undelivered texts, and the reason to end the turn."""
+        """Restore the undelivered texts, the reason to end the turn, and the last opening."""
         state = saved if isinstance(saved, dict) else {}
-        later, reason = state.get("later"), state.get("interrupt")
+        later, reason, opened_at = (state.get(n) for n in ("later", "interrupt", "opened_at"))
         self._undelivered = [text for text in later or () if isinstance(text, str)]
         self._end_reason = reason if isinstance(reason, str) else None
+        self._last_opening = opened_at if isinstance(opened_at, int) else None
 
     def should_ask(self, question: HookQuestion) -> bool:
         """Whether a command is to be run, or a text is still to be delivered."""
@@ -151,11 +162,6 @@ class CommandHook(Hook):
             self._select_commands(situation, event, names) for event, names in situation.events
         )
 
-    async def _judge_question(self, question: HookQuestion, question_id: MessageId) -> None:
-        """Log the verdict of the commands. Raises StoppedByHook."""
-        self._question_id = question_id
-        await super()._judge_question(question, question_id)
-
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the verdict of the commands. Raises StoppedByHook if a command ends the turn."""
         situation = self._situation(question)
@@ -165,6 +171,8 @@ class CommandHook(Hook):
         for event, names in situation.events:
             answer = answer.merge(await self._run_commands(situation, event, names))
         self._report(answer)
+        if question.point == "input" and not _START_EVENTS.isdisjoint(self._command_events):
+            self._last_opening = self.session.opened_at
         self._end_turn(situation, answer)
         if question.call is not None:
             arguments = self._rewritten_arguments(situation, answer) or question.text
@@ -269,7 +277,7 @@ class CommandHook(Hook):
         return HookQuestion("action", watched.name, id_, text, call)
 
     def _situation(self, question: HookQuestion) -> Situation:
-        return Situation(question, self._watched, self)
+        return Situation(question, self._watched, self._last_opening)
 
     @property
     def _watched(self) -> Agent:
@@ -365,20 +373,13 @@ class CommandHook(Hook):
         if (answer.end_reason is None and not is_blocked) or point == "response":
             return
         reason = answer.reason if is_blocked else answer.end_reason or ""
-        denial = Deny(reason)
-        entry = TranscriptEntry(
-            agent_id=self.agent_id,
-            role="assistant",
-            content=format_verdict(denial),
-            cause=self._question_id,
-        )
-        events = self._with_state(entry)
+        changes = self._changed_state()
         with self.session.group():
+            verdict_id = self._log_verdict(situation.question, Deny(reason), is_stop=True)
+            self.session.append_all(changes)
             if is_blocked:
-                edit = _edit_without(watched, situation.question.subject, self._question_id)
+                edit = _edit_without(watched, situation.question.subject, verdict_id)
                 self.session.append(edit)
-            self.session.append_all(events)
-            self._log_verdict(situation.question, denial, entry.message_id, is_stop=True)
         raise StoppedByHook(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:

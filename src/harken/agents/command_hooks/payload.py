@@ -38,7 +38,6 @@ from harken.agents.templates.claude_code_tools import (
 )
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
-from harken.core.ids import reference_number
 from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -104,8 +103,8 @@ class Situation:
 
     question: HookQuestion
     watched: Agent
-    hook: Agent
-    """The hook that is asked."""
+    last_opening: int | None
+    """The `opened_at` of the session when the hook last judged an input, or None if it has not."""
     hook_event: HookEvent | None = None
     """The event, if no question is asked."""
 
@@ -117,7 +116,7 @@ class Situation:
         is_primary = self.watched.state.place == "primary"
         match self.question.point:
             case "input" if is_primary:
-                has_begun = self._last_input >= self.watched.session.opened_at
+                has_begun = self.last_opening == self.watched.session.opened_at
                 start = () if has_begun else (("SessionStart", (self._source,)),)
                 return (*start, ("UserPromptSubmit", None))
             case "input":
@@ -240,26 +239,10 @@ class Situation:
 
     @cached_property
     def _source(self) -> str:
-        """How the session began: `resume` after any earlier answer or question, else `startup`."""
+        """How the session began: `resume` after any earlier answer or verdict, else `startup`."""
         entries = self.watched.state.transcript or ()
         has_answered = any(entry.role == "assistant" for entry in entries)
-        return "resume" if has_answered or self._last_input >= 0 else "startup"
-
-    @cached_property
-    def _last_input(self) -> int:
-        """The number of the hook's last answered question on an input, or -1."""
-        answered_ids: set[object] = set()
-        for entry in reversed(self.hook.state.transcript or ()):
-            if entry.is_utterance:
-                answered_ids.add(entry.cause)
-            elif entry.message_id in answered_ids and self._is_about_input(entry):
-                return reference_number(entry.message_id)
-        return -1
-
-    def _is_about_input(self, question: TranscriptEntry) -> bool:
-        entries = reversed(self.watched.state.transcript or ())
-        subject = next((e for e in entries if e.message_id == question.cause), None)
-        return subject is not None and subject.role == "user"
+        return "resume" if has_answered or self.last_opening is not None else "startup"
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:

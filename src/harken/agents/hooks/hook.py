@@ -1,9 +1,9 @@
 """Hooks: agents above an agent, which comment on, block or rewrite its input and actions.
 
-A hook is asked at four points. The question and the verdict are in the hook's own transcript, as
-text (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), so that every intervention can be read.
-The watched agent has no authority over its hooks. Any agent can be a hook; a `Hook` judges with
-code.
+A hook is asked at four points. Every verdict is an event of the log (`hook_verdict`). A smart hook
+also has the question and its answer in its own transcript, since its model reads them; a hook of
+code has not. The watched agent has no authority over its hooks. Any agent can be a hook; a `Hook`
+judges with code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments, format_suggestion
 from harken.core.event_types.spec import AgentSpec, HookPoint, Standing
-from harken.core.events import Event, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
+from harken.core.events import Event
+from harken.core.ids import AgentId
 from harken.core.verdict import (
     BLOCKING_POINTS,
-    HOOK_FAILED_PREFIX,
     HOOK_POINTS,
     Deny,
     HookQuestion,
@@ -223,60 +222,41 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
 
 
 async def _ask(hook: Agent, watched: AgentId, question: HookQuestion) -> None:
-    """Let a hook judge. A question that was asked before a crash is not repeated.
+    """Let a hook judge. A failure is logged as its verdict.
 
     Calls that were left open for another question are given up. Raises TurnEnded if that moved the
     hook.
     """
-    question_id = hook.state.questions.get(question.subject)
-    if question_id is None and hook.state.open_calls:
+    if hook.state.open_calls and question.subject not in hook.state.questions:
         await finish_open_calls(hook)
         if _find_replacement(watched, hook) is not hook:
             raise TurnEnded
-    if question_id is None:
-        question_id = hook.session.append(
-            TranscriptEntry(
-                agent_id=hook.agent_id,
-                role="user",
-                content=question.prompt,
-                cause=question.subject,
-                purpose="question",
-            )
-        )
     try:
-        await hook._judge_question(question, question_id)
+        await hook._judge_question(question)
     except (LogError, ModelError, TurnEnded, StoppedByHook):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():
             raise
-        _log_failure(hook, question, question_id, error)
+        _log_failure(hook, question, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
-        _log_failure(hook, question, question_id, error)
+        _log_failure(hook, question, error)
 
 
-def _log_failure(
-    hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
-) -> None:
+def _log_failure(hook: Agent, question: HookQuestion, error: BaseException) -> None:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
         log_error(hook, f"at {question.point} of {question.agent}", error)
     reason = (
         str(error) if isinstance(error, UnparsableVerdict) else f"{type(error).__name__}: {error}"
     )
-    note = TranscriptEntry(
-        agent_id=hook.agent_id,
-        role="system",
-        content=f"{HOOK_FAILED_PREFIX}{reason}",
-        cause=question_id,
-    )
-    events: list[Event] = [note]
+    changes: list[Event] = []
     if isinstance(hook, DumbAgent):
         with suppress(Exception):  # the state may be what failed
-            events = hook._with_state(note)
+            changes = hook._changed_state()
     verdict = Deny(texts.HOOK_FAILED.format(reason)) if is_guarded(question.point) else Ok()
     with hook.session.group():
-        hook.session.append_all(events)
-        hook._log_verdict(question, verdict, note.message_id, failed=reason)
+        hook._log_verdict(question, verdict, failed=reason)
+        hook.session.append_all(changes)
 
 
 def is_guarded(point: HookPoint) -> bool:

@@ -120,7 +120,7 @@ def is_judging(hook: Agent) -> bool:
     False if a trigger woke it, or if it gave its place to another agent meanwhile.
     """
     if isinstance(hook, DumbAgent):
-        return hook._is_judging
+        return hook._judged_subject is not None
     return bool(hook.state.questions)
 
 

@@ -149,12 +149,22 @@ def _new_call_id(agent: Agent) -> str:
 
 
 def _log_call(agent: Agent, function: FunctionCall, call_id: str) -> OpenCall:
-    """Log the message that makes the call. Return the open call."""
+    """Log the message that makes the call. Return the open call.
+
+    The cause of a call that a hook makes while it judges is the judged message or call.
+    """
     session = agent.session
     if agent.runtime.checkpoints is not None:
         agent.runtime.checkpoints.publish(session, agent.agent_id)
     made = ToolCall(call_id, function)
-    session.append(TranscriptEntry(agent_id=agent.agent_id, role="assistant", tool_calls=[made]))
+    session.append(
+        TranscriptEntry(
+            agent_id=agent.agent_id,
+            role="assistant",
+            tool_calls=[made],
+            cause=agent._judged_subject,
+        )
+    )
     return agent.state.open_calls[call_id]
 
 

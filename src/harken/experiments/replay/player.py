@@ -29,7 +29,6 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.core.verdict import HOOK_FAILED_PREFIX
 from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
@@ -366,14 +365,16 @@ class Replayer:
             return None
         agent = self._get_agent(event.agent_id) if is_code_call(event) else None
         is_answering = isinstance(agent, DumbAgent) and has_open_calls(agent)
-        return None if is_answering else agent
+        is_judging = event.cause is not None
+        return None if is_answering or is_judging else agent
 
     def _is_caused_by_agent(self, cause: ev.Cause) -> bool:
         """Whether a tool call of an agent, or a verdict of a hook, caused the event."""
         first = cause if isinstance(cause, str) else (cause or [""])[0]
         lane, index = self.recorded.positions.get(reference_message_id(first), ("", 0))
         cause_event = self.recorded.events[lane][index] if lane else None
-        return isinstance(cause_event, ev.TranscriptEntry) and cause_event.agent_id != USER
+        is_entry = isinstance(cause_event, ev.TranscriptEntry) and cause_event.agent_id != USER
+        return is_entry or isinstance(cause_event, ev.HookVerdict)
 
     def _is_from_trigger(self, event: ev.Event) -> bool:
         """Whether a trigger fired, or has ended."""
@@ -407,7 +408,7 @@ class Replayer:
             return True
         lane, index = self.recorded.positions[event.message_id]
         if event.role == "system":
-            return not text_of(event.content).startswith(HOOK_FAILED_PREFIX)
+            return True
         return index < self.recorded.initial(lane)
 
     def _is_from_compactor(self, event: ev.TranscriptEdited) -> bool:

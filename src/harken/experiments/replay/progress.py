@@ -41,8 +41,8 @@ class ReplayProgress:
     crash: Callable[[], NoReturn] = crash
     """Stops the replay at a recorded crash."""
     _events: list[ev.Event] = field(default_factory=list)
-    _questions: dict[tuple[Lane, str], list[ev.TranscriptEntry]] = field(default_factory=dict)
-    """Lane and subject -> the recorded questions to the agent about that message or call."""
+    _verdicts: dict[tuple[Lane, str], ev.HookVerdict] = field(default_factory=dict)
+    """Lane and subject -> the recorded verdict of the agent on that message or call."""
     _position: int = 0
 
     def __post_init__(self) -> None:
@@ -52,10 +52,9 @@ class ReplayProgress:
             (event for lane_events in lanes for event in lane_events), key=self.recorded.index_of
         )
         for event in self._events:
-            if isinstance(event, ev.TranscriptEntry) and isinstance(event.cause, str):
+            if isinstance(event, ev.HookVerdict):
                 lane, _ = self.recorded.positions[event.message_id]
-                subject = self.recorded.stable_name(event.cause)
-                self._questions.setdefault((lane, subject), []).append(event)
+                self._verdicts[lane, self.recorded.stable_name(event.subject)] = event
 
     def add_event(self, event: ev.Event) -> Lane | None:
         """Add a replayed event. Return its lane, or None if it belongs to none."""
@@ -117,14 +116,10 @@ class ReplayProgress:
         """Return the recorded events of an agent that were not replayed yet."""
         return self.recorded.events.get(lane, [])[self.replayed.size(lane) :]
 
-    def questions_coming(self, lane: Lane, subject: str) -> list[ev.TranscriptEntry]:
-        """Return the remaining recorded questions to an agent about a message or call."""
-        questions = self._questions.get((lane, subject), ())
-        return [
-            question
-            for question in questions
-            if question.role == "user" and not self.is_replayed(question)
-        ]
+    def has_verdict(self, lane: Lane, subject: str) -> bool:
+        """Whether the agent has yet to give its recorded verdict on a message or call."""
+        verdict = self._verdicts.get((lane, subject))
+        return verdict is not None and not self.is_replayed(verdict)
 
     def creation(self, call: ev.TranscriptEntry) -> ev.AgentCreated | None:
         """Return the creation event of the agent that a recorded call created, if it has one."""

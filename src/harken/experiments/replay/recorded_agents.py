@@ -26,13 +26,7 @@ from harken.core import events as ev
 from harken.core.event_types.spec import AgentSpec
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
-from harken.core.verdict import (
-    HOOK_FAILED_PREFIX,
-    HookQuestion,
-    Verdict,
-    build_verdict,
-    parse_exact_verdict,
-)
+from harken.core.verdict import HookQuestion, Verdict, create_verdict
 from harken.errors import HarkenError, LogError, ModelError, NameNotFound
 from harken.experiments.replay.agent_events import COMPACTOR, get_kind
 from harken.experiments.replay.progress import ReplayProgress
@@ -75,15 +69,9 @@ class RecordedAgent(Hook):
         return self.state.saved_state if self._saves is None else self._saves.state
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether a remaining recorded question of this subject has the same text.
-
-        A question that was asked before a crash is not recorded again.
-        """
-        if question.subject in self.state.questions:
-            return True
+        """Whether it has yet to give a recorded verdict on this subject."""
         subject = self.script.replayed.stable_name(question.subject)
-        questions = self.script.questions_coming(self.script.agent_key(self), subject)
-        return any(recorded_question.content == question.prompt for recorded_question in questions)
+        return self.script.has_verdict(self.script.agent_key(self), subject)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the recorded verdict, or raise the recorded error.
@@ -92,19 +80,17 @@ class RecordedAgent(Hook):
         """
         await self._repeat_calls()
         await self._wait_for_turn()
-        if any(
-            isinstance(event, ev.AgentMoved) and event.place == "gone"
-            for event in self._next_events(4)
-        ):
+        events = self._next_events(3)
+        verdict = events[0] if events else None
+        if not isinstance(verdict, ev.HookVerdict):
+            raise NotRecorded(f"the record has no such verdict of {self.name}")
+        if any(isinstance(e, ev.AgentMoved) and e.cause == verdict.message_id for e in events):
             self._leave_after_verdict()
-        text_ = self._next_text()
-        if text_.startswith(HOOK_FAILED_PREFIX):
-            kind, _, message = text_.removeprefix(HOOK_FAILED_PREFIX).partition(": ")
+        self._saves = next((e for e in events[1:2] if isinstance(e, ev.AgentStateSaved)), None)
+        if verdict.failed is not None:
+            kind, _, message = verdict.failed.partition(": ")
             raise type(kind, (Exception,), {})(message)
-        verdict = parse_exact_verdict(text_)
-        if verdict is None:
-            raise ValueError(text_)
-        return build_verdict(verdict)
+        return create_verdict(verdict.verdict, verdict.text)
 
     async def answer(self, heard: str) -> str:
         """Return the recorded answer, or raise the recorded error."""
@@ -181,8 +167,6 @@ class RecordedAgent(Hook):
         """Return the next recorded text, and set the state that was saved with it."""
         entry, saved_state = [*self._next_events(2), None, None][:2]
         self._saves = saved_state if isinstance(saved_state, ev.AgentStateSaved) else None
-        if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
-            self.script.crash()  # The question was repeated: the process ended before an answer.
         if not isinstance(entry, ev.TranscriptEntry):
             raise NotRecorded(f"the record has no such question to {self.name}")
         return text_of(entry.content)

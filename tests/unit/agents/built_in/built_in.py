@@ -62,7 +62,7 @@ def comments(one: Stage, hook: str, agent: str = "main") -> list[str]:
 
 def asked(one: Stage, hook: str) -> int:
     """Return how often a hook was asked: what it is not concerned with is not logged."""
-    return len(one.user_messages(hook))
+    return len(one.select_lines(event_type="hook_verdict", agent_id=one.id_of(hook)))
 
 
 def denials(one: Stage, hook: str, agent: str = "main") -> list[str]:

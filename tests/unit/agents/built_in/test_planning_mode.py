@@ -84,10 +84,8 @@ def test_it_ends_by_itself_when_the_user_agrees_to_the_plan(tmp_path: Path) -> N
     ]
     assert one.agent(NAME).state.place == "gone"
     [moved] = one.select_lines(event_type="agent_moved")
-    assert (
-        moved["cause"]
-        == one.select_lines(agent_id=one.id_of(NAME), role="assistant")[-1]["message_id"]
-    )
+    [*_, verdict] = one.select_lines(agent_id=one.id_of(NAME), event_type="hook_verdict")
+    assert (moved["cause"], verdict["verdict"]) == (verdict["message_id"], "comment")
     check_log(one.log)
     one = resumed(one)
     assert one.ask("Fine?") == "Yes."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, LocalWorld
+from harken import AgentRuntime, LocalWorld, SessionViewer
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.runtime import Observers
@@ -70,6 +70,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def said(one: Stage, name: str = NAME) -> list[str]:
-    """Return what a hook said, and noted."""
-    rows = one.select_lines(agent_id=one.id_of(name))
-    return [row["content"] for row in rows if row.get("role") in ("assistant", "system")]
+    """Return the verdicts of a hook as texts, and its notes."""
+    entries = SessionViewer(one.log).get_transcript(one.id_of(name))
+    return [entry["content"] for entry in entries if entry["role"] in ("assistant", "system")]

@@ -98,10 +98,10 @@ def answers(one: Stage) -> list[LogLine]:
 
 def judged(one: Stage, hook: str) -> list[Any]:
     """Return the answers on which a hook gave its verdict."""
-    own = one.select_lines(agent_id=one.id_of(hook))
-    said = {row.get("cause") for row in own if row.get("role") in ("assistant", "system")}
-    asked = [row for row in own if row.get("content", "").startswith("[response]")]
-    return [row["cause"] for row in asked if row["message_id"] in said]
+    verdicts = one.select_lines(
+        event_type="hook_verdict", agent_id=one.id_of(hook), point="response"
+    )
+    return [row["subject"] for row in verdicts]
 
 
 def cuts(one: Stage) -> range:
@@ -212,9 +212,9 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
     watch(one, response=fails)
     assert one.ask("Go.") == "[stopped] hooks blocked the answer 3 times"
     assert not has_open_calls(one.root)
-    text = "[hook failed] RuntimeError: cannot"
-    at = next(n for n, row in enumerate(read_lines(one.log)) if row.get("content") == text)
-    later = resumed(cut_after(closed(one).log, at + 2), one)
+    text = "RuntimeError: cannot"
+    at = next(n for n, row in enumerate(read_lines(one.log)) if row.get("failed") == text)
+    later = resumed(cut_after(closed(one).log, at + 1), one)
     assert has_open_calls(later.root)
     assert later.ask() == "Bad."  # now it does not fail
     heard = [line for line in later.user_messages("main") if "blocked" in line]
@@ -246,7 +246,7 @@ def test_an_answer_that_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     later = resumed(one.log, closed(one))
     assert not has_open_calls(later.root)
     assert later.ask() == "Good."
-    assert len(later.select_lines(role="user", agent_id=later.id_of(Strict._kind))) == 2
+    assert len(judged(later, Strict._kind)) == 1
 
 
 def test_who_has_changed_places_owes_nothing_of_before(tmp_path: Path) -> None:

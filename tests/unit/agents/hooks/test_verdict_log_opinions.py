@@ -19,6 +19,7 @@ from harken import (
     Ok,
     Rewrite,
     Session,
+    SessionViewer,
     load_session,
     register_agent_class,
     tool,
@@ -181,8 +182,8 @@ def test_what_hooks_of_a_hook_make_of_its_words_is_what_counts(
         return [text for text in later.user_messages("main") if text != "Go."]
 
     assert outcome(one) == heard
-    answered = one.select_lines(role="assistant", agent_id=one.id_of("last"))[-1]
-    check_cuts(one, outcome, lambda row: row["message_id"] == answered["message_id"])
+    last = one.select_lines(event_type="hook_verdict", agent_id=one.id_of("last"))[-1]
+    check_cuts(one, outcome, lambda row: row["message_id"] == last["message_id"])
 
 
 def test_a_guard_lets_no_answer_through_while_its_own_hooks_judge_that(tmp_path: Path) -> None:
@@ -255,8 +256,8 @@ def test_a_word_that_is_none_there_stops_nobody_from_being_asked(tmp_path: Path)
     one.ask("Go.")
 
     def outcome(later: Stage) -> Any:
-        own = later.select_lines(role="user", agent_id=later.id_of("last"))
-        return sorted({row["content"] for row in own})
+        verdicts = later.select_lines(event_type="hook_verdict", agent_id=later.id_of("last"))
+        return [row["point"] for row in verdicts]
 
     assert len(outcome(one)) == 2
     check_cuts(one, outcome, lambda row: row.get("content") == "Done.")
@@ -315,7 +316,9 @@ def test_the_result_of_a_move_is_judged_once_after_a_crash(tmp_path: Path) -> No
     later = Stage(root, session, one.runtime)
     assert run(Conversation(root).say()) == "Hello."
     asked = [
-        row["content"] for row in later.select_lines(agent_id=later.id_of("last"), role="user")
+        message["content"]
+        for message in SessionViewer(later.log).get_transcript("last")
+        if message["role"] == "user"
     ]
     [question] = [text for text in asked if text.startswith("[result]")]
     assert "You have taken the place of main" in question

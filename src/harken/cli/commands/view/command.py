@@ -171,6 +171,7 @@ def _agent_line(row: TreeRow) -> str:
     if row.entries or model:  # code without messages has no counts
         notes += [format_count(row.entries, "entry", "entries")]
         notes += [format_count(row.model_calls, "model call")]
+    notes += [format_count(row.verdicts, "verdict")] if row.verdicts else []
     notes += ["gone"] if row.gone else []
     notes += [one_line(format_rerun(row.rerun), 160)] if row.rerun else []
     task = f"  {one_line(row.task, 60)}" if row.task else ""
