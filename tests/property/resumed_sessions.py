@@ -19,6 +19,7 @@ from typing import Any
 
 from harken import (
     AgentRuntime,
+    Budget,
     Conversation,
     LocalWorld,
     load_session,
@@ -44,6 +45,8 @@ from tests.property.hooked_voices import IDLE, Voices, arguments, dice
 from tests.session_kit import read_lines
 
 TURNS = 3
+MAX_DEPTH = 6
+"""Limits scripts in which each subagent creates another one like itself."""
 PROMPT = "Hi."
 """The prompt of a `task`."""
 EXCLUDED = frozenset({"read_log", "dump", "export", "compact"})
@@ -121,7 +124,12 @@ class Script:
         )
         prompt = None if log.exists() else "You."
         root, session = load_session(
-            log, runtime=runtime, name="main", system_prompt=prompt, options=fast_options()
+            log,
+            runtime=runtime,
+            name="main",
+            system_prompt=prompt,
+            budget=None if log.exists() else Budget(depth=MAX_DEPTH),
+            options=fast_options(),
         )
         return Stage(root, session, runtime)
 
