@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,8 @@ from tests.cli.kit import Cli
 from tests.session_kit import read_lines
 
 
-def births(cli: Cli, session: str) -> list[dict[str, object]]:
-    rows = read_lines(cli.home / "sessions" / f"{session}.jsonl")
-    return [row for row in rows if row["event_type"] == "agent_created"]
+def read_rows(cli: Cli, session: str) -> list[dict[str, Any]]:
+    return read_lines(cli.home / "sessions" / f"{session}.jsonl")
 
 
 def test_an_unchanged_rerun_does_not_part_from_its_session(demo: Cli) -> None:
@@ -30,14 +30,14 @@ def test_an_edited_rerun_parts_where_it_was_edited(demo: Cli) -> None:
     assert "main: they diverge after 1 message\n" in out
 
 
-def test_the_birth_of_a_rerun_says_where_it_comes_from_and_so_does_a_view(demo: Cli) -> None:
+def test_the_log_of_a_rerun_says_where_it_comes_from_and_so_do_views(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "3", "--edit", "#1=Hi.")
-    (birth, *_) = births(demo, "demo-rerun")
-    spec = birth["spec"]
-    assert isinstance(spec, dict)
-    assert spec["rerun"]["session"] == "demo"
-    assert spec["rerun"]["changes"] == ["edited #1"]
-    assert "rerun of demo" in demo.ok("view", "demo-rerun", "tree").out
+    origin = read_rows(demo, "demo-rerun")[0]["origin"]
+    assert (origin["session"], origin["changes"]) == ("demo", ["edited #1"])
+    text = f"fork of demo up to {origin['upto']}: edited #1"
+    assert text in demo.ok("view", "demo-rerun", "tree").out
+    assert f"\n{text}\n" in demo.ok("view", "demo-rerun").out
+    assert "the context of main was edited: rerun: edited #1" in demo.ok("view", "demo-rerun").out
 
 
 def test_several_reruns_have_numbers_and_are_compared_together(demo: Cli) -> None:
@@ -52,8 +52,12 @@ def test_several_reruns_have_numbers_and_are_compared_together(demo: Cli) -> Non
 
 
 def test_a_call_can_be_numbered_among_those_of_an_agent(demo: Cli) -> None:
-    demo.ok("rerun", "demo/Jill", "--at", "-1")
-    assert births(demo, "demo-rerun")[0]["name"] == "Jill"
+    ran = demo.ok("rerun", "demo/Jill", "--at", "-1")
+    assert "Waiting for Jill: main. Continue with `" in ran.err
+    rows = read_rows(demo, "demo-rerun")
+    asked = [row["agent_id"] for row in rows if row["event_type"] == "llm_request"]
+    assert asked[-1] == "agent_003"
+    demo.ok("chat", "--resume", "demo-rerun", "-p", "say nothing")
     refused = demo.refused("rerun", "demo/Jill", "--at", "9")
     assert refused.startswith("model call")
 
@@ -62,7 +66,10 @@ def test_another_system_prompt_comes_from_a_file(demo: Cli, tmp_path: Path) -> N
     file = tmp_path / "prompt.md"
     file.write_text("You are another host.\n")
     demo.ok("rerun", "demo", "--at", "1", "--system-prompt-file", file)
-    ran = demo.ok("view", "demo-rerun", "context", "msg_004", "--json")
+    (*_, request) = [
+        row for row in read_rows(demo, "demo-rerun") if row["event_type"] == "llm_request"
+    ]
+    ran = demo.ok("view", "demo-rerun", "context", request["message_id"], "--json")
     assert ran.json["messages"][0]["message"]["content"] == "You are another host."
 
 

@@ -47,10 +47,11 @@ def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
 def test_a_rerun_says_of_what_it_is_one(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "-1", "--edit", "#1=Hi.")
     first, _ = demo.ok("sessions").out.splitlines()
-    assert first.endswith("ended  rerun of demo from msg_056: edited #1")
+    assert "ended  fork of demo up to msg_" in first
+    assert first.endswith(": edited #1")
     [row, other] = demo.ok("sessions", "--json").json
-    assert (row["rerun"]["session"], row["rerun"]["changes"]) == ("demo", ["edited #1"])
-    assert other["rerun"] is None
+    assert (row["origin"]["session"], row["origin"]["changes"]) == ("demo", ["edited #1"])
+    assert other["origin"] is None
 
 
 def state(cli: Cli) -> object:

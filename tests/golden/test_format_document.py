@@ -20,7 +20,7 @@ import pytest
 
 from harken.core import canonical
 from harken.core import events as ev
-from harken.core.ids import MessageId
+from harken.core.ids import MessageId, Origin
 from harken.core.messages import (
     ContentPart,
     FunctionCall,
@@ -138,6 +138,7 @@ def test_calls_and_usage_have_all_their_members_in_a_table() -> None:
     assert required == own_fields(ToolCall)
     assert set(own_fields(FunctionCall)) <= _named(rows("Tool calls")["function"][2])
     assert set(own_fields(ev.Usage)) == _named(rows("llm_response")["usage"][2])
+    assert set(own_fields(Origin)) == _named(rows("session_started")["origin"][2])
 
 
 def _named(text: str) -> set[str]:

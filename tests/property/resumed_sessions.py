@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -355,12 +355,22 @@ def summarize(event: dict[str, Any] | None) -> str:
     )
 
 
+def write_prefix(_: Path, cut: Path, content: bytes) -> None:
+    """Write the first lines of a log as a crash leaves them."""
+    cut.write_bytes(content)
+
+
 def differences(
-    script: Script, folder: Path, *, every: int = 1
+    script: Script,
+    folder: Path,
+    *,
+    every: int = 1,
+    write: Callable[[Path, Path, bytes], object] = write_prefix,
 ) -> Iterator[tuple[int, str | None]]:
     """Cut a session after groups of events. Yield each line count, and how the resume differs.
 
-    every: cut after one group of so many.
+    every: cut after one group of so many. write: writes the session that is resumed, from the log
+    and its first lines.
     """
     (folder / "uncut").mkdir(parents=True)
     log, begin = script.play(folder / "uncut")
@@ -368,7 +378,7 @@ def differences(
     for number, content in islice(cuts(log, begin), 0, None, every):
         cut = folder / f"cut-{number}" / "s.jsonl"
         cut.parent.mkdir()
-        cut.write_bytes(content)
+        write(log, cut, content)
         stage = script.open(cut)
         with stage.session:
             script.go_on(stage)

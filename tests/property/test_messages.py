@@ -29,6 +29,7 @@ from harken.core.event_types.spec import (
     Standing,
     TemplateOrigin,
 )
+from harken.core.ids import Origin
 from harken.core.messages import (
     Content,
     FunctionCall,
@@ -161,7 +162,11 @@ USAGE = st.builds(ev.Usage, COUNT, COUNT, COUNT, COUNT)
 MONEY = st.none() | st.floats(0, 1e6)
 
 MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
-    ev.SessionStarted: {"session_id": STRING, "schema_version": st.integers(0, 9)},
+    ev.SessionStarted: {
+        "session_id": STRING,
+        "schema_version": st.integers(0, 9),
+        "origin": st.none() | st.builds(Origin, STRING, ID, STRING),
+    },
     ev.SessionEnded: {"reason": MAYBE},
     ev.SessionRepaired: {"source": STRING, "lost": st.lists(META, max_size=2)},
     ev.ContentPurged: {"places": st.integers(0, 9), "by": MAYBE, "why": MAYBE},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_pa
     terminal.say("/undo")
     terminal.wait("Undone: 'and now'")
     terminal.type(CTRL_C)
-    terminal.say("/undo")  # what came from a commit can be undone, too
+    terminal.say("/undo")
     terminal.wait("Undone: 'hello'", lambda: "› hello" in terminal.visible)
     terminal.type(CTRL_C + CTRL_D)
     assert terminal.end() == 0
@@ -135,13 +136,15 @@ def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> No
         terminal.say(command)
         terminal.wait(said)
     terminal.say("/undo")  # not what Zoe remembers
-    terminal.wait("Undone: 'and more'", "You talk to Dan again.", "Not in the new session: main.")
+    terminal.wait("Undone: 'and more'", "You talk to Dan again.")
     terminal.wait(lambda: "› and more" in terminal.visible.splitlines()[-2])
     terminal.type(CTRL_C)
     terminal.say("/transcript")
     terminal.wait("user: to Dan\n", "assistant: I heard <to Dan>.")
     terminal.say("/system")
-    terminal.wait("main:\n  You are Dan.")
+    terminal.wait("Dan:\n  You are Dan.\nmain:\n  You are main, an agent of Harken")
+    terminal.say("/agents")
+    terminal.wait("Dan  scripted:tea.yaml, idle", "main  hook, scripted:tea.yaml")
 
 
 def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None:
@@ -176,7 +179,6 @@ def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     terminal.wait(
         "A fork of session_",
         "session recorded; resume with: ",
-        "Not in the new session: Dan.",
         "› type a message",
     )
     assert "cut off" not in terminal.text  # what the user did wants no answer
@@ -203,7 +205,10 @@ def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     logs = (tmp_path / "home" / "sessions").glob("*.jsonl")
     first, second = sorted(logs, key=lambda log: (len(log.name), log.name))  # X, X-2
     assert '"content":"more"' not in first.read_text()
-    assert '"content":"hello"' not in second.read_text()  # it is read from the commit
+    started = json.loads(second.read_text().splitlines()[0])
+    assert started["origin"]["session"] == first.stem
+    assert second.stem == f"{first.stem}-fork"
+    assert '"name":"Dan"' in second.read_text()
 
 
 def test_a_template_goes_through_the_agent(chat: Chat, tmp_path: Path) -> None:

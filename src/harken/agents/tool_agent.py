@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -40,6 +40,7 @@ class ToolAgent(Agent):
     def _set_up(self) -> None:
         """Set up what is not in the log because it can be derived."""
         self._toolbox: Toolset | None = None
+        self._fixed_toolset: Toolset | None = None
         self._toolbox_sources: tuple[Any, ...] = ()
         """The values from which the toolbox was built."""
 
@@ -77,12 +78,18 @@ class ToolAgent(Agent):
         """The actions and tools that it may use now, by name."""
         return self._get_toolset().by_name
 
+    def set_tools(self, tools: Iterable[Tool]) -> None:
+        """Give the agent exactly these tools, instead of those of its world, place and spec."""
+        self._fixed_toolset = Toolset(("fixed",), {tool.name: tool for tool in tools})
+
     def _get_toolset(self) -> Toolset:
         """Return the tools with their schemas, rebuilt only if they changed.
 
         Templates and hooks are listed as they were when the toolbox was first built: a model's
         cached prompt begins with the schemas, and a new file must not invalidate it.
         """
+        if self._fixed_toolset is not None:
+            return self._fixed_toolset
         state = self.state
         sources = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
         if self._toolbox is None or self._toolbox_sources != sources:

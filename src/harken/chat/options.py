@@ -22,6 +22,8 @@ class ChatOptions:
     model: str | None = None
     old: Path | None = None
     """The log of the session to resume. None for a new one."""
+    is_branch: bool = False
+    """Whether `old` was just branched off another session: it is removed if it is not used."""
     name: str | None = None
     """The name of a new session. None: a name from the time."""
     system_prompt: str | None = None

@@ -41,7 +41,7 @@ class UsageTotal:
     def add(self, event: Event) -> None:
         """Count an event."""
         match event:
-            case LlmResponse():
+            case LlmResponse() if event.stop_reason != "edited":
                 self._add_response(event)
             case TranscriptEntry(role="assistant"):
                 self.actions += len(event.tool_calls or ())

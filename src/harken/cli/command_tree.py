@@ -84,6 +84,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Resume": {
         "resume": _module("resume", "Resume a conversation in any client."),
         "verify": _module("verify", "Check that a client sends the context written for it."),
+        "fork": _module("fork", "Fork a session at any message, with all of its agents."),
         "rerun": _module("rerun", "Rerun a session from any model call, with changes."),
     },
     "Store": {

@@ -33,7 +33,7 @@ from harken.core.event_types.spec import (
     SpecChange,
     drop_unknown_from_spec,
 )
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import AgentId, MessageId, Origin
 from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
 from harken.errors import StopReason
 
@@ -90,6 +90,8 @@ class SessionStarted(EventBase, tag="session_started", kw_only=True):
     session_id: str
     schema_version: int = 0
     """Always written; 0 if a log lacks it."""
+    origin: Origin | None = None
+    """None if the session is no branch."""
 
 
 class SessionEnded(EventBase, tag="session_ended", kw_only=True):
@@ -206,7 +208,7 @@ class LlmResponse(EventBase, tag="llm_response", kw_only=True):
     entry: MessageId | None = None
     """The entry of the answer; absent if nothing usable arrived."""
     stop_reason: str | None = None
-    """The provider's stop reason, or `cancelled`, `error`, `interrupted`."""
+    """The provider's stop reason, or `cancelled`, `error`, `interrupted`; `edited` in a branch."""
     model: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -440,7 +442,8 @@ def _drop_unknown(kind: type[EventBase], name: str, value: Json) -> Json:
         return drop_unknown_from_spec(value, AgentSpec if kind is AgentCreated else SpecChange)
     if name == "foreign":
         return drop_unknown_from_spec(value, ForeignAgent)
-    return drop_unknown_members(Usage, value) if name == "usage" else value
+    structs: dict[str, type[msgspec.Struct]] = {"origin": Origin, "usage": Usage}
+    return drop_unknown_members(structs[name], value) if name in structs else value
 
 
 def _build_unknown_event(data: dict[str, Json]) -> UnknownEvent:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NewType
 
+import msgspec
+
 MessageId = NewType("MessageId", str)
 """The id of one event of one session, such as `msg_001`."""
 AgentId = NewType("AgentId", str)
@@ -71,3 +73,21 @@ def reference_number(reference: str) -> int:
     (12, 12, 0)
     """
     return parse_id_number(reference_message_id(reference), "msg_") or 0
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """The end of the lines that a branch has in common with another session."""
+
+    session: str
+    """The id of the other session."""
+    upto: MessageId
+    """The last common event."""
+    sum: str
+    """The checksum of its line in the log of the other session."""
+    changes: tuple[str, ...] = ()
+    """The changes of the branch, for people. The events after `upto` are the changes."""
+
+    def has_event(self, event_id: str) -> bool:
+        """Whether the branch has this event in common with the other session."""
+        number = parse_id_number(event_id, "msg_")
+        return number is not None and number <= reference_number(self.upto)

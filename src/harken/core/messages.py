@@ -174,6 +174,23 @@ PART_TYPES: dict[str, type[msgspec.Struct]] = {
 }
 
 
+def replace_content_text(content: Content, text: str) -> Content:
+    """Return a content with another text; its other parts stay. An empty text removes the text.
+
+    >>> replace_content_text([TextPart("a"), TextPart("b")], "c")
+    [TextPart(text='c', meta=None)]
+    """
+    if not isinstance(content, list):
+        return text or None
+    parts: list[ContentPart] = [part for part in content if not isinstance(part, TextPart)]
+    is_text = [isinstance(part, TextPart) for part in content]
+    if True in is_text:
+        index = is_text.index(True)
+    else:
+        index = sum(1 for part in content if isinstance(part, ThinkingPart))
+    return [*parts[:index], *([TextPart(text)] if text else []), *parts[index:]] or None
+
+
 def drop_unknown_content(name: str, value: Any) -> Any:
     """Return the `content` or `tool_calls` of a message dict without unknown parts and members.
 

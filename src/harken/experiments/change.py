@@ -7,7 +7,7 @@ other changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
-from harken.core.messages import Content, ContentPart, Message, TextPart, ThinkingPart
+from harken.core.messages import Content, Message, replace_content_text
 from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.views.context import ContextMessage
 
@@ -41,9 +41,14 @@ class Change:
     """Model parameters (`temperature`, `seed`, ...) to add or replace; None removes one."""
 
     def context(self, rows: Sequence[ContextMessage]) -> list[Message]:
-        """Apply the change to a recorded context.
+        """Apply the change to a recorded context. Raises as `layout`."""
+        return [message for _, message in self.layout(rows)]
 
-        Raises NameNotFound, AmbiguousName, and ConfigError for a contradiction.
+    def layout(self, rows: Sequence[ContextMessage]) -> list[tuple[int | None, Message]]:
+        """Apply the change to a recorded context. Return each message with its recorded position.
+
+        The position of a new system prompt is None. Raises NameNotFound, AmbiguousName, and
+        ConfigError for a contradiction.
         """
         messages: dict[int, Message] = {row.position: row.message for row in rows}
         dropped = {find_message(rows, ref) for ref in self.drop}
@@ -59,11 +64,11 @@ class Change:
             messages[position] = replace_text(messages[position], text)
         for position in dropped:
             del messages[position]
-        changed = list(messages.values())
+        changed: list[tuple[int | None, Message]] = [*messages.items()]
         if self.system is None:
             return changed
-        remaining = dropwhile(lambda message: message.role == "system", changed)
-        return [*([Message("system", self.system)] if self.system else []), *remaining]
+        remaining = dropwhile(lambda item: item[1].role == "system", changed)
+        return [*([(None, Message("system", self.system))] if self.system else []), *remaining]
 
     def merge_parameters(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         """Return the model parameters of the rerun."""
@@ -105,31 +110,11 @@ def find_message(rows: Sequence[ContextMessage], ref: str) -> int:
 
 
 def replace_text(message: Message, text: str) -> Message:
-    """Return a message with another text. An empty text removes the text.
-
-    >>> replace_text(Message("user", [TextPart("a"), TextPart("b")]), "c").content
-    [TextPart(text='c', meta=None)]
-    """
-    content: Content = text or None
-    if isinstance(message.content, list):
-        content = _replace_text(message.content, text) or None
-    elif message.role == "tool":
+    """Return a message with another text. An empty text removes the text."""
+    content: Content = replace_content_text(message.content, text)
+    if message.role == "tool" and content is None:
         content = text
     return msgspec.structs.replace(message, content=content)
-
-
-def _replace_text(parts: Iterable[ContentPart], text: str) -> list[ContentPart]:
-    """Replace the text parts by one text at the first of them, or else after the thinking."""
-    other_parts: list[ContentPart] = []
-    position: int | None = None
-    for part in parts:
-        if isinstance(part, TextPart):
-            position = len(other_parts) if position is None else position
-        else:
-            other_parts.append(part)
-    if position is None:
-        position = sum(1 for part in other_parts if isinstance(part, ThinkingPart))
-    return [*other_parts[:position], *([TextPart(text)] if text else []), *other_parts[position:]]
 
 
 def _list_messages(rows: Sequence[ContextMessage]) -> list[str]:

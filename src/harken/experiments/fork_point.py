@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from pathlib import Path
 from typing import Any
 
 from harken.core import events as ev
@@ -36,6 +37,8 @@ class ForkPoint:
     number: int
     """Number of the call in the session, from 1."""
     resolver: Resolver = field(default=placeholders, repr=False)
+    log: Path | None = None
+    """The log of the session; None for a session of another program that has none."""
 
     @classmethod
     def find(
@@ -46,12 +49,14 @@ class ForkPoint:
         *,
         agent: AgentId | None = None,
         resolver: Resolver = placeholders,
+        log: Path | None = None,
     ) -> ForkPoint:
         """Find a model call by a user's reference.
 
         `at` is a number from 1, `-1` for the last call, or the id of a request, response or answer.
         With `agent`, numbers count its calls. `resolver` returns the messages of commits that
-        agents started from. Raises NameNotFound, which lists the nearest calls.
+        agents started from; `log` is needed to rerun a session of Harken. Raises NameNotFound,
+        which lists the nearest calls.
         """
         stepping = RequestSteps(events, resolver=resolver)
         try:
@@ -60,7 +65,7 @@ class ForkPoint:
             raise NameNotFound(
                 "model call", at, _list_nearest(stepping, at) or error.known
             ) from None
-        return cls(session, stepping, number, resolver)
+        return cls(session, stepping, number, resolver, log)
 
     @property
     def request(self) -> ev.LlmRequest:
@@ -82,7 +87,7 @@ class ForkPoint:
         """The exact context of the call. Raises HarkenError if the log lacks part of it."""
         return self.steps.context(self.number)
 
-    @property
+    @cached_property
     def messages(self) -> list[Message]:
         """The messages of the context."""
         return [row.message for row in self.context]

@@ -1,8 +1,7 @@
-"""`ForkedAgent`: the agent of a fork point in a new session, with its hooks and subagents.
+"""`ForkedAgent`: the agent of a fork point in another program's session, in a new session.
 
-The agent has exactly the tools of the recorded call. If Harken ran it, its hooks, subagents and
-interlocutors are recreated as they were just before the call. Agents and hooks of other programs
-are not available.
+The agent has exactly the tools of the recorded call. The other agents and the hooks of that program
+are not available. Sessions of Harken are branched instead: see `scene_branch`.
 
 The agent of the new session starts with a context, which is stored as a commit.
 
@@ -14,25 +13,22 @@ its origin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, load_agent, log_birth
+from harken.agents.agent import Agent, log_birth
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.initial_transcript import complete_transcript, message_dict
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import Position, SmartAgent
-from harken.agents.tool_agent import Toolset
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core import events as ev
 from harken.core.commits import CommitId
-from harken.core.event_types.spec import AgentSpec, Limits
+from harken.core.event_types.spec import AgentSpec
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, parse_message
@@ -40,9 +36,7 @@ from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
-from harken.session.fold import current_messages
 from harken.session.session import Session, build_entry
-from harken.session.state import AgentState
 from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool
 
@@ -144,7 +138,7 @@ class ForkedAgent(SmartAgent):
         self._recorded_inputs: (
             tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
         ) = None
-        self._toolset = Toolset(("recorded",), {tool.name: tool for tool in tools})
+        self.set_tools(tools)
 
     def _check_kind(self) -> None:
         """Accept any kind: a resume continues with a plain smart agent after the recorded calls."""
@@ -155,9 +149,8 @@ class ForkedAgent(SmartAgent):
         Another program may have run tools that were not logged as available.
         """
         hidden = recorded_tools([{"name": name} for name in names], actions=())
-        self._toolset.by_name.update(
-            {tool.name: tool for tool in hidden if tool.name not in self._toolset.by_name}
-        )
+        existing = self._get_toolset().by_name
+        existing.update({tool.name: tool for tool in hidden if tool.name not in existing})
 
     def set_recorded_inputs(
         self, world: RecordedWorld, told: Mapping[MessageId, Sequence[ev.TranscriptEntry]]
@@ -176,10 +169,6 @@ class ForkedAgent(SmartAgent):
         for call in world.used_calls[first_index:]:
             for entry in inputs.get(call.result.message_id, ()):
                 self.session.append(build_entry(self.agent_id, entry))
-
-    def _get_toolset(self) -> Toolset:
-        """Return the recorded tools, regardless of the current ones."""
-        return self._toolset
 
 
 def build_tools(schemas: Sequence[Mapping[str, Any]], *, is_own: bool) -> list[Tool]:
@@ -205,112 +194,50 @@ def _with_schema(action: Tool, schema: Mapping[str, Any]) -> Tool:
     )
 
 
-@dataclass(slots=True)
-class SessionForker:
-    """Copies a fork point to a new session."""
+def begin_fork(
+    point: ForkPoint,
+    change: Change,
+    session: Session,
+    *,
+    runtime: AgentRuntime,
+    schemas: Sequence[Mapping[str, Any]],
+    store: Store | None = None,
+) -> ForkedAgent:
+    """Create the agent of a fork point with the changed context and tools with these schemas."""
+    spec = AgentSpec(
+        parameters=change.merge_parameters(point.parameters), rerun=provenance(point, change)
+    )
+    agent = ForkedAgent(
+        session, runtime=runtime, spec=spec, tools=build_tools(schemas, is_own=False)
+    )
+    log_birth(agent, name=point.name)
+    recorded = point.agent
+    set_initial_context(
+        agent,
+        change.context(point.context),
+        store=store,
+        tip=recorded.commit_id or recorded.spawn_commit_id,
+        origin=CommitOrigin(
+            template="",
+            principal=f"{point.session}/{recorded.name or recorded.id}",
+            session_id=point.session,
+        ),
+        time=point.request.time,
+    )
+    session.sync()
+    return agent
 
-    point: ForkPoint
-    change: Change
-    session: Session
-    runtime: AgentRuntime
-    store: Store | None = None
-    _ids: dict[AgentId, AgentId] = field(default_factory=dict)
-    """Agent id of the recorded session -> agent id in the new session."""
 
-    def begin(
-        self, messages: Sequence[ChatMessage], schemas: Sequence[Mapping[str, Any]]
-    ) -> ForkedAgent:
-        """Create the agent with these messages and tools."""
-        point, recorded = self.point, self.point.agent
-        copied = recorded.spec if point.is_run_by_harken else AgentSpec()
-        limits = Limits(tools=copied.limits.tools, budget=copied.limits.budget)
-        spec = AgentSpec(
-            kind=copied.kind,
-            template=copied.template,
-            parameters=self.change.merge_parameters(point.parameters),
-            rerun=self.provenance(),
-            limits=limits,
-        )
-        tools = build_tools(schemas, is_own=point.is_run_by_harken)
-        agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
-        log_birth(agent, name=point.name)
-        self._ids[recorded.id] = agent.agent_id
-        self._set_context(agent.agent_id, recorded, messages)
-        if point.is_run_by_harken:
-            self._copy_descendants(recorded)
-        self.session.sync()
-        return agent
-
-    def provenance(self) -> dict[str, Any]:
-        """Return the provenance that the creation event records."""
-        source: dict[str, Any] = {
-            "session": self.point.session,
-            "request": self.point.request.message_id,
-            "number": self.point.number,
-            "agent": self.point.agent_id,
-        }
-        changes = self.change.describe()
-        return {**source, "changes": changes} if changes else source
-
-    def _copy_descendants(self, top: AgentState) -> None:
-        """Recreate all descendants of an agent, parents first, then their interlocutors."""
-        agents = self.point.state.agents
-        pending = [top]
-        for parent in pending:  # The list grows in the loop.
-            hooks = [agents[id_] for id_ in parent.hooks]
-            for hook in hooks:
-                if hook.name not in self.change.without_hooks:
-                    self._copy_agent(hook, parent, "hook")
-            for child in [agents[id_] for id_ in parent.subagents]:
-                self._copy_agent(child, parent, "subagent")
-                self._set_context(self._ids[child.id], child, current_messages(child))
-                pending.append(child)
-        for state in pending:
-            self._copy_interlocutors(state)
-
-    def _copy_agent(self, recorded: AgentState, parent: AgentState, relation: ev.Relation) -> None:
-        id_ = self._ids[recorded.id] = self.session.allocate_agent_id()
-        model = recorded.language_model
-        if self.change.model is not None and model == self.point.agent.language_model:
-            model = model and self.change.model
-        self.session.log_agent_created(
-            id_,
-            self.session.agents[self._ids[parent.id]].birth,
-            recorded.name,
-            model,
-            relation=relation,
-            spec=msgspec.structs.replace(recorded.spec, rerun=None),
-        )
-        if recorded.saved_state is not None:
-            self.session.append(ev.AgentStateSaved(agent_id=id_, state=recorded.saved_state))
-
-    def _copy_interlocutors(self, recorded: AgentState) -> None:
-        speakers, listeners = (
-            [self._ids[id_] for id_ in ids if id_ in self._ids]
-            for ids in (recorded.speakers, recorded.listeners)
-        )
-        if speakers or listeners:
-            event = ev.InterlocutorsSet(
-                agent_id=self._ids[recorded.id], speakers=speakers, listeners=listeners
-            )
-            self.session.append(event)
-
-    def _set_context(
-        self, id_: AgentId, recorded: AgentState, messages: Sequence[ChatMessage]
-    ) -> None:
-        template = recorded.spec.template
-        set_initial_context(
-            load_agent(self.session, id_, self.runtime),
-            messages,
-            store=self.store,
-            tip=recorded.commit_id or recorded.spawn_commit_id,
-            origin=CommitOrigin(
-                template="" if template is None else template.name,
-                principal=f"{self.point.session}/{recorded.name or recorded.id}",
-                session_id=self.point.session,
-            ),
-            time=self.point.request.time,
-        )
+def provenance(point: ForkPoint, change: Change) -> dict[str, Any]:
+    """Return the provenance that the creation event records."""
+    source: dict[str, Any] = {
+        "session": point.session,
+        "request": point.request.message_id,
+        "number": point.number,
+        "agent": point.agent_id,
+    }
+    changes = change.describe()
+    return {**source, "changes": changes} if changes else source
 
 
 def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None:

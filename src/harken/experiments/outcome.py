@@ -17,7 +17,7 @@ import msgspec
 
 from harken.core import events as ev
 from harken.core.clock import parse_rfc3339
-from harken.core.ids import USER, AgentId, MessageId
+from harken.core.ids import USER, AgentId, MessageId, Origin, message_id, reference_number
 from harken.core.messages import ChatMessage, message_hash, text_of
 from harken.core.record import SparseRecord
 from harken.experiments.forked_agent import parse_rerun_origin
@@ -66,20 +66,51 @@ class ComparedRun:
         return cls(name, RequestSteps(events, resolver=resolver))
 
     @cached_property
-    def rerun_of(self) -> tuple[str, MessageId] | None:
-        """The session and model call that this is a rerun of, or None if it is no rerun."""
+    def origin(self) -> Origin | None:
+        """The end of the events that it has in common with another session, for a branch."""
+        first = next(iter(self.steps.links), None)
+        return first.origin if isinstance(first, ev.SessionStarted) else None
+
+    @cached_property
+    def fork_start(self) -> tuple[str, MessageId] | None:
+        """The session that it was forked from, and the first event there that it does not have.
+
+        That of another program's session is the model call that was run again. None if it is no
+        fork.
+        """
+        if self.origin is not None:
+            return self.origin.session, message_id(reference_number(self.origin.upto) + 1)
         creations = (event for event in self.steps.links if isinstance(event, ev.AgentCreated))
         first = next(creations, None)
         return None if first is None or first.spec is None else parse_rerun_origin(first.spec)
 
     def from_fork(self, others: Iterable[ComparedRun]) -> ComparedRun:
-        """Return this run from the point where one of the others was forked from it, if any."""
+        """Return this run from the point where it and one of the others were forked.
+
+        Return it unchanged if neither is a fork of the other, nor both of the same session.
+        """
+        start = self.fork_start
         for other in others:
-            if other.rerun_of is not None and other.rerun_of[0] == self.name:
-                request = other.rerun_of[1]
-                if request in self.steps.links.positions:
-                    return ComparedRun(self.name, self.steps, request)
+            other_start = other.fork_start
+            if other_start is not None and other_start[0] in self.names:
+                return self._from_event(other_start[1])
+            if self.origin is None or start is None:
+                continue
+            if start[0] in other.names or (other_start is not None and other_start[0] == start[0]):
+                return self._from_event(start[1])
         return self
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names of the session: that of the user, and the id in its log."""
+        first = next(iter(self.steps.links), None)
+        return {self.name, *([first.session_id] if isinstance(first, ev.SessionStarted) else [])}
+
+    def _from_event(self, first: MessageId | None) -> ComparedRun:
+        """Return this run from an event on; unchanged if it has no such event."""
+        if first is None or first not in self.steps.links.positions:
+            return self
+        return ComparedRun(self.name, self.steps, first)
 
     @cached_property
     def events(self) -> Sequence[ev.Event]:

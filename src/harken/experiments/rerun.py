@@ -1,11 +1,14 @@
 """`rerun`: run a session again from a recorded model call, with or without changes.
 
-    point = ForkPoint.find("coffee", events, "-1") done = await rerun(point, "again.jsonl",
-    Change(model="openai/gpt-6"), runtime=Runtime())
+    point = ForkPoint.find("coffee", events, "-1", log=log)
+    change = Change(model="openai/gpt-6")
+    result = await rerun(point, Path("again.jsonl"), change, runtime=AgentRuntime())
 
-The changed context of the call becomes a commit, from which the agent of a new session starts. Tool
-calls that are equal to recorded ones get the recorded results; others are refused, or run in a
-given world. The original session is not changed.
+The new session is a branch of the recorded one, with all of its agents and hooks; for another
+program, its agent starts from a commit of the changed context. The agent of the call runs to the
+end of its turn; a resume goes on with the agents that wait for it. Tool calls that are equal to
+recorded ones get the recorded results; others are refused, or run in a given world. The original
+session is not changed.
 """
 
 from __future__ import annotations
@@ -16,18 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, load_agent
 from harken.agents.open_calls import answer_or_stop
 from harken.agents.runtime import AgentRuntime
+from harken.agents.tool_agent import ToolAgent
 from harken.context.materialize import make_resolver
+from harken.core.events import ToolsDefined
 from harken.core.messages import FunctionCall, Message
 from harken.errors import BudgetExceeded, ConfigError, ModelError
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.forked_agent import SessionForker, check_hooks
+from harken.experiments.forked_agent import begin_fork, build_tools, check_hooks
 from harken.experiments.provider_rules import check_edit, find_family
 from harken.experiments.replay.recorded_calls import RecordedCalls
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_actions, recorded_tools
+from harken.experiments.scene_branch import branch_scene
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
@@ -58,6 +64,8 @@ class RerunResult:
     """Error of the model."""
     differing: Sequence[tuple[str, FunctionCall]] = ()
     """Agent name and call of each unrecorded call, in order."""
+    waiting: Sequence[str] = ()
+    """Names of the agents that wait for the answer. They go on when the session is resumed."""
 
 
 async def rerun(
@@ -78,40 +86,100 @@ async def rerun(
     StoreError, LogError. An error of the model is not raised, but returned and logged.
     """
     change = change or Change()
-    messages, model = check_rerun(point, change, runtime)
+    model = check_rerun(point, change, runtime)
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: the session exists; a rerun creates a new one")
     world = _build_world(point, live)
-    actions = recorded_actions(point.tools) if point.is_run_by_harken else runtime.policy.actions
-    runtime = replace(
-        runtime, world=world, model=model, policy=replace(runtime.policy, actions=actions)
+    begin = _begin_branch if point.is_run_by_harken else _begin_foreign
+    session, agent = begin(
+        point, log, change, runtime=replace(runtime, world=world), model=model, store=store
     )
-    options = SessionOptions(resolver=None if store is None else make_resolver(store))
-    with Session(log, options=options) as session:
-        forking = SessionForker(
-            point, _without_specific_parameters(point, change), session, runtime, store
-        )
-        agent = forking.begin(messages, offered_tools(point, model))
-        if not point.is_run_by_harken:
-            agent.set_recorded_inputs(world, point.inputs_by_result())
-            agent.accept_calls(
-                tool for agent_name, tool, _ in world.calls.by_key if agent_name == point.name
-            )
+    with session:
         inputs = point.inputs_after() if follow else []
         answer, error = await _run_agent(agent, inputs)
         if runtime.checkpoints is not None:
             runtime.checkpoints.finish(session, runtime.notify)
         session.end(SUCCESS_REASON if error is None else FAILURE_REASON)
-    return RerunResult(session.path, answer, error, tuple(world.unrecorded_calls))
+        waiting = _find_waiting(session, agent)
+    return RerunResult(session.path, answer, error, tuple(world.unrecorded_calls), waiting)
 
 
-def check_rerun(
-    point: ForkPoint, change: Change, runtime: AgentRuntime
-) -> tuple[list[Message], Model]:
-    """Return the context and model of a rerun after checking them. Raises as `rerun`."""
-    messages = edit_context(point, change)
+def _find_waiting(session: Session, agent: Agent) -> tuple[str, ...]:
+    """Return the names of the other agents with open calls."""
+    return tuple(
+        state.name or state.id
+        for state in session.agents.values()
+        if state.open_calls and state.id != agent.agent_id and session.state.is_live(state.id)
+    )
+
+
+def _begin_branch(
+    point: ForkPoint,
+    log: Path,
+    change: Change,
+    *,
+    runtime: AgentRuntime,
+    model: Model,
+    store: Store | None,
+) -> tuple[Session, Agent]:
+    """Branch a session of Harken before the call. Return it with the agent of the call.
+
+    The other agents have the actions that some agent had before; they act when they are asked.
+    """
+    resolver = point.resolver if store is None else make_resolver(store)
+    log.unlink(missing_ok=True)  # an empty file that reserves the name
+    branch_scene(point, log, change, resolver=resolver)
+    schemas = [
+        schema
+        for event in point.steps.links
+        if isinstance(event, ToolsDefined)
+        for schema in event.tools
+    ]
+    policy = replace(runtime.policy, actions=recorded_actions(schemas))
+    session = Session.load(log, options=SessionOptions(resolver=resolver))
+    try:
+        agent = load_agent(session, point.agent_id, replace(runtime, policy=policy))
+        if isinstance(agent, ToolAgent):
+            agent.set_tools(build_tools(offered_tools(point, model), is_own=True))
+    except BaseException:
+        session.close()
+        raise
+    return session, agent
+
+
+def _begin_foreign(
+    point: ForkPoint,
+    log: Path,
+    change: Change,
+    *,
+    runtime: AgentRuntime,
+    model: Model,
+    store: Store | None,
+) -> tuple[Session, Agent]:
+    """Begin a session with the agent of another program's call."""
+    assert isinstance(runtime.world, RecordedWorld)
+    world, schemas = runtime.world, offered_tools(point, model)
+    runtime = replace(runtime, model=model)
+    change = _without_specific_parameters(point, change)
+    options = SessionOptions(resolver=None if store is None else make_resolver(store))
+    session = Session(log, options=options)
+    try:
+        agent = begin_fork(point, change, session, runtime=runtime, schemas=schemas, store=store)
+    except BaseException:
+        session.close()
+        raise
+    agent.set_recorded_inputs(world, point.inputs_by_result())
+    agent.accept_calls(
+        tool for agent_name, tool, _ in world.calls.by_key if agent_name == point.name
+    )
+    return session, agent
+
+
+def check_rerun(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
+    """Return the model of a rerun after checking the change. Raises as `rerun`."""
+    edit_context(point, change)
     check_hooks(point, change, runtime)
-    return messages, get_rerun_model(point, change, runtime)
+    return get_rerun_model(point, change, runtime)
 
 
 def edit_context(point: ForkPoint, change: Change) -> list[Message]:
@@ -177,7 +245,7 @@ def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
     all of them, because they are part of the request's identity. Other models get only common
     parameters.
     """
-    if point.is_run_by_harken or (change.model or "").startswith("replay:"):
+    if (change.model or "").startswith("replay:"):
         return change
     dropped = {name: None for name in point.parameters if name not in _COMMON_PARAMETERS}
     return replace(change, parameters={**dropped, **change.parameters})

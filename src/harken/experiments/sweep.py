@@ -198,7 +198,7 @@ def _build_row(
     log_events = list(iter_events(log))
     run = ComparedRun.of(
         log.stem, log_events, **({} if store is None else {"resolver": make_resolver(store)})
-    )
+    ).from_fork([recorded])
     divergence = first_divergence(recorded, run)
     last = log_events[-1] if log_events else None
     failed = isinstance(last, ev.SessionEnded) and last.reason == FAILURE_REASON

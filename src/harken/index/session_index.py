@@ -33,6 +33,7 @@ from harken.index.ingest.usage import Costs
 from harken.index.message_text import searchable_text, to_utf8
 from harken.index.stored_text import read_texts
 from harken.llm.prices import Prices
+from harken.session.branch import find_counted_origin
 from harken.session.log.compressed import is_packed
 from harken.session.log.reader import iter_events as events_of
 from harken.store.base import Store
@@ -247,7 +248,8 @@ class SessionIndex:
                 lines = next(iter_chunks(path, offset), None)
                 is_more = lines is not None
                 if lines is not None:
-                    rows = LogRows(ledger, messages, requests, offset.session, session)
+                    origin = find_counted_origin(path, next(events_of(path), None))
+                    rows = LogRows(ledger, messages, requests, offset.session, session, origin)
                     rows.add(lines)
                 insert = "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)"
                 values = os.fsencode(str(path)), offset.session, offset.size, offset.tail

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from harken.core.event_types.spec import AgentSpec
-from harken.core.events import AgentMoved, Event, HookVerdict, Json, Place
-from harken.core.ids import AgentId, MessageId
+from harken.core.events import AgentMoved, Event, HookVerdict, Json, Place, SessionStarted
+from harken.core.ids import AgentId, MessageId, Origin
 from harken.core.record import SparseRecord
 from harken.errors import HarkenError
 from harken.session.fold import fold
@@ -51,8 +53,10 @@ class TreeRow(SparseRecord, frozen=True, kw_only=True):
     rerun: dict[str, Json] | None = None
     """The session and model call that it is a rerun of, with the changes.
 
-    None if it is no rerun.
+    None if it is no rerun of another program's session.
     """
+    origin: Origin | None = None
+    """For the first agent of a fork: the session of which it is a copy, up to an event."""
 
 
 def tree(events: Iterable[Event]) -> list[TreeRow]:
@@ -63,7 +67,10 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
     state = SessionState()
     places: dict[AgentId, Place] = {}
     verdicts = Counter[AgentId | None]()
+    origin: Origin | None = None
     for event in events:
+        if isinstance(event, SessionStarted):
+            origin = event.origin
         if isinstance(event, HookVerdict):
             verdicts[event.agent_id] += 1
         if isinstance(event, AgentMoved) and event.agent_id in state.agents:
@@ -74,7 +81,8 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
             raise HarkenError(f"the log contradicts itself: {error}") from None
     for agent in state.agents.values():
         _record_place(places, agent)
-    return list(_iter_rows(state, places, verdicts))
+    rows = list(_iter_rows(state, places, verdicts))
+    return [msgspec.structs.replace(row, origin=origin) for row in rows[:1]] + rows[1:]
 
 
 def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:
@@ -146,7 +154,7 @@ def parse_rerun(said: Json) -> dict[str, Json] | None:
 
 
 def format_rerun(said: Mapping[str, Json]) -> str:
-    """Format the provenance of a rerun, as parsed by `rerun_said`.
+    """Format the provenance of a rerun, as parsed by `parse_rerun`.
 
     >>> format_rerun({"session": "demo", "request": "msg_051", "changes": ["edited #1"]})
     'rerun of demo from msg_051: edited #1'
@@ -155,3 +163,13 @@ def format_rerun(said: Mapping[str, Json]) -> str:
     changes_text = [str(change) for change in changes] if isinstance(changes, list) else []
     origin = f"rerun of {said.get('session')} from {said.get('request')}"
     return f"{origin}: {', '.join(changes_text or ['nothing changed'])}"
+
+
+def format_origin(origin: Origin) -> str:
+    """Format the origin of a fork.
+
+    >>> format_origin(Origin("demo", MessageId("msg_041"), "", ("edited #1", "model m")))
+    'fork of demo up to msg_041: edited #1, model m'
+    """
+    changes = f": {', '.join(origin.changes)}" if origin.changes else ""
+    return f"fork of {origin.session} up to {origin.upto}{changes}"

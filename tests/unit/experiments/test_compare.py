@@ -35,7 +35,12 @@ def run_again(
     lines: list[ScriptedAnswer],
     change: Change | None = None,
 ) -> ComparedRun:
-    point = ForkPoint.find(base_run.name, base_run.steps.links, message_ref)
+    point = ForkPoint.find(
+        base_run.name,
+        base_run.steps.links,
+        message_ref,
+        log=folder / base_run.name / "s.jsonl",
+    )
     model = script_model(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
     result = run(

@@ -9,13 +9,13 @@ import pytest
 
 from harken import AgentRuntime, Deny, LocalWorld, Session, SessionViewer, load_session, tool
 from harken.agents.checkpointer import Checkpointer
-from harken.context.history import get_commit
+from harken.agents.load import start_from_commit
+from harken.agents.runtime import ModelSettings
+from harken.agents.tree.hook_action import new_hook
 from harken.context.materialize import make_resolver
 from harken.core import events as ev
-from harken.core.commits import CommitId
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.messages import Message, extend_context_hash, text_of
-from harken.core.verdict import HOOK_POINTS
 from harken.errors import ConfigError, ModelError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
@@ -23,7 +23,8 @@ from harken.experiments.provider_rules import ContextRefused
 from harken.experiments.rerun import FAILURE_REASON, SUCCESS_REASON, RerunResult, rerun
 from harken.llm import ReplayModel
 from harken.llm.base import Model, tools_hash
-from harken.session.session import build_entry
+from harken.session.session import SessionOptions, build_entry
+from harken.session.verify import verify
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from tests.agent_kit import (
@@ -40,6 +41,7 @@ from tests.agent_kit import (
     select_lines,
 )
 from tests.recording_kit import RecordedClient, log_paths, open_recorder, request_body
+from tests.session_kit import read_lines
 from tests.unit.agents.hook_kit import watch
 
 LINES: list[ScriptedAnswer] = [
@@ -78,8 +80,10 @@ def point(scene: Stage, message_ref: str, store: Store | None = None) -> ForkPoi
     scene.session.close()
     events = SessionViewer(scene.log).events
     if store is None:
-        return ForkPoint.find(scene.log.stem, events, message_ref)
-    return ForkPoint.find(scene.log.stem, events, message_ref, resolver=make_resolver(store))
+        return ForkPoint.find(scene.log.stem, events, message_ref, log=scene.log)
+    return ForkPoint.find(
+        scene.log.stem, events, message_ref, resolver=make_resolver(store), log=scene.log
+    )
 
 
 def rerun_fork(
@@ -157,75 +161,55 @@ def test_unrecorded_call_runs_live_if_allowed(tmp_path: Path) -> None:
     assert SOLD == ["tea", "milk", "wine"]
 
 
-def test_agent_event_names_the_origin_and_the_changes(tmp_path: Path) -> None:
-    fork = point(cafe(tmp_path), "2")
-    result = rerun_fork(
-        fork, tmp_path, script_model(main=[".", "."]), Change(edit=[("#3", "x")], model="play")
+def test_rerun_is_a_branch_before_the_call_with_the_changes_as_events(tmp_path: Path) -> None:
+    scene = cafe(tmp_path)
+    fork = point(scene, "2")
+    change = Change(edit=[("#1", "What is it?")], model="play", parameters={"seed": 7})
+    result = rerun_fork(fork, tmp_path, script_model(main=[".", "."]), change)
+    recorded, rows = read_lines(scene.log), read_lines(result.log)
+    shared = [row["message_id"] for row in recorded].index(fork.request.message_id)
+    origin = rows[0]["origin"]
+    assert (origin["session"], origin["upto"]) == ("s", recorded[shared - 1]["message_id"])
+    assert _without_sums(rows[1:shared]) == _without_sums(recorded[1:shared])
+    entry, edit, *configured = rows[shared : shared + 4]
+    assert (entry["role"], entry["content"], entry["more"]) == ("user", "What is it?", True)
+    assert (edit["event_type"], edit["reason"]) == (
+        "transcript_edited",
+        "rerun: edited #1, model play, seed 7",
     )
-    (birth,) = select_lines(result.log, event_type="agent_created")
-    assert (birth["name"], birth["spec"]["kind"]) == ("main", "smart")
-    assert birth["spec"]["rerun"] == {
-        "session": "s",
-        "request": fork.request.message_id,
-        "number": 2,
-        "agent": "agent_001",
-        "changes": ["edited #3", "model play"],
-    }
-
-
-def test_context_is_a_commit_that_extends_the_existing_one(tmp_path: Path) -> None:
-    store = MemoryStore()
-    scene = cafe(tmp_path, store)
-    fork = point(scene, "4", store)
-    result = rerun_fork(fork, tmp_path, ReplayModel.load(scene.log), store=store)
-    assert result.answer == "1 euro."
-    (loaded,) = select_lines(result.log, event_type="context_loaded")
-    assert loaded["context_hash"] == fork.request.context_hash
-    commit = get_commit(store, CommitId(loaded["ctx"])).commit
-    recorded = [row["ctx"] for row in select_lines(scene.log, event_type="context_committed")]
-    assert commit.parent == recorded[2]
-    assert commit.message_count == 1
-
-
-def test_edited_context_shares_messages_before_the_edit(tmp_path: Path) -> None:
-    store = MemoryStore()
-    scene = cafe(tmp_path, store)
-    fork = point(scene, "4", store)
-    recorded = [
-        CommitId(row["ctx"]) for row in select_lines(scene.log, event_type="context_committed")
+    assert edit["segments"] == [
+        {"start": 0, "stop": 1},
+        {"entries": [entry["message_id"]]},
+        {"start": 2, "stop": 4},
     ]
-    result = rerun_fork(
-        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("#4", "x")]), store=store
+    assert [row["event_type"] for row in configured] == ["agent_configured"] * 2
+    assert (configured[0]["spec"], configured[1]["language_model"]) == (
+        {"parameters": {"seed": 7}},
+        "play",
     )
-    (loaded,) = select_lines(result.log, event_type="context_loaded")
-    commit = get_commit(store, CommitId(loaded["ctx"])).commit
-    assert (commit.parent, commit.type) == (recorded[0], "delta")
-    other_folder = tmp_path / "other"
-    other_folder.mkdir()
-    other_change = Change(system="Other.")
-    result = rerun_fork(fork, other_folder, script_model(main=["."] * 4), other_change, store=store)
-    (loaded,) = select_lines(result.log, event_type="context_loaded")
-    commit = get_commit(store, CommitId(loaded["ctx"])).commit
-    assert (commit.type, commit.message_count) == ("snapshot", fork.request.count)
-    assert commit.parent in recorded
 
 
-def test_same_fork_is_the_same_commit(tmp_path: Path) -> None:
-    store = MemoryStore()
-    fork = point(cafe(tmp_path, store), "4", store)
-    ctxs = set()
-    for name in ("a", "b"):
-        folder = tmp_path / name
-        folder.mkdir()
-        result = rerun_fork(
-            fork, folder, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
-        )
-        ctxs |= {row["ctx"] for row in select_lines(result.log, event_type="context_loaded")}
-    assert len(ctxs) == 1
+def _without_sums(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "sum"} for row in rows]
 
 
-def test_rerun_after_a_compaction_reads_the_compacted_context(tmp_path: Path) -> None:
-    store = MemoryStore()
+def test_a_changed_result_is_logged_with_its_call(tmp_path: Path) -> None:
+    """A result follows its call: both are new entries, and the old ones leave the context."""
+    scene = cafe(tmp_path)
+    fork = point(scene, "4")
+    model = script_model(main=["."] * 3 + ["4 euros, then 1."])
+    result = rerun_fork(fork, tmp_path, model, Change(edit=[("#3", "tea: 4")], drop=["#4"]))
+    assert [text_of(message.content) for message in model.requests[0].messages] == [
+        text_of(message.content)
+        for message in Change(edit=[("#3", "tea: 4")], drop=["#4"]).context(fork.context)
+    ]
+    assert verify(result.log) == []
+
+
+@pytest.mark.parametrize("store", [MemoryStore(), None])
+def test_rerun_after_a_compaction_reads_the_compacted_context(
+    tmp_path: Path, store: Store | None
+) -> None:
     scene = cafe(tmp_path, store)
     assert run(scene.root.compact()) is not None  # type: ignore[attr-defined]
     scene.ask("And now?")
@@ -233,21 +217,33 @@ def test_rerun_after_a_compaction_reads_the_compacted_context(tmp_path: Path) ->
     assert len(fork.context) < 10
     result = rerun_fork(fork, tmp_path, ReplayModel.load(scene.log), store=store)
     assert result.error is None
-    (loaded,) = select_lines(result.log, event_type="context_loaded")
-    assert loaded["context_hash"] == fork.request.context_hash
+    last = select_lines(result.log, event_type="llm_request")[-1]
+    assert last["context_hash"] == fork.request.context_hash
 
 
 def test_context_in_an_unavailable_store_is_not_rerun(tmp_path: Path) -> None:
     store = MemoryStore()
-    fork = point(cafe(tmp_path, store), "4", store)
-    result = rerun_fork(
-        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
+    scene = cafe(tmp_path, store)
+    (*_, ctx) = [row["ctx"] for row in select_lines(scene.log, event_type="context_committed")]
+    scene.session.close()
+    options = SessionOptions(resolver=make_resolver(store), durability="none")
+    root, session = load_session(
+        tmp_path / "later.jsonl", name="main", model=script_model(main=["."] * 9), options=options
     )
-    without = ForkPoint.find("again", SessionViewer(result.log).events, "1")
-    other_folder = tmp_path / "other"
-    other_folder.mkdir()
+    with session:
+        start_from_commit(root, ctx)
+        run(root.response("Hello?"))
+    without = ForkPoint.find("later", SessionViewer(session.path).events, "1", log=session.path)
     with pytest.raises(ConfigError, match="in a store that is not at hand"):
-        rerun_fork(without, other_folder, script_model(main=["."]))
+        rerun_fork(without, tmp_path, script_model(main=["."]))
+    fork = ForkPoint.find(
+        "later",
+        SessionViewer(session.path).events,
+        "1",
+        log=session.path,
+        resolver=make_resolver(store),
+    )
+    assert rerun_fork(fork, tmp_path, script_model(main=["Hi."] * 9), store=store).answer == "Hi."
 
 
 def test_rerun_is_a_session_that_can_continue(tmp_path: Path) -> None:
@@ -261,17 +257,22 @@ def test_rerun_is_a_session_that_can_continue(tmp_path: Path) -> None:
 
 
 def test_rerun_of_a_rerun_works(tmp_path: Path) -> None:
-    store = MemoryStore()
-    fork = point(cafe(tmp_path, store), "4", store)
-    result = rerun_fork(
-        fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("-1", "x")]), store=store
-    )
+    scene = cafe(tmp_path)
+    fork = point(scene, "4")
+    result = rerun_fork(fork, tmp_path, script_model(main=["."] * 4), Change(edit=[("-1", "x")]))
     events = SessionViewer(result.log).events
-    second = ForkPoint.find("again", events, "-1", resolver=make_resolver(store))
+    second = ForkPoint.find("again", events, "-1", log=result.log)
     assert second.messages[-1].content == "x"
     other_folder = tmp_path / "other"
     other_folder.mkdir()
-    assert rerun_fork(second, other_folder, ReplayModel.load(result.log), store=store).answer == "."
+    assert rerun_fork(second, other_folder, ReplayModel.load(result.log)).answer == "."
+
+
+def test_a_rerun_of_a_session_of_harken_needs_its_log(tmp_path: Path) -> None:
+    fork = replace(point(cafe(tmp_path), "2"), log=None)
+    with pytest.raises(ConfigError, match="needs its log"):
+        rerun_fork(fork, tmp_path, script_model(main=["."]))
+    assert not (tmp_path / "again.jsonl").exists()
 
 
 def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
@@ -280,20 +281,41 @@ def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
     scene.ask("What is tea?")
     fork = point(scene, "1")
     result = rerun_fork(fork, tmp_path, script_model(main=LINES))
-    hook = select_lines(result.log, event_type="agent_created")[1]
-    assert (hook["name"], hook["relation"], hook["spec"]) == (
-        "guard",
-        "hook",
-        {"kind": "test-judge", "standing": {"points": sorted(HOOK_POINTS)}},
-    )
+    asked = select_lines(result.log, event_type="hook_verdict", point="action")
+    assert [row["agent_id"] for row in asked] == ["agent_002"]
     other_folder = tmp_path / "other"
     other_folder.mkdir()
     result = rerun_fork(
         fork, other_folder, script_model(main=LINES), Change(without_hooks=["guard"])
     )
-    assert len(select_lines(result.log, event_type="agent_created")) == 1
+    (moved,) = select_lines(result.log, event_type="agent_moved")
+    assert (moved["agent_id"], moved["place"]) == ("agent_002", "gone")
+    assert select_lines(result.log, event_type="hook_verdict", point="action") == []
     with pytest.raises(NameNotFound, match="guard"):
         rerun_fork(fork, tmp_path, script_model(main=LINES), Change(without_hooks=["nobody"]))
+
+
+def test_smart_hooks_keep_their_instructions(tmp_path: Path) -> None:
+    """A rerun's hook had its place and its name, but not one message of its transcript."""
+    model = script_model(main=["Tea.", "Milk."], tone=["OK", "OK"])
+    scene = open_stage(tmp_path, model)
+    tone = new_hook(scene.root, "You watch the tone.", points=["response"])
+    tone.install(scene.root, "tone")
+    scene.ask("What is there?")
+    scene.ask("And?")
+    fork = point(scene, "-1")
+    assert fork.name == "tone"
+    fork = point(scene, "3")
+    assert fork.name == "main"
+    again = script_model(main=[".", "Wine."], tone=["OK"])
+    result = rerun_fork(fork, tmp_path, again)
+    assert result.answer == "Wine."
+    asked = [
+        request for request in again.requests if "You watch the tone." in str(request.messages[0])
+    ]
+    assert len(asked) == 1
+    (before, _) = select_lines(result.log, event_type="hook_verdict")
+    assert before["message_id"] < fork.request.message_id
 
 
 def test_subagents_keep_their_context(tmp_path: Path) -> None:
@@ -325,8 +347,15 @@ def test_subagent_call_is_rerun_separately(tmp_path: Path) -> None:
     ]
     scene = open_stage(tmp_path, script_model(main=lines, Ann=["Hello."]))
     scene.ask("Get Ann")
-    result = rerun_fork(point(scene, "2"), tmp_path, script_model(Ann=["Bonjour."]))
+    runtime = AgentRuntime(models=ModelSettings(resolver=lambda _: script_model(Ann=["Bonjour."])))
+    result = run(rerun(point(scene, "2"), tmp_path / "again.jsonl", runtime=runtime))
     assert result.answer == "Bonjour."
+    model = script_model(main=[".", "Ann says {}."])
+    root, session = load_session(result.log, runtime=AgentRuntime(model=model))
+    with session:  # main, which waits for her, goes on
+        assert run(root.response()) == "Ann says {}."
+    check_log(result.log)
+    assert select_lines(result.log, role="tool")[0]["content"].endswith("Bonjour.")
 
 
 @pytest.mark.parametrize("store", [MemoryStore(), None])

@@ -57,7 +57,7 @@ def point(tmp_path: Path) -> ForkPoint:
     scene = open_stage(tmp_path, script_model(main=LINES), tools=[price])
     scene.ask("What is tea?")
     scene.session.close()
-    return ForkPoint.find("s", SessionViewer(scene.log).events, "2")
+    return ForkPoint.find("s", SessionViewer(scene.log).events, "2", log=scene.log)
 
 
 MODELS = ("a", "b")

@@ -118,16 +118,16 @@ class CommandContext(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextSession:
-    """A new session in which the chat continues."""
+    """The session in which the chat continues."""
 
+    log: Path | None = None
+    """The log of a branch, which is continued. None: a new session."""
     ctx: str | None = None
-    """The commit from which it starts. None: an empty context."""
+    """The commit from which a new session starts. None: an empty context."""
     draft: str = ""
     """The initial text of the input."""
     note: str = ""
     """A message for the user."""
-    agent_id: AgentId | None = None
-    """The agent whose model and instructions it uses. None: the one that the user talks with."""
 
 
 Action: TypeAlias = Callable[[CommandContext, str], None]

@@ -1,23 +1,26 @@
-"""`/fork`, `/undo`, `/export`: continue the stored conversation in another session.
+"""`/fork`, `/undo`: continue in another session, which has all agents of this one.
 
-A log is never changed by these: a new session starts from a commit.
+A log is never changed by these: a branch of it is continued. Only a message that was loaded from a
+commit, as in a chat that continues an imported conversation, is in no log: it is undone with a new
+session, which starts from the commit before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harken.agents.agent import Agent, check_free, get_agent
-from harken.agents.agent_classes import registered_name
-from harken.agents.built_in.changed_files import ChangedFiles
+from harken.agents.agent import Agent, check_free
 from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.unanswered_input import NO_ANSWER_PREFIXES
 from harken.chat.commands.base import CommandContext, NextSession, slash
 from harken.context.position import find_position, get_or_create_commit
 from harken.core.commits import CommitId
 from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
+from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import ConfigError
+from harken.session.branch import branch, disarm_triggers, find_free_name
+from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.terminal.text import one_line
 from harken.views.viewer import SessionViewer
@@ -25,14 +28,10 @@ from harken.views.viewer import SessionViewer
 
 @slash("fork", "continue in a new session from here; this one is kept", group="session")
 def _fork(talk: CommandContext, _: str) -> None:
-    agent = talk.primary
-    ctx = commit_conversation(agent)[1]
-    talk.go_on(
-        NextSession(
-            ctx=ctx,
-            note=f"A fork of {talk.session.path.stem}.{_remaining_note(talk, agent)}",
-        )
-    )
+    check_free(talk.primary)
+    if not _has_messages(talk.session):
+        raise ConfigError("no messages yet")
+    talk.go_on(_branch(talk, None, note=f"A fork of {talk.session.path.stem}."))
 
 
 @slash(
@@ -41,48 +40,56 @@ def _fork(talk: CommandContext, _: str) -> None:
     group="session",
 )
 def _undo(talk: CommandContext, _: str) -> None:
-    agent, index = _find_last_user_message(talk)
     check_free(talk.primary)
-    context = talk.session.context(agent.agent_id)
-    store, ctx = commit_conversation(agent)
-    text = text_of(context[index].content)
-    suffix = "" if agent.agent_id == talk.primary.agent_id else f" You talk to {agent.name} again."
-    note = (
-        f"Undone: {one_line(text, 40)!r}, which is now in the input.{suffix} The "
-        f"previous session is {talk.session.path.stem}; changes of files are not "
-        "undone." + _remaining_note(talk, agent)
+    last, primary = _find_last_received(SessionViewer(talk.session.path).events)
+    if last is None:
+        talk.go_on(_undo_loaded(talk))
+        return
+    agents = talk.session.agents
+    is_other = primary is not None and primary != talk.primary.agent_id
+    suffix = f" You talk to {agents[primary].name} again." if is_other and primary else ""
+    text = text_of(last.content)
+    note = _undo_note(talk, text, suffix)
+    talk.go_on(_branch(talk, last, note=note, draft=text))
+
+
+def _branch(
+    talk: CommandContext, before: TranscriptEntry | None, *, note: str, draft: str = ""
+) -> NextSession:
+    """Branch the session of the chat at its end, or before a message. Its triggers are disarmed."""
+    session, folder = talk.session, talk.session.path.parent
+    disarmed: list[str] = []
+    fork = branch(
+        session.path,
+        folder / f"{find_free_name(folder, session.path.stem, 'fork')}.jsonl",
+        None if before is None else before.message_id,
+        before=before is not None,
+        change=lambda created: disarmed.extend(disarm_triggers(created)),
+        options=SessionOptions(resolver=session.options.resolver),
     )
-    before = None if _is_beginning(context[:index]) else _commit_before(store, ctx, context[index:])
-    talk.go_on(NextSession(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
+    triggers = f" Disarmed there: {', '.join(disarmed)}." if disarmed else ""
+    return NextSession(log=fork.path, note=note + triggers, draft=draft)
 
 
-def _find_last_user_message(talk: CommandContext) -> tuple[Agent, int]:
-    """Return the agent that received the user's last message, and its index in that context.
-
-    Another agent may have the place now. Raises ConfigError if there is no message, if a compaction
-    has replaced it, or if the agent that received it is gone.
-    """
-    last = _find_last_received(SessionViewer(talk.session.path).events)
-    agent = talk.primary
-    if last is not None and last.agent_id is not None:
-        if talk.session.agents[last.agent_id].place == "gone":
-            name = talk.session.agents[last.agent_id].name or last.agent_id
-            raise ConfigError(
-                f"{name}, the agent of your last message, is terminated: /undo is not possible"
-            )
-        agent = get_agent(agent, last.agent_id)
-    context = talk.session.context(agent.agent_id)
-    indexes = [index for index, message in enumerate(context) if _is_user_message(message)]
-    id_ = None if last is None else last.message_id
-    if last is not None:
-        indexes = [index for index in indexes if getattr(context[index], "message_id", None) == id_]
-    if not indexes:
-        raise ConfigError("nothing to undo: no message since the context started")
-    return agent, indexes[-1]
+def _undo_note(talk: CommandContext, text: str, suffix: str = "") -> str:
+    return (
+        f"Undone: {one_line(text, 40)!r}, which is now in the input.{suffix} The previous session "
+        f"is {talk.session.path.stem}; changes of files are not undone."
+    )
 
 
-def _find_last_received(events: Iterable[Event]) -> TranscriptEntry | None:
-    """Return the user's last message to the primary agent of that time.
+def _has_messages(session: Session) -> bool:
+    return any(
+        message.role != "system"
+        for agent_id in session.agents
+        for message in session.context(agent_id)
+    )
+
+
+def _find_last_received(
+    events: Iterable[Event],
+) -> tuple[TranscriptEntry | None, AgentId | None]:
+    """Return the user's last message to the primary agent of that time, and that agent.
 
     Messages in the context of a restored agent are not counted: they are not from this session.
     """
@@ -97,7 +104,7 @@ def _find_last_received(events: Iterable[Event]) -> TranscriptEntry | None:
                 last = event
             case _:
                 pass
-    return last
+    return last, None if last is None else last.agent_id
 
 
 def _is_user_message(message: ChatMessage) -> bool:
@@ -112,8 +119,22 @@ def _is_user_message(message: ChatMessage) -> bool:
     return not text_of(message.content).startswith(NO_ANSWER_PREFIXES)
 
 
-def _is_beginning(context: Sequence[ChatMessage]) -> bool:
-    return all(message.role == "system" for message in context)
+def _undo_loaded(talk: CommandContext) -> NextSession:
+    """Return a new session before the user's last message in the commit that was loaded.
+
+    Raises ConfigError if there is no such message, AgentBusy, StoreError.
+    """
+    agent = talk.primary
+    context = talk.session.context(agent.agent_id)
+    indexes = [index for index, message in enumerate(context) if _is_user_message(message)]
+    if not indexes:
+        raise ConfigError("nothing to undo: no message since the context started")
+    undone = context[indexes[-1] :]
+    store, ctx = commit_conversation(agent)
+    text = text_of(undone[0].content)
+    is_beginning = all(message.role == "system" for message in context[: indexes[-1]])
+    before = None if is_beginning else _commit_before(store, ctx, undone)
+    return NextSession(ctx=before, draft=text, note=_undo_note(talk, text))
 
 
 def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
@@ -137,20 +158,3 @@ def _commit_before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -
     if position.entries[-1].message.content != undone[0].content:
         raise ConfigError("the context was edited since the last message: /undo is not possible")
     return get_or_create_commit(store, find_position(store, ctx, str(first - 1)))
-
-
-def _remaining_note(talk: CommandContext, agent: Agent) -> str:
-    """Return a note about the agents that stay in the old session.
-
-    Built-in hooks are not counted: the new session has its own and reports them.
-    """
-    rows = SessionViewer(talk.session.path).watches()
-    configured = {row.hook for row in rows if row.how == "begun"}
-    hooks = [
-        hook.name
-        for hook in agent.hooks
-        if hook.agent_id not in configured and hook.state.spec.kind != registered_name(ChangedFiles)
-    ]
-    others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
-    names = dict.fromkeys([*agent.subagents, *hooks, *others])
-    return f" Not in the new session: {', '.join(names)}." if names else ""

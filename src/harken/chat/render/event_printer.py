@@ -100,6 +100,7 @@ _ODD_ENDS = {
     "length": "the answer reached the maximum length",
     "refusal": "the model refused to continue",
     "content_filter": "the provider's filter stopped the answer",
+    "edited": "(edited in this fork)",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.errors import ConfigError
+from harken.session.branch import find_free_name
 from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count
 
@@ -106,7 +106,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     if as_json:
         print_json([as_row(result) for result in results])
     else:
-        _report(point.session, results, live=options["live"])
+        _report(point, results, live=options["live"])
     return int(any(result.error is not None for result in results))
 
 
@@ -121,7 +121,7 @@ def find_point(home: Home, ref: str, message: str) -> ForkPoint:
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
     events, resolver = viewer.events, viewer.resolver
     of_agent = None if agent is None else viewer.resolve_agent(agent)
-    return ForkPoint.find(name, events, message, agent=of_agent, resolver=resolver)
+    return ForkPoint.find(name, events, message, agent=of_agent, resolver=resolver, log=viewer.path)
 
 
 def _change(options: dict[str, Any]) -> Change:
@@ -255,20 +255,9 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
     name: the name from the user. None derives it from the session. Raises ConfigError if it is
     taken.
     """
-    base = _unused_stem(home, session) if name is None else name
+    base = find_free_name(home.sessions_folder, session, "rerun") if name is None else name
     stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
     return stems if name is None else [check_new_name(home, stem) for stem in stems]
-
-
-def _unused_stem(home: Home, session: str) -> str:
-    """Return a name for a rerun of a session that is not a prefix of another name."""
-    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
-    used_stems = {log.stem for log in home.list_logs()}
-    base, number = f"{stem}-rerun", 1
-    while any(name == base or name.startswith(f"{base}-") for name in used_stems):
-        number += 1
-        base = f"{stem}-rerun{number}"
-    return base
 
 
 def as_row(result: RerunResult) -> dict[str, Any]:
@@ -284,7 +273,7 @@ def as_row(result: RerunResult) -> dict[str, Any]:
     }
 
 
-def _report(session: str, results: Sequence[RerunResult], *, live: bool) -> None:
+def _report(point: ForkPoint, results: Sequence[RerunResult], *, live: bool) -> None:
     for result in results:
         answer = result.answer if result.error is None else f"failed: {result.error}"
         print_text(f"{result.log.stem}  {one_line(answer or '', 200)}")
@@ -292,5 +281,11 @@ def _report(session: str, results: Sequence[RerunResult], *, live: bool) -> None
             calls = ", ".join(dict.fromkeys(call.name for _, call in result.differing))
             note = "not recorded" if live else "not recorded, refused"
             print_text(f"  {format_count(len(result.differing), 'call')} {note}: {one_line(calls)}")
-    names = [result.log.stem for result in results]
-    click.echo(f"Compare them: `{command_prefix('compare', session, *names[:8])}`", err=True)
+    first = results[0]
+    if first.waiting:
+        names = one_line(", ".join(first.waiting))
+        resume_command = command_prefix("chat", "--resume", first.log.stem)
+        note = f"Waiting for {point.name}: {names}. Continue with `{resume_command}`."
+        click.echo(note, err=True)
+    stems = [result.log.stem for result in results]
+    click.echo(f"Compare them: `{command_prefix('compare', point.session, *stems[:8])}`", err=True)

@@ -201,7 +201,10 @@ class AgentEventLists:
         """
         start = self.order[event.message_id]
         tool_lists: dict[MessageId, None] = {}
-        for lane, lane_events in self.events.items():
+        first_lane, _ = self.positions[event.message_id]
+        for lane, lane_events in sorted(
+            self.events.items(), key=lambda item: item[0] != first_lane
+        ):
             birth = lane_events[0] if lane_events else None
             spec = birth.spec if isinstance(birth, ev.AgentCreated) else None
             spec = spec or AgentSpec()

@@ -31,6 +31,7 @@ from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
 from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
+from harken.experiments.replay.branch_changes import BranchStart
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.experiments.replay.recorded_agents import build_kinds, repeat_program_calls
@@ -81,6 +82,7 @@ class Replayer:
         self.answers.progress, self.answers.stop = self.progress, self.stop
         self.world = PlayedWorld(events, self.progress)
         self._extras, self._manual_entries = own, self.recorded.find_manual_entries()
+        self._branch_start = BranchStart.of(events)
         self._turn: asyncio.Task[object] | None = None
         self._current_agent: Agent | None = None
         self._crashed = False
@@ -116,6 +118,9 @@ class Replayer:
         Raises ConfigError if the commit that an agent starts from is not available.
         """
         while not self.has_diverged and (event := self.progress.next()) is not None:
+            if event.message_id in self._branch_start.changes:
+                self._change(event)
+                continue
             if self._crashed:
                 self._resume()
                 continue
@@ -260,6 +265,15 @@ class Replayer:
                 self.notes.append(str(error))
         finally:
             self._turn = None
+
+    def _change(self, event: ev.Event) -> None:
+        """Append a change of a branch: its session is not resumed before it has all changes."""
+        self._triggered_turns.cancel()
+        self.session.close()
+        with Session.load(self.session.path, options=self._options) as self.session:
+            self.session.add_listener(self._on_event)
+            self._append(event)
+        self._crashed = True
 
     def _resume(self) -> None:
         """Resume after a crash, as in the record."""
@@ -421,6 +435,8 @@ class Replayer:
         next_event = self.progress.next()
         if self._current_agent is None:
             return False
+        if next_event is not None and self._branch_start.is_begun_by(next_event):
+            return True
         if next_event is None:  # The session was not resumed.
             return has_open_calls(self._current_agent) or bool(self.session.state.requests)
         if isinstance(next_event, ev.TranscriptEntry) and self._is_external_input(next_event):

@@ -26,7 +26,7 @@ from harken.core.events import (
     TranscriptEntry,
     decode_event,
 )
-from harken.core.ids import USER, parse_id_number, reference_message_id
+from harken.core.ids import USER, Origin, parse_id_number, reference_message_id
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.responses import ResponseIngest, ResponseRow
@@ -139,6 +139,8 @@ class LogRows:
     native: str
     """The id of the session."""
     session: int
+    origin: Origin | None = None
+    """For a branch: the end of the events that count for another session."""
     _agents: dict[str, int] = field(default_factory=dict)
     """Agent id -> row id."""
     _agents_by_birth: dict[int, int] = field(default_factory=dict)
@@ -171,7 +173,7 @@ class LogRows:
                 self._add_message(event, line.start)
             case LlmRequest() as event:
                 self._models[event.message_id] = event.model
-            case LlmResponse() as event:
+            case LlmResponse() as event if event.stop_reason != "edited":
                 self._add_response(event)
             case TranscriptEdited(summary=str(summary)):
                 rows = self._find_rows(summary)
@@ -179,11 +181,15 @@ class LogRows:
                     self._summaries.append((rows[0],))
             case ContextCommitted() as event:
                 self._add_commit_link(event)
-            case SessionEnded(reason=str(reason)):
+            case SessionEnded(reason=str(reason)) as event if not self._is_copied(event):
                 outcome = "UPDATE sessions SET outcome = ? WHERE id = ?"
                 self.ledger.database.execute(outcome, (to_utf8(reason), self.session))
             case _:
                 pass
+
+    def _is_copied(self, event: Event) -> bool:
+        """Whether the event counts for the session of which this is a branch."""
+        return self.origin is not None and self.origin.has_event(event.message_id)
 
     def _add_agent(self, event: AgentCreated) -> None:
         """Add an agent. Its principal is the one of its commits, unless that name is in use."""
@@ -228,6 +234,7 @@ class LogRows:
             self._get_agent(event.agent_id or ""),
         )
         is_relayed = event.role == "user" and event.substance is not None
+        is_copied = self._is_copied(event)
         row = self.messages.add(
             MessageRow(
                 commit=None,
@@ -241,13 +248,16 @@ class LogRows:
                 calls=[call.id for call in event.tool_calls or ()],
                 answered_call_id=event.tool_call_id if event.role == "tool" else None,
                 is_failed=text.is_error,
-                is_repeat=is_relayed,
+                is_repeat=is_relayed or is_copied,
+                is_copied=is_copied,
             )
         )
         self._message_rows[number] = row, agent
         self.ledger.add("places", self.session, number, row, start)
 
     def _add_response(self, event: LlmResponse) -> None:
+        if self._is_copied(event):
+            return
         rows = None if event.entry is None else self._find_rows(event.entry)
         model = event.model or self._models.pop(event.request, "")
         self.requests.add(

@@ -37,6 +37,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_failed: bool | None = False
     """For a result: whether the call failed. None if unknown."""
     is_repeat: bool = False
+    is_copied: bool = False
+    """Whether a branch has it from the session that was branched."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Messages:
             message.is_failed,
             message.is_repeat,
         )
-        if message.time_us is not None:
+        if message.time_us is not None and not message.is_copied:
             first, last = self._times.get(message.session, (message.time_us, message.time_us))
             self._times[message.session] = min(first, message.time_us), max(last, message.time_us)
         if message.answered_call_id is not None:

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from harken.agents.checkpointer import Checkpointer
+from harken.cli.commands.sessions.cost import cost_of_log
 from harken.core import events as ev
+from harken.core.clock import parse_rfc3339
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
+from harken.session.branch import branch, branch_with_edit
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from tests.session_kit import (
     create_agent,
@@ -23,6 +27,7 @@ from tests.session_kit import (
     log_turn,
     log_user_message,
     new_session,
+    session_options,
 )
 from tests.unit.index.index_kit import Imports
 
@@ -244,3 +249,68 @@ def test_an_unfinished_group_is_not_indexed(imports: Imports, session: Session) 
     session.path.write_bytes(full_log)
     imports.update()
     assert imports.rows("SELECT kind FROM messages") == [("prompt",)] * 3
+
+
+def log_priced_turn(session: Session, agent: AgentId, text: str) -> None:
+    log_user_message(session, agent, text)
+    request = log_request(session, agent)
+    answer = log_answer(session, agent, f"to {text}")
+    log_response(session, agent, request, entry=answer, usage=USAGE, cost_usd=1.0)
+
+
+def test_what_a_branch_copied_counts_once(imports: Imports, session: Session) -> None:
+    """The branch is listed first: its name sorts before that of its session."""
+    main = create_agent(session, name="main")
+    log_priced_turn(session, main, "tea")
+    log_turn(session, main, 1)
+    session.end("over")
+    made = branch(session.path, session.path.with_name("s-fork.jsonl"))
+    imports.logs.insert(0, made.path)
+    with Session.load(made.path, options=session_options()) as fork:
+        fork.log_transcript_entry(main, {"role": "user", "content": "coffee"})
+        log_priced_turn(fork, main, "milk")
+        fork_events = [*iter_events(made.path)]
+    imports.update()
+    assert imports.rows("SELECT name, title, outcome FROM sessions ORDER BY name") == [
+        ("s", "tea", "over"),
+        ("s-fork", "coffee", None),
+    ]
+    counted = (
+        "SELECT sessions.name, count(*) FROM sessions JOIN {} t ON t.session_id = sessions.id "
+        "WHERE {} GROUP BY 1 ORDER BY 1"
+    )
+    assert imports.rows(counted.format("messages", "NOT is_repeat")) == [("s", 6), ("s-fork", 3)]
+    assert imports.rows(counted.format("requests", "1")) == [("s", 3), ("s-fork", 1)]
+    assert imports.rows(counted.format("tool_calls", "1")) == [("s", 1)]
+    (began,) = imports.column("SELECT began FROM sessions WHERE name = 's-fork'")
+    first_own = next(event for event in fork_events if getattr(event, "content", "") == "coffee")
+    assert began == parse_rfc3339(first_own.time or "")
+
+
+def test_a_branch_whose_session_is_gone_counts_all(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    log_priced_turn(session, main, "tea")
+    made = branch(session.path, session.path.with_name("s-fork.jsonl"))
+    session.close()
+    session.path.unlink()
+    imports.logs[:] = [made.path]
+    imports.update()
+    assert imports.column("SELECT cost_usd FROM requests") == [1.0]
+    assert imports.column("SELECT kind FROM messages WHERE NOT is_repeat") == ["prompt", "response"]
+
+
+def test_an_edited_answer_is_no_response_of_a_model(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    log_priced_turn(session, main, "tea")
+    (answer,) = [
+        event.message_id
+        for event in iter_events(session.path)
+        if isinstance(event, ev.TranscriptEntry) and event.role == "assistant"
+    ]
+    to = session.path.with_name("s-fork.jsonl")
+    branch_with_edit(session.path, to, answer, "Mine.", options=session_options())
+    imports.logs.append(to)
+    imports.update()
+    assert imports.column("SELECT cost_usd FROM requests") == [1.0]
+    assert cost_of_log(to) is None  # no call of its own
+    assert cost_of_log(session.path) == 1.0

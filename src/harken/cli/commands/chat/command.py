@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.agents.agent import get_agent
 from harken.chat.commands.base import MODES, NextSession
 from harken.chat.open import open_chat
 from harken.chat.open_chat import OpenChat
@@ -27,6 +26,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT, SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
+from harken.core.ids import reference_number
 from harken.core.messages import text_of
 from harken.session.session import Session
 from harken.terminal.environment import TerminalEnvironment, has_screen
@@ -310,26 +310,36 @@ def next_session_options(
     if onward is None:
         return None
     permissions = chat.runtime.world.permissions
-    agent = get_agent(chat.primary, onward.agent_id or chat.primary.agent_id)
+    wish = replace(
+        wish,
+        old=onward.log,
+        is_branch=onward.log is not None,
+        name=None,
+        permission=permissions.mode if permissions is not None else wish.permission,
+        note=onward.note,
+        draft=onward.draft,
+    )
+    if onward.log is not None:
+        return replace(wish, ctx=None, model=None, system_prompt=None)
+    agent = chat.primary
     systems = [
         text_of(m.content) for m in chat.session.context(agent.agent_id)[:1] if m.role == "system"
     ]
     return replace(
         wish,
-        old=None,
-        name=None,
         ctx=onward.ctx,
         model=agent.state.language_model or wish.model,
         system_prompt=None if onward.ctx is not None else next(iter(systems), None),
-        permission=permissions.mode if permissions is not None else wish.permission,
-        note=onward.note,
-        draft=onward.draft,
     )
 
 
 def remove_unused_session(wish: ChatOptions, chat: OpenChat) -> bool:
-    """Remove a new session without messages; return whether it was removed."""
-    if wish.old is not None or not is_untouched(chat):
+    """Remove a new session without messages; return whether it was removed.
+
+    A branch that was made in the chat is new, too.
+    """
+    is_new = wish.old is None or wish.is_branch
+    if not is_new or not is_untouched(chat):
         return False
     chat.session.close()
     chat.session.path.unlink()
@@ -337,9 +347,13 @@ def remove_unused_session(wish: ChatOptions, chat: OpenChat) -> bool:
 
 
 def is_untouched(chat: OpenChat) -> bool:
-    """Whether a session has no message yet."""
+    """Whether a session got no message since it was opened."""
     transcripts = (chat.session.agent(id_).transcript for id_ in chat.session.agents)
-    return all(entry.role == "system" for entries in transcripts for entry in entries or ())
+    messages = (entry for entries in transcripts for entry in entries or ())
+    first = chat.session.opened_at
+    return all(
+        entry.role == "system" or reference_number(entry.message_id) < first for entry in messages
+    )
 
 
 def talk_in_lines(

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
+import msgspec
 
 from harken.analytics.number_text import format_cost as cost
 from harken.analytics.times import format_minute, to_datetime
@@ -39,9 +40,11 @@ from harken.core.events import (
     Event,
     LlmRequest,
     SessionEnded,
+    SessionStarted,
     TranscriptEntry,
     decode_event,
 )
+from harken.core.ids import Origin
 from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
 from harken.formats.runtimes.user_text import extract_typed_text
@@ -50,7 +53,7 @@ from harken.session.log.file import is_being_written
 from harken.session.log.reader import iter_events
 from harken.terminal.text import print_json, print_text
 from harken.views.message_text import format_size
-from harken.views.tree import format_rerun, parse_rerun
+from harken.views.tree import format_origin, format_rerun, parse_rerun
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
@@ -287,13 +290,19 @@ def describe(path: Path) -> dict[str, Any]:
         "began": None,
         "project": None,
         "rerun": None,
+        "origin": None,
     }
     if has_no_event(path):
         return {**row, "state": "empty"}
     try:
         began = beginning(path)
         state = "compressed" if stat.is_packed else read_state(path, is_recorded=began.is_recorded)
-        details = {"began": began.first_message, "project": began.folder, "rerun": began.rerun}
+        details = {
+            "began": began.first_message,
+            "project": began.folder,
+            "rerun": began.rerun,
+            "origin": None if began.origin is None else msgspec.to_builtins(began.origin),
+        }
         return {**row, **details, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
@@ -311,14 +320,18 @@ class Beginning:
     """The origin of a rerun."""
     folder: str | None = None
     """The working folder, as logged at the creation of the first agent."""
+    origin: Origin | None = None
+    """The origin of a fork."""
 
 
 def beginning(path: Path) -> Beginning:
     """Return the beginning of a log. Messages that a client writes for the user are ignored."""
     texts: list[str] = []
-    is_recorded, rerun, folder = False, None, None
+    is_recorded, rerun, folder, origin = False, None, None, None
     for event in islice(iter_events(path), MAX_PEEKED_EVENTS):
-        if isinstance(event, AgentCreated):
+        if isinstance(event, SessionStarted):
+            origin = event.origin
+        elif isinstance(event, AgentCreated):
             spec = event.spec or AgentSpec()
             is_recorded = is_recorded or spec.is_recorded
             rerun = rerun or parse_rerun(spec.rerun)
@@ -328,8 +341,8 @@ def beginning(path: Path) -> Beginning:
             texts.append(words)
             prompt = extract_typed_text(words) if is_recorded else words
             if prompt and not (is_recorded and event.cause):
-                return Beginning(prompt, is_recorded, rerun, folder)
-    return Beginning(texts[0] if texts else None, is_recorded, rerun, folder)
+                return Beginning(prompt, is_recorded, rerun, folder, origin)
+    return Beginning(texts[0] if texts else None, is_recorded, rerun, folder, origin)
 
 
 def read_state(path: Path, *, is_recorded: bool = False) -> State:
@@ -394,9 +407,14 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
 
 
 def _describe_subject(row: Mapping[str, Any]) -> str:
-    """Return the title of a session, its origin if it is a rerun, or its first message."""
+    """Return the title of a session, its origin if it is a fork, or its first message."""
     rerun = row.get("rerun")
     if rerun:
         runtime, colon, native = rerun.get("session", "?").partition(":")
         return format_rerun({**rerun, "session": runtime + colon + native[:MIN_SHORT_ID]})
-    return str(row.get("title") or row["began"] or "(no messages)")
+    title = str(row.get("title") or row["began"] or "(no messages)")
+    origin = row.get("origin")
+    if origin:
+        text = format_origin(msgspec.convert(origin, Origin))
+        return text if origin.get("changes") else f"{text}: {title}"
+    return title

@@ -16,6 +16,7 @@ from harken.chat.usage import UsageTotal
 from harken.config.home import Home
 from harken.core.events import decode_event
 from harken.errors import HarkenError, LogError
+from harken.session.branch import find_counted_origin
 from harken.session.log.compressed import stat_log
 from harken.session.log.reader import open_log
 
@@ -36,16 +37,23 @@ _COSTS = """
 
 
 def cost_of_log(path: Path) -> float | None:
-    """Return the cost of a session in USD. Return None unless it is known of every response."""
+    """Return the cost of a session in USD. Return None unless it is known of every response.
+
+    The responses that a fork shares with the session that was forked are left out.
+    """
     tally = UsageTotal()
     try:
         stat = stat_log(path)
         if stat.is_packed or stat.size_bytes > MAX_LOG_BYTES:
             return None
         with open_log(path) as file:
+            origin = find_counted_origin(path, decode_event(file.readline()))
             for line in file:
-                if _RESPONSE in line:
-                    tally.add(decode_event(line))
+                if _RESPONSE not in line:
+                    continue
+                event = decode_event(line)
+                if origin is None or not origin.has_event(event.message_id):
+                    tally.add(event)
     except (LogError, OSError, ValueError, RecursionError):  # `sessions check` reports the error
         return None
     return tally.cost_usd

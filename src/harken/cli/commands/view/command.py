@@ -45,7 +45,7 @@ from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
 from harken.views.message_text import format_count, strip_label
-from harken.views.tree import TreeRow, format_rerun
+from harken.views.tree import TreeRow, format_origin, format_rerun
 from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
 
@@ -174,6 +174,7 @@ def _agent_line(row: TreeRow) -> str:
     notes += [format_count(row.verdicts, "verdict")] if row.verdicts else []
     notes += ["gone"] if row.gone else []
     notes += [one_line(format_rerun(row.rerun), 160)] if row.rerun else []
+    notes += [one_line(format_origin(row.origin), 160)] if row.origin else []
     task = f"  {one_line(row.task, 60)}" if row.task else ""
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
 

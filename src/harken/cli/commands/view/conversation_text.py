@@ -14,7 +14,7 @@ from harken.chat.render.event_printer import (
     iter_prose,
 )
 from harken.chat.render.tool_calls import Folding
-from harken.core.events import Event, TranscriptEntry
+from harken.core.events import Event, SessionStarted, TranscriptEntry
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import text_of
 from harken.errors import HarkenError, NameNotFound
@@ -27,6 +27,7 @@ from harken.terminal.styled_text import Line, clean_text, shorten
 from harken.terminal.text import one_line
 from harken.views.message_text import format_count
 from harken.views.model_calls import placeholders
+from harken.views.tree import format_origin
 from harken.views.viewer import SessionViewer
 
 FOLDED = Folding(message="--full", thought="--full")
@@ -67,6 +68,8 @@ class ConversationPrinter:
         if not self._has_title:
             self._has_title = True
             yield self._printer.text(_title(self._name, self._state, events), columns)
+            for piece in _origin(events):
+                yield self._printer.text(piece, columns)
         for piece in self._pieces(events, columns):
             yield self._printer.text(piece, columns)
 
@@ -130,6 +133,12 @@ def _title(name: str, state: SessionState, events: Iterable[Event]) -> TextRows:
         ("dim", f" · {details}" if details else ""),
     ]
     return TextRows("note", [line], hanging=2)
+
+
+def _origin(events: Sequence[Event]) -> Iterator[Piece]:
+    """Yield a line about the session that was forked, if this is a fork."""
+    if events and isinstance(events[0], SessionStarted) and events[0].origin is not None:
+        yield note(clean_text(format_origin(events[0].origin)))
 
 
 def _is_system_prompt(event: Event, teller: EventPrinter) -> bool:

@@ -1,0 +1,180 @@
+"""`harken fork SESSION --at MESSAGE`: branch a session at any message, with all of its agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from harken.cli.commands.sessions.picker import check_new_name
+from harken.cli.options.home import home_option, json_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home, command_prefix
+from harken.config.name_resolver import ImportedName, NamedLogFile, NameResolver, SessionLog
+from harken.config.store import build_commit_resolver
+from harken.core.ids import message_id
+from harken.errors import ConfigError
+from harken.session.branch import (
+    Branch,
+    branch,
+    branch_with_edit,
+    change_model,
+    disarm_triggers,
+    find_free_name,
+    remove_hooks,
+)
+from harken.session.session import Session, SessionOptions
+from harken.terminal.text import one_line, print_json, print_text
+from harken.views.tree import format_origin
+
+_MAX_DIGITS = 18
+
+
+@dataclass(slots=True)
+class ForkChange:
+    """The changes of a fork, besides an edited message."""
+
+    model: str | None
+    without_hooks: tuple[str, ...]
+    keep_triggers: bool
+    disarmed: list[str] = field(default_factory=list)
+    """The triggers that were disarmed."""
+
+    @property
+    def descriptions(self) -> list[str]:
+        """The changes, one line each."""
+        model = [] if self.model is None else [f"model {self.model}"]
+        return model + [f"without hook {name}" for name in self.without_hooks]
+
+    def apply(self, session: Session) -> None:
+        """Append the changes to the new session. Raises NameNotFound for an unknown hook."""
+        if self.model is not None:
+            change_model(session, self.model)
+        if self.without_hooks:
+            remove_hooks(session, self.without_hooks)
+        if not self.keep_triggers:
+            self.disarmed += disarm_triggers(session)
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@click.option(
+    "--at",
+    "message",
+    metavar="MESSAGE",
+    help="The last message of the fork: msg_041 or 41 (default: the end).",
+)
+@click.option("--before", is_flag=True, help="Fork before the message of --at, not after it.")
+@click.option("--edit", metavar="TEXT", help="Give the message of --at this text instead.")
+@click.option(
+    "--model", metavar="MODEL", help="The model of the agents that share that of the first one."
+)
+@click.option("--without-hook", metavar="NAME", multiple=True, help="Remove this hook. Repeatable.")
+@click.option("--keep-triggers", is_flag=True, help="Keep the triggers of agents armed.")
+@click.option("--name", metavar="NAME", help="The name of the new session.")
+@json_option
+@home_option
+def command(home: Home, session: str, *, as_json: bool, **options: Any) -> None:
+    """Fork a SESSION at any message, with all agents, hooks and open discussions.
+
+    The new session begins with the same messages and is continued with `harken chat --resume`; the
+    other session is not changed. Files and servers are not restored.
+    """
+    _check_options(options)
+    log = resolve_log(home, session)
+    model = _check_model(home, options["model"])
+    change = ForkChange(model, options["without_hook"], options["keep_triggers"])
+    stem = _new_name(home, log, options["name"])
+    message = None if options["message"] is None else parse_message(options["message"])
+    to = home.sessions_folder / f"{stem}.jsonl"
+    session_options = SessionOptions(resolver=build_commit_resolver(home))
+    fork = _create(log, to, message, options, change, session_options)
+    if as_json:
+        origin = msgspec.to_builtins(fork.origin)
+        print_json({"session": stem, "log": str(fork.path), "origin": origin})
+        return
+    print_text(f"{stem}  {format_origin(fork.origin)}")
+    if change.disarmed:
+        print_text(f"  disarmed triggers: {one_line(', '.join(change.disarmed))}")
+    resume_command = command_prefix("chat", "--resume", stem)
+    click.echo(f"Continue with `{resume_command}`. Files and servers are not restored.", err=True)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that contradict each other."""
+    before, edit = options["before"], options["edit"]
+    if options["message"] is None and (before or edit is not None):
+        raise click.UsageError(f"{'--before' if before else '--edit'} needs a message: add --at")
+    if before and edit is not None:
+        raise click.UsageError("--before and --edit cannot be combined: an edit replaces a message")
+    if edit is not None and not edit.strip():
+        raise click.UsageError("--edit needs a text; --before forks without the message")
+
+
+def resolve_log(home: Home, name: str) -> Path:
+    """Return the log of a session. Raises ConfigError for an imported session or a commit."""
+    resolved = NameResolver(home).resolve(name)
+    if isinstance(resolved, SessionLog | NamedLogFile):
+        return resolved.path
+    kind = "an imported session" if isinstance(resolved, ImportedName) else "a commit"
+    raise ConfigError(
+        f"{name}: {kind} has no log to fork; `{command_prefix('chat', '--resume', name)}` "
+        "continues it in a new session"
+    )
+
+
+def parse_message(ref: str) -> str:
+    """Return the id of a message: `msg_007`, or its number."""
+    is_number = ref.isascii() and ref.isdecimal() and len(ref) <= _MAX_DIGITS
+    return message_id(int(ref)) if is_number else ref
+
+
+def _check_model(home: Home, model: str | None) -> str | None:
+    """Return the name of a model as it is logged. Raises ConfigError if it cannot be used."""
+    if model is None:
+        return None
+    from harken.chat.models import build_model_resolver, load_named_model, with_absolute_path
+    from harken.config.settings import load_settings
+
+    load_named_model(build_model_resolver(home, load_settings(home)), model)
+    return with_absolute_path(model)
+
+
+def _new_name(home: Home, log: Path, name: str | None) -> str:
+    home.create_folders()
+    if name is None:
+        return find_free_name(home.sessions_folder, log.stem, "fork")
+    return check_new_name(home, name)
+
+
+def _create(
+    log: Path,
+    to: Path,
+    message: str | None,
+    options: Mapping[str, Any],
+    change: ForkChange,
+    session_options: SessionOptions,
+) -> Branch:
+    if message is not None and options["edit"] is not None:
+        return branch_with_edit(
+            log,
+            to,
+            message,
+            options["edit"],
+            change=change.apply,
+            changes=change.descriptions,
+            options=session_options,
+        )
+    return branch(
+        log,
+        to,
+        message,
+        before=options["before"],
+        change=change.apply,
+        changes=change.descriptions,
+        options=session_options,
+    )
