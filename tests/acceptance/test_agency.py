@@ -198,9 +198,9 @@ def test_answer_can_be_the_instructions_of_an_agent_or_hook(
     )
     assert say(stage, "Go.") == "Done."
     [poet] = stage.select_lines(role="system", agent_id=stage.id_of("poet"))
-    [critic] = stage.select_lines(role="system", agent_id=stage.id_of("critic"))
+    critic, _duty = stage.select_lines(role="system", agent_id=stage.id_of("critic"))
     assert poet["content"] == "Only rhymes count."
-    assert critic["content"].startswith("Only rhymes count.")
+    assert critic["content"] == "Only rhymes count."
     assert stage.result("c2")["content"] == "Roses."
 
 

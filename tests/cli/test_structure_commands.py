@@ -111,6 +111,20 @@ def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking)
 
 
 @pytest.mark.req("S4-46")
+def test_a_hook_and_a_subagent_of_the_same_name_are_told_apart_by_their_ids(
+    one: Stage, talk: Talking
+) -> None:
+    talk("/task critic You are a critic.")
+    talk("/hook critic Watch.")
+    hook, subagent = one.root.hooks[0].agent_id, one.root.subagents["critic"].agent_id
+    answer = talk("/talkwith critic")
+    assert hook in answer
+    assert subagent in answer
+    talk(f"/talkwith {hook}")
+    assert talk.primary.agent_id == hook
+
+
+@pytest.mark.req("S4-46")
 def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) -> None:
     assert talk("/hooks") == "main has no hooks"
     watch(one)

@@ -141,7 +141,7 @@ def check_hooks(stage: Stage) -> None:
         row for row in stage.select_lines(role="tool", name="keep_note") if "is_error" not in row
     ]
     context = [text_of(m.content) for m in stage.session.context(guard_.agent_id)]
-    assert len(context) == 1 + min(len(notes), 20)
+    assert len(context) == 2 + min(len(notes), 20)  # instructions, duty, notes
 
 
 turns = st.lists(st.lists(st.sampled_from(["send", "search"]), max_size=3), min_size=2, max_size=5)

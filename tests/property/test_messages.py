@@ -274,6 +274,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "failed": MAYBE,
     },
     ev.ActionStarted: {"call": ID | st.just("msg_003.call_abc")},
+    ev.NoteKept: {"text": STRING, "cause": ID | st.just("msg_003.call_abc")},
+    ev.HookLeaving: {"cause": ID | st.just("msg_003.call_abc")},
     ev.ActionRewritten: {
         "call": ID | st.just("msg_003.call_abc"),
         "tool": STRING,

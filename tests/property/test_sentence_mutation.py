@@ -37,8 +37,8 @@ SENTENCES = (
     texts.TASK_RESULT,
     texts.CUT_OFF,
     texts.VERDICT_REQUEST,
-    texts.KEPT + "{}",
-    texts.NOTE + "{}",
+    texts.KEPT,
+    texts.NOTE,
     texts.HOOK_MESSAGE,
     texts.HOOK_MESSAGE.format("{}", texts.RESPONSE_BLOCKED),
 )

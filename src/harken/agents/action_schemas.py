@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from harken.core.events import Place
+from harken.core.verdict import BLOCKING_POINTS
 from harken.world.tool import Tool, tool
 
 
@@ -81,6 +82,21 @@ def keep_note(text: str) -> None:
     """Keep a note for later questions, on a line or a few: what you are asked now is dropped.
 
     Notes have at most 1,000 characters each; the newest 20 are kept.
+    """
+
+
+@tool
+def verdict(
+    verdict: Literal["accept", "comment", "deny", "rewrite"],
+    text: str | None = None,
+    note: str | None = None,
+    leave: bool = False,  # noqa: FBT001, FBT002 - the arguments of a tool
+) -> None:
+    """Give your verdict on the question. It ends your turn.
+
+    `accept`: nothing is wrong with it. `comment`: the agent hears your `text`. `deny`: it must
+    not be, and `text` says why. `rewrite`: `text` takes its place, the arguments as JSON or the
+    whole response. `note` is kept as with `keep_note`; `leave` ends your watch as `quit` does.
     """
 
 
@@ -191,6 +207,7 @@ ACTIONS: dict[str, Tool] = {
         hook,
         quit,
         keep_note,
+        verdict,
         read_log,
         meta,
         endo,
@@ -207,7 +224,8 @@ ACTIONS: dict[str, Tool] = {
 
 BASIC_ACTIONS = ("task", "discuss", "terminate")
 """The actions of an agent without a tool list, unless its runtime names others."""
-HOOK_ACTIONS = frozenset({"quit", "keep_note", "read_log", "meta"})
+VERDICT = verdict.name
+HOOK_ACTIONS = frozenset({"quit", "keep_note", "read_log", "meta", VERDICT})
 """Actions that only an agent that is a hook now may use."""
 GRANTED_HOOK_ACTIONS = frozenset({"hook"})
 """Actions that a hook may use only if its tool list names them."""
@@ -232,6 +250,20 @@ def may_use(
     if name in ACTIONS:
         return name in actions and not (place == "hook" and name in GRANTED_HOOK_ACTIONS)
     return True
+
+
+def verdict_at(points: Collection[str]) -> Tool | None:
+    """Return the action `verdict` of a hook asked at these points. Return None without points.
+
+    At `input` and `result` a hook can only accept and comment.
+    """
+    if not points:
+        return None
+    if not BLOCKING_POINTS.isdisjoint(points):
+        return verdict
+    properties = dict(verdict.parameters["properties"])
+    properties["verdict"] = {**properties["verdict"], "enum": ["accept", "comment"]}
+    return replace(verdict, parameters={**verdict.parameters, "properties": properties})
 
 
 def is_action(tool: Tool | None) -> bool:

@@ -389,6 +389,8 @@ def log_birth(
             spec=spec.with_points() if relation == "hook" else spec,
         )
         agent._log_initial_transcript()
+        if relation == "hook":
+            agent._update_duty(is_hook=True, points=agent.state.spec.standing.points)
     return birth
 
 

@@ -6,8 +6,10 @@ question and its answer in its transcript; code has not.
 
 from __future__ import annotations
 
-from harken.core.events import HookVerdict, Reference, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
+from collections.abc import Sequence
+
+from harken.core.events import AgentMoved, HookVerdict, Reference, TranscriptEntry
+from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.core.verdict import HookQuestion, Verdict, describe_verdict, parse_allowed_verdict
 from harken.session.session import Session
@@ -31,6 +33,17 @@ class AgentJudgment:
         """Answer the latest input."""
         raise NotImplementedError
 
+    def _update_duty(self, *, is_hook: bool, points: Sequence[str] | None = None) -> bool:
+        """Tell a model the points at which it is asked as a hook, or remove them.
+
+        Return whether that changed.
+        """
+        return False
+
+    def _format_question(self, question: HookQuestion) -> str:
+        """Format a question as the text that its transcript has."""
+        return question.prompt
+
     async def _judge_question(self, question: HookQuestion) -> None:
         """Judge a question, and log the verdict.
 
@@ -50,11 +63,15 @@ class AgentJudgment:
             TranscriptEntry(
                 agent_id=self.agent_id,
                 role="user",
-                content=question.prompt,
+                content=self._format_question(question),
                 cause=question.subject,
                 purpose="question",
             )
         )
+
+    def _has_verdict_tool(self) -> bool:
+        """Whether it has the tool `verdict`, by which the model of a hook gives its verdict."""
+        return False
 
     def _log_verdict(
         self,
@@ -83,13 +100,21 @@ class AgentJudgment:
         )
         questions = [*self.state.questions.values()]  # earlier ones were given up
         with self.session.group():
+            self._before_verdict()
+            leaving = self.state.leaving
             self.session.append(event)
-            if questions:
+            if leaving is not None:
+                cause = reference_message_id(leaving.cause)  # the call has its result
+                self.session.append(AgentMoved(agent_id=self.agent_id, place="gone", cause=cause))
+            elif questions:
                 self._after_verdict(questions[0])
         return event.message_id
 
+    def _before_verdict(self) -> None:
+        """Log the events that precede a verdict, also a failed one, in its group."""
+
     def _after_verdict(self, question_id: MessageId) -> None:
-        """Log the effects of a verdict, also of a failed one, on this hook.
+        """Log the effects of a verdict, also of a failed one, on a hook that stays.
 
         question_id: the oldest question that had no verdict.
         """

@@ -21,11 +21,17 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.call_result import log_result
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.hooks import smart_hook
+from harken.agents.hooks.hook_question import format_question
 from harken.agents.hooks.pending_answer import (
     MAX_DENIALS,
     given_answer,
     pending_answer,
     was_blocked,
+)
+from harken.agents.hooks.verdict_call import (
+    pending_verdict_call,
+    pending_verdict_entry,
+    refuse_invalid_verdict_calls,
 )
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import answer_or_stop, has_open_calls
@@ -49,17 +55,11 @@ from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
 from harken.core.arguments import check_arguments
-from harken.core.event_types.spec import AgentSpec, Budget, Limits
+from harken.core.event_types.spec import AgentSpec, Budget, HookPoint, Limits
 from harken.core.events import Cause, Closed, Place, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
-from harken.core.verdict import (
-    HookQuestion,
-    Rewrite,
-    UnparsableVerdict,
-    parse_allowed_verdict,
-    strip_code_fence,
-)
+from harken.core.verdict import HookQuestion, UnparsableVerdict
 from harken.errors import BudgetExceeded, ModelError, StopReason, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
@@ -114,6 +114,8 @@ class SmartAgent(ToolAgent):
         """Set up what is not in the log because it can be derived."""
         super()._set_up()
         self._model: Model | None = None
+        self._asked_point: HookPoint | None = None
+        """The point of the question that it is asked now as a hook."""
         self._min_compaction_tokens = 0.0
         """The token count below which compaction is not tried again, because the last one did not
         help."""
@@ -152,6 +154,10 @@ class SmartAgent(ToolAgent):
         child._birth_options = options if spec is None else options.merge(spec)
         return child
 
+    def _format_question(self, question: HookQuestion) -> str:
+        """Format a question with the background that a model needs."""
+        return format_question(self, question)
+
     async def _judge_question(self, question: HookQuestion) -> None:
         """Parse the answer as a verdict, and log it. If it is none, the hook is asked once more.
 
@@ -159,27 +165,37 @@ class SmartAgent(ToolAgent):
         answer is no verdict either.
         """
         self._log_question(question)
-        answer = await self._answer_as_hook()
+        answer = await self._answer_as_hook(question)
         try:
-            verdict = parse_allowed_verdict(str(answer), question.point)
+            verdict = smart_hook.read_verdict(self, question, answer)
         except UnparsableVerdict:
             if not smart_hook.request_verdict(self, question, answer):
                 raise
-            answer = await self._answer_as_hook()
-            verdict = parse_allowed_verdict(str(answer), question.point)
-        if question.point == "action" and isinstance(verdict, Rewrite):
-            verdict = Rewrite(strip_code_fence(verdict.text))
+            answer = await self._answer_as_hook(question)
+            verdict = smart_hook.read_verdict(self, question, answer)
         self._log_verdict(question, verdict, answer.message_id)
 
-    async def _answer_as_hook(self) -> LoggedString:
+    async def _answer_as_hook(self, question: HookQuestion) -> LoggedString:
         position, watched = self._position, self.state.parent
-        answer = await answer_or_stop(self)
+        self._asked_point = question.point
+        try:
+            answer = await answer_or_stop(self)
+        finally:
+            self._asked_point = None
         if self._position not in (position, ("gone", watched)):  # it moved
             raise TurnEnded
         return answer
 
+    def _update_duty(self, *, is_hook: bool, points: Sequence[str] | None = None) -> bool:
+        """Give its context the duty of a hook, or remove it. Return whether it changed."""
+        return smart_hook.update_duty(self, is_hook=is_hook, points=points)
+
+    def _before_verdict(self) -> None:
+        """Log the result of the call of `verdict`, and notes."""
+        smart_hook.before_verdict(self)
+
     def _after_verdict(self, question_id: MessageId) -> None:
-        """Leave, or drop the question from the context, if due."""
+        """Drop the question from the context, if due."""
         smart_hook.after_verdict(self, question_id)
 
     def _copy_for(self, agent: Agent) -> Agent | None:
@@ -283,13 +299,13 @@ class SmartAgent(ToolAgent):
         position = self._position
         if self.state.open_calls:
             await self._act(position)
-        entry = pending_answer(self) or given_answer(self)
+        entry = pending_verdict_entry(self) or pending_answer(self) or given_answer(self)
         if entry is None:
             hear_news(self)
             await judge_unread(self)
             entry = self._last_utterance()
         for denied in range(self.state.denials, MAX_DENIALS):
-            while entry is None or entry.tool_calls:
+            while entry is None or (entry.tool_calls and pending_verdict_call(self) is None):
                 entry = await self._step(position)
             judgement = await judge_answer(self, entry)
             if judgement.denial is None:
@@ -407,8 +423,10 @@ class SmartAgent(ToolAgent):
 
         Raises TurnEnded if a call moved this agent.
         """
-        await act(self, list(self.state.open_calls.values()))
-        if self._position == position:
+        refuse_invalid_verdict_calls(self, self._asked_point)
+        verdict_call = pending_verdict_call(self)
+        await act(self, [call for call in self.state.open_calls.values() if call != verdict_call])
+        if self._position == position and verdict_call is None:
             await judge_unread(self)
         checkpoint_if_due(self, "tool_call")
         if self._position != position:

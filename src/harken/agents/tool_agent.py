@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from harken.agents.action_schemas import hook, with_listings
+from harken.agents.action_schemas import VERDICT, hook, is_action, verdict_at, with_listings
 from harken.agents.agent import Agent
 from harken.agents.rights import allowed_servers, allowed_tools, may_use_tool
 from harken.agents.structure import CODE_CALL_PREFIX
@@ -97,10 +97,10 @@ class ToolAgent(Agent):
         return self._toolbox
 
     def _build_toolbox(self) -> Toolset:
-        world, allowed, place = self.runtime.world.tools, self._allowed, self.state.place
+        world, allowed = self.runtime.world.tools, self._allowed
         schemas = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
         limits = (None if allowed is None else tuple(allowed), tuple(self._servers))
-        key = (schemas, limits, place == "hook")
+        key = (schemas, limits, self._asked_points)
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
         candidates = {
@@ -115,7 +115,21 @@ class ToolAgent(Agent):
         library = self.runtime.library
         registry = library.hooks if may_use_tool(self, hook) else None
         hooks = "" if registry is None else registry.listing()
-        return with_listings(library.templates.listing(), hooks)
+        actions = with_listings(library.templates.listing(), hooks)
+        verdict = verdict_at(self._asked_points or ())
+        if verdict is None:
+            return {name: action for name, action in actions.items() if name != VERDICT}
+        return {**actions, VERDICT: verdict}
+
+    @property
+    def _asked_points(self) -> tuple[str, ...] | None:
+        """The points at which it is asked as a hook, or None if it is no hook."""
+        if self.state.place != "hook":
+            return None
+        return tuple(self.state.spec.standing.points or ())
+
+    def _has_verdict_tool(self) -> bool:
+        return is_action(self.tools.get(VERDICT))
 
     def _list_tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` lists the skills that this agent may use."""

@@ -40,11 +40,11 @@ from harken.errors import StopReason
 SCHEMA_VERSION = 1
 
 Purpose: TypeAlias = Literal[
-    "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"
+    "duty", "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"
 ]
-"""Why Harken wrote a message for an agent: a question to a hook; the request to answer it again; a
-hook's comment; the reason why an answer was denied; a report of a user's command; a note of a hook;
-a note on a canceled answer; the summary of a compaction."""
+"""Why Harken wrote a message for an agent: the duty of a hook; a question to a hook; the
+request to answer it again; a hook's comment; the reason why an answer was denied; a report of a
+user's command; a note of a hook; a note on a canceled answer; the summary of a compaction."""
 Closed: TypeAlias = Literal[
     "denied", "refused", "interrupted", "not_run", "half", "moved", "stopped", "lost"
 ]
@@ -250,6 +250,21 @@ class HookVerdict(EventBase, tag="hook_verdict", kw_only=True):
     """Why the hook failed: then the verdict is `deny` at a guarded point, and `ok` elsewhere."""
 
 
+class NoteKept(EventBase, tag="note_kept", kw_only=True):
+    """A hook keeps a note. It is added to the hook's context with the next verdict."""
+
+    text: str
+    cause: Reference
+    """The call."""
+
+
+class HookLeaving(EventBase, tag="hook_leaving", kw_only=True):
+    """A hook ends its watch with its next verdict, which still counts."""
+
+    cause: Reference
+    """The call."""
+
+
 class DiscussionOpened(EventBase, tag="discussion_opened", kw_only=True):
     """A `discuss` began, or a `task`: agents will be asked, one after the other."""
 
@@ -354,6 +369,8 @@ KnownEvent: TypeAlias = (
     | ActionRewritten
     | ActionStarted
     | HookVerdict
+    | NoteKept
+    | HookLeaving
     | DiscussionOpened
     | DiscussionSpoken
     | AnswerGiven

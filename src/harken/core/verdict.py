@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
@@ -32,9 +32,27 @@ _THINKING_PATTERN = re.compile(
 _MARKS = r"[*_]{0,3}"
 _LABEL = rf"(?:(?:final|my)\s+)?(?:verdict|answer|decision){_MARKS}[ \t]*[:\uff1a]{_MARKS}[ \t]*"
 _BEGIN = rf"[ \t]{{0,3}}(?:#{{1,6}}[ \t]+)?({_MARKS})(?:{_LABEL})?({_MARKS})"
+_END_OF_WORD = r"(?:[:\uff1a\u2013\u2014]|[.,!](?![^\s*_])|(?<=[ \t])-|-(?!\S))"
 _OK_PATTERN = re.compile(rf"{_BEGIN}OK[.!]?{_MARKS}\s*", re.IGNORECASE)
 _VERDICT_PATTERN = re.compile(
     rf"{_BEGIN}(COMMENT|DENY|REWRITE)({_MARKS})[ \t]*[:\uff1a]({_MARKS})[ \t]*(.*)",
+    re.IGNORECASE,
+)
+_FIRST_WORD_PATTERN = re.compile(
+    rf"{_BEGIN}([A-Z]+)({_MARKS})(?:[ \t]*{_END_OF_WORD}({_MARKS})[ \t]*(.*))?", re.IGNORECASE
+)
+_VERDICT_WORDS: Mapping[str, VerdictWord] = {
+    **dict.fromkeys(("OK", "OKAY", "ACCEPT", "ACCEPTED"), "OK"),
+    "COMMENT": "COMMENT",
+    **dict.fromkeys(("DENY", "DENIED", "BLOCK"), "DENY"),
+    "REWRITE": "REWRITE",
+}
+_OTHER_VERDICT_PATTERN = re.compile(
+    r"(?im)(?:^|[.:;!?-])\s*(?:comment|block|rewrite)\b|\b(?:deny|denied)\b"
+    r"|\b(?-i:COMMENT|BLOCK|REWRITE)\b"
+)
+_CONDITION_PATTERN = re.compile(
+    r"(?:but|however|except|unless|if|provided|only|let me|let us|let's|i will|i'll|i need)\b",
     re.IGNORECASE,
 )
 _FENCE_PATTERN = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
@@ -52,19 +70,39 @@ class ParsedVerdict(NamedTuple):
 def parse_model_verdict(words: str) -> ParsedVerdict | None:
     r"""Parse a verdict as a model writes it. Return None if there is none, or several that differ.
 
-    >>> parse_model_verdict("It only reads.\n\n**Verdict:** ok")
-    ParsedVerdict(word='OK', text='')
-    >>> parse_model_verdict("It deletes files.\n**DENY:** ask first")
-    ParsedVerdict(word='DENY', text='ask first')
-    >>> parse_model_verdict("It says:\n```\nOK\n```"), parse_model_verdict("OK\nDENY: no")
+    The first word of the text is a verdict if a punctuation mark or the end of the line follows
+    it. After that a verdict is a line of its own: `DENY: ...`, or `OK` as the last line.
+
+    >>> parse_model_verdict("It only reads.\n\n**Verdict:** ok"), parse_model_verdict("OK, fine.")
+    (ParsedVerdict(word='OK', text=''), ParsedVerdict(word='OK', text=''))
+    >>> parse_model_verdict("It deletes files.\n**DENY:** ask"), parse_model_verdict("Deny - ask")
+    (ParsedVerdict(word='DENY', text='ask'), ParsedVerdict(word='DENY', text='ask'))
+    >>> parse_model_verdict("It says:\n```\nOK\n```"), parse_model_verdict("OK, but: DENY")
     (None, None)
     """
     lines = _unwrap(_THINKING_PATTERN.sub("", words).strip()).split("\n")
     verdicts = list(_iter_verdicts(lines))
+    first = None if _VERDICT_PATTERN.fullmatch(lines[0]) else _parse_first_word(lines)
+    verdicts = verdicts if first is None else [first, *verdicts]
     if not verdicts or any(verdict != verdicts[0] for verdict in verdicts):
         return None
     is_last = verdicts[0].word != "OK" or _OK_PATTERN.fullmatch(lines[-1]) is not None
-    return verdicts[0] if is_last else None
+    return verdicts[0] if is_last or first is not None else None
+
+
+def _parse_first_word(lines: list[str]) -> ParsedVerdict | None:
+    """Parse the first word of a text as a verdict. Return None if it is none, or ambiguous.
+
+    A text that follows `OK` must not name another verdict, a condition or a plan.
+    """
+    match = _FIRST_WORD_PATTERN.fullmatch(lines[0])
+    if match is None or match[3].upper() not in _VERDICT_WORDS:
+        return None
+    word, text = _parse_verdict_lines(match, lines[1:])
+    if word == "OK":
+        is_ambiguous = _OTHER_VERDICT_PATTERN.search(text) or _CONDITION_PATTERN.match(text)
+        return None if is_ambiguous else ParsedVerdict("OK", "")
+    return ParsedVerdict(word, text) if text else None
 
 
 def strip_code_fence(text: str) -> str:
@@ -120,16 +158,11 @@ def _is_verdict_line(line: str) -> bool:
 
 def _parse_verdict_lines(match: re.Match[str], lines: list[str]) -> ParsedVerdict:
     """Return the verdict that begins at a line, without enclosing Markdown marks."""
-    text = "\n".join([match[6], *lines]).strip()
+    text = "\n".join([match[6] or "", *lines]).strip()
     marks = match[1] + match[2]
     if marks and not match[4] and not match[5]:
         text = text.removesuffix(marks)
-    return ParsedVerdict(_verdict_word(match[3].upper()), text)
-
-
-def _verdict_word(text: str) -> VerdictWord:
-    words: dict[str, VerdictWord] = {"COMMENT": "COMMENT", "DENY": "DENY", "REWRITE": "REWRITE"}
-    return words[text]
+    return ParsedVerdict(_VERDICT_WORDS[match[3].upper()], text)
 
 
 HOOK_POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
@@ -212,9 +245,31 @@ class HookQuestion:
     @property
     def prompt(self) -> str:
         """The question as text for the hook. The judged text is enclosed in two equal lines."""
-        return (
-            f"[{self.point}] Agent {_quote_name(self.agent)} {self._activity}:\n{_fence(self.text)}"
-        )
+        return self.format_with()
+
+    def format_with(
+        self, background: str = "", subagents: Sequence[str] | None = None, call_name: str = ""
+    ) -> str:
+        """Return the question with the background of the judged text before it.
+
+        background: the input that is answered, the text beside the call, or for a result the
+        arguments of its call, named `call_name`. subagents: their names, if they are to be shown.
+        """
+        sentences = []
+        if subagents is not None:
+            names = ": " + ", ".join(map(_quote_name, subagents)) if subagents else ""
+            count = f"{len(subagents) or 'no'} subagent{'' if len(subagents) == 1 else 's'}"
+            sentences.append(f"has {count}{names}.")
+        if background:
+            verb = {
+                "input": "heard before",
+                "action": "said",
+                "result": f"called {_quote_name(call_name)} with",
+                "response": "was asked",
+            }[self.point]
+            sentences.append(f"{verb}:\n{_fence(background)}")
+        sentences.append(f"{self._activity}:\n{_fence(self.text)}")
+        return f"[{self.point}] Agent {_quote_name(self.agent)} " + "\nIt ".join(sentences)
 
     @property
     def _activity(self) -> str:
@@ -228,7 +283,7 @@ class HookQuestion:
         }[self.point]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _fence(text: str) -> str:
     """Enclose a text in fence lines that it does not contain. Cached: several hooks judge it."""
     text, fence = escape_hook_markers(text), "~~~"

@@ -18,12 +18,11 @@ from harken.core.event_types.spec import NO_SPEC
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
 from harken.session.reviews import (
+    DECISION_HANDLERS,
     end_calls,
+    end_questions,
     end_reviews,
-    fold_answer_given,
     fold_message,
-    fold_turn_stop,
-    fold_verdict,
 )
 from harken.session.segments import segment_length, slice_segments
 from harken.session.state import (
@@ -132,11 +131,13 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = agent.spec.apply(event.spec)
     agent.placed_by = event.message_id
-    agent.questions, agent.stop, agent.replaced_by = {}, None, None
+    agent.stop, agent.replaced_by = None, None
+    end_questions(agent)
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
         before.placed_by = event.message_id
-        before.questions, before.stop, before.replaced_by = {}, None, agent.id
+        before.stop, before.replaced_by = None, agent.id
+        end_questions(before)
         before.spec = before.spec.apply(event.replaced_spec)
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
@@ -492,9 +493,7 @@ _HANDLERS: dict[type, _Handler] = {
     ev.LlmResponse: _llm_response,
     ev.ActionRewritten: _change_call,
     ev.ActionStarted: _change_call,
-    ev.HookVerdict: fold_verdict,
     ev.DiscussionOpened: _discussion_opened,
     ev.DiscussionSpoken: _discussion_spoken,
-    ev.AnswerGiven: fold_answer_given,
-    ev.TurnStop: fold_turn_stop,
+    **DECISION_HANDLERS,
 }

@@ -137,8 +137,8 @@ def _check_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
 
 
 def _check_purpose(event: ev.TranscriptEntry) -> None:
-    if event.role != "user":
-        raise InvalidEvent("only a message with the role user has a purpose")
+    if event.role != ("system" if event.purpose == "duty" else "user"):
+        raise InvalidEvent(f"a message with the role {event.role} has no purpose {event.purpose}")
     if event.purpose in ("question", "again", "comment", "returned") and event.cause is None:
         raise InvalidEvent(f"a message with the purpose {event.purpose} names its cause")
 
@@ -226,6 +226,28 @@ def _check_verdict(state: SessionState, event: ev.HookVerdict) -> None:
     review = state.reviews.get(event.subject)
     if review is not None and event.agent_id in [given.agent_id for given in review.given]:
         raise InvalidEvent(f"{event.agent_id} has given its verdict on {event.subject}")
+
+
+def _check_note(state: SessionState, event: ev.NoteKept) -> None:
+    _check_hook_call(state, event, event.cause)
+    if not event.text.strip():
+        raise InvalidEvent("a note is not blank")
+
+
+def _check_leaving(state: SessionState, event: ev.HookLeaving) -> None:
+    _check_hook_call(state, event, event.cause)
+    if state.agents[event.agent_id or AgentId("")].leaving is not None:
+        raise InvalidEvent(f"{event.agent_id} is leaving")
+
+
+def _check_hook_call(state: SessionState, event: ev.EventBase, cause: ev.Cause) -> None:
+    """Refuse an event that is not about a hook, or has no call of its own as its cause."""
+    _check_born(state, event)
+    agent = state.agents[event.agent_id or AgentId("")]
+    if agent.place != "hook":
+        raise InvalidEvent(f"{event.agent_id} is no hook")
+    if cause not in {call.reference for call in agent.open_calls.values()}:
+        raise InvalidEvent(f"call {cause}: {event.agent_id} has no such call open")
 
 
 def _check_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
@@ -368,6 +390,8 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.TriggerDisarmed: _check_disarmed,
     ev.AgentMoved: _check_moved,
     ev.HookVerdict: _check_verdict,
+    ev.NoteKept: _check_note,
+    ev.HookLeaving: _check_leaving,
     ev.DiscussionOpened: _check_opened,
     ev.DiscussionSpoken: _check_spoken,
     ev.AnswerGiven: _check_answer,

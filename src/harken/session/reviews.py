@@ -7,6 +7,9 @@ comment is owed until an entry of the watched agent names it as its cause.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from harken.core import events as ev
 from harken.core.event_types.spec import HookPoint
 from harken.session.state import AgentState, Review, SessionState, StoppedTurn
@@ -20,10 +23,29 @@ def fold_verdict(state: SessionState, event: ev.HookVerdict) -> None:
     review.given.append(event)
     hook = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if hook is not None:
-        hook.questions = {}  # a hook has one open question at a time
+        end_questions(hook)  # a hook has one open question at a time
     watched = state.agents.get(event.watched)
     if watched is not None and event.verdict == "comment":
         watched.owed_comments.append(event)
+
+
+def end_questions(hook: AgentState) -> None:
+    """End the open questions of a hook, and its notes for the next verdict."""
+    hook.questions, hook.notes, hook.leaving = {}, [], None
+
+
+def fold_note(state: SessionState, event: ev.NoteKept) -> None:
+    """Keep a note of a hook until its next verdict."""
+    hook = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if hook is not None:
+        hook.notes = [*hook.notes, event]
+
+
+def fold_leaving(state: SessionState, event: ev.HookLeaving) -> None:
+    """Note that a hook ends its watch with its next verdict."""
+    hook = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if hook is not None:
+        hook.leaving = event
 
 
 def fold_message(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
@@ -84,3 +106,13 @@ def end_reviews(state: SessionState, agent: AgentState, point: HookPoint | None 
     ]
     for subject in subjects:
         del state.reviews[subject]
+
+
+DECISION_HANDLERS: dict[type, Callable[[SessionState, Any], None]] = {
+    ev.HookVerdict: fold_verdict,
+    ev.NoteKept: fold_note,
+    ev.HookLeaving: fold_leaving,
+    ev.AnswerGiven: fold_answer_given,
+    ev.TurnStop: fold_turn_stop,
+}
+"""The fold of each type of event that is a decision."""

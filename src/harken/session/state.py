@@ -14,9 +14,11 @@ import msgspec
 from harken.core.event_types.spec import NO_SPEC, AgentSpec, HookPoint
 from harken.core.events import (
     DiscussionSpoken,
+    HookLeaving,
     HookVerdict,
     Json,
     LlmRequest,
+    NoteKept,
     Place,
     Reference,
     Segment,
@@ -192,6 +194,10 @@ class AgentState:
     """How its last turn was stopped; None if it was not, or after the next input or move."""
     undelivered: dict[MessageId, str] = field(default_factory=dict)
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
+    notes: list[NoteKept] = field(default_factory=list)
+    """The notes that a hook kept since its last verdict."""
+    leaving: HookLeaving | None = None
+    """Set if a hook ends its watch with its next verdict."""
     owed_comments: list[HookVerdict] = field(default_factory=list)
     """Comments of hooks that were not delivered to the agent yet, oldest first."""
     denials: int = 0
@@ -341,6 +347,8 @@ def _describe(agent: AgentState) -> dict[str, Any]:
         },
         "unheard": dict(agent.undelivered),
         "early_results": [entry.message_id for _, entry in agent.early_results],
+        "notes": [note.message_id for note in agent.notes],
+        "leaving": None if agent.leaving is None else agent.leaving.message_id,
         "owed_comments": [verdict.message_id for verdict in agent.owed_comments],
         "questions": dict(agent.questions),
         "turn": (agent.denials, agent.given_answer),

@@ -55,7 +55,7 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return _describe_session(event)
         case ev.TranscriptEdited() | ev.ContextLoaded() | ev.ContextCommitted():
             return _describe_context(event)
-        case ev.HookVerdict() | ev.AnswerGiven() | ev.TurnStop():
+        case ev.HookVerdict() | ev.AnswerGiven() | ev.TurnStop() | ev.NoteKept() | ev.HookLeaving():
             return _describe_decision(event, names)
         case ev.DiscussionOpened() | ev.DiscussionSpoken():
             return _describe_discussion(event, names)
@@ -87,9 +87,14 @@ def _describe_session(
 
 
 def _describe_decision(
-    event: ev.HookVerdict | ev.AnswerGiven | ev.TurnStop, names: AgentNames
+    event: ev.HookVerdict | ev.AnswerGiven | ev.TurnStop | ev.NoteKept | ev.HookLeaving,
+    names: AgentNames,
 ) -> str:
     match event:
+        case ev.NoteKept():
+            return event.text
+        case ev.HookLeaving():
+            return ""
         case ev.HookVerdict():
             watched = names.latest_name(event.watched)
             failure = None if event.failed is None else f"the hook failed: {event.failed}"

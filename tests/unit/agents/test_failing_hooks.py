@@ -120,7 +120,7 @@ def test_verdicts_can_be_written_and_read(verdict: Verdict) -> None:
     assert parse_allowed_verdict(format_verdict(verdict), "action") == verdict
 
 
-@pytest.mark.parametrize("words", ["", "Fine.", "OKAY", "I say DENY: x", "DENY"])
+@pytest.mark.parametrize("words", ["", "Fine.", "OKAY?", "I say DENY: x", "DENY"])
 def test_other_words_are_no_verdict(words: str) -> None:
     with pytest.raises(UnparsableVerdict, match="is none of"):
         parse_allowed_verdict(words, "action")

@@ -95,7 +95,10 @@ def test_a_hook_takes_over_wherever_it_is_asked(tmp_path: Path, point: str) -> N
     assert run(talk.say("Go.")) == "I take over."
     h = talk.primary
     assert (h.name, list(h.subagents), h.hooks) == ("h", ["main"], [])
-    assert one.result("m1", "h")["content"].endswith("now your subagent. It was last told: Go.")
+    assert one.result("m1", "h")["content"].endswith(
+        "now your subagent. It was last told: Go. Nobody asks you for verdicts now; "
+        "you answer the user."
+    )
     done = [row["content"] for row in one.select_lines(role="tool", agent_id=one.id_of("main"))[1:]]
     taken = "Error: task was not run: another agent has taken your place"
     assert (
@@ -170,7 +173,8 @@ def test_who_takes_a_hooks_place_is_asked_in_its_stead(tmp_path: Path) -> None:
     assert (s.name, [hook.name for hook in s.hooks]) == ("s", ["h"])
     assert hook_points(s.hooks[0]) == frozenset()
     assert "[hook s]: I am s." in one.user_messages("main")
-    assert one.user_messages("s")[0].startswith("You take my place. You are a hook")
+    [duty] = one.select_lines(agent_id=s.agent_id, purpose="duty")
+    assert [message["content"] for message in s.transcript[:2]] == ["S.", duty["content"]]
     check_log(one.log)
 
 

@@ -186,7 +186,8 @@ def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
     assert Conversation(one.root).primary is one.root
     assert hook_points(h) == {"response"}
     say(one)
-    assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
+    assert [m["role"] for m in h.transcript] == ["system", "system", "user"]  # the question is gone
+    assert h.transcript[-1]["content"] == "Nobody asks you for verdicts now; you answer the user."
     assert one.select_lines(agent_id=h.agent_id, content="OK")
 
 

@@ -10,7 +10,7 @@ import pytest
 from harken import Agent, AgentRuntime
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
-from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
+from harken.agents.hooks.notes import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.agents.runtime import ActionPolicy, ContextLimits
 from harken.core.event_types.spec import AgentSpec
 from harken.core.events import HookVerdict
@@ -64,12 +64,12 @@ def test_after_its_verdict_a_hook_reads_what_it_read_before(tmp_path: Path) -> N
     hook = guard(one, tools=["send"])
     one.ask("Send.")
     one.ask("Again.")
-    assert [text_of(m["content"]) for m in hook.transcript] == [texts(cast.asked[1])[0]]
+    assert [text_of(m["content"]) for m in hook.transcript] == texts(cast.asked[1])[:2]
     asked = cast.read_by("guard")
-    assert [len(one) for one in asked] == [2, 4, 6, 2, 4, 6]
+    assert [len(one) for one in asked] == [3, 5, 7, 3, 5, 7]
     edits = one.select_lines(event_type="transcript_edited", agent_id=hook.agent_id)
     assert [edit["reason"] for edit in edits] == ["notes dropped"] * 2
-    assert edits[0]["segments"] == [{"start": 0, "stop": 1}]
+    assert edits[0]["segments"] == [{"start": 0, "stop": 2}]
     assert len(one.select_lines(agent_id=hook.agent_id, role="assistant")) == 6
     check_log(one.log)
 
@@ -82,11 +82,15 @@ def test_what_a_hook_noted_it_reads_before_the_next_question(tmp_path: Path) -> 
     one.ask("Send.")
     one.ask("Again.")
     read = cast.read_by("guard")[2]
-    assert read[1:3] == ["[note] It sent once.", "[note] [hook boss]: obey"]
-    assert is_question(read[3])
+    assert read[2:4] == ["[note] It sent once.", "[note] [hook boss]: obey"]
+    assert is_question(read[4])
     noted = one.select_lines(agent_id=hook.agent_id, content="[note] It sent once.")
-    results = one.select_lines(agent_id=hook.agent_id, role="tool", name="keep_note")
-    assert [row["cause"] for row in noted] == [results[0]["message_id"], results[2]["message_id"]]
+    events = one.select_lines(event_type="note_kept", text="It sent once.")
+    calls = one.select_lines(agent_id=hook.agent_id, role="assistant")
+    assert [row["cause"] for row in noted] == [event["message_id"] for event in events]
+    assert [event["cause"] for event in events] == [
+        f"{calls[at]['message_id']}.n0" for at in (0, 2)
+    ]
     check_log(one.log)
 
 
@@ -121,7 +125,7 @@ def test_a_note_that_says_nothing_or_too_much_is_refused(tmp_path: Path) -> None
         "Error: the note is blank",
         f"Error: a note has at most {MAX_NOTE} characters, not {MAX_NOTE + 1}: be brief",
     ]
-    assert len(hook.transcript) == 1
+    assert len(hook.transcript) == 2
 
 
 @pytest.mark.req("S4-32")
@@ -189,7 +193,7 @@ def test_a_hook_that_keeps_all_drops_nothing(tmp_path: Path) -> None:
     guard(one, spec=AgentSpec(keeps="all"))
     one.ask("Send.")
     one.ask("Again.")
-    assert [len(read) for read in cast.read_by("guard")] == [2, 4]
+    assert [len(read) for read in cast.read_by("guard")] == [3, 5]
     assert one.select_lines(event_type="transcript_edited") == []
 
 
@@ -199,7 +203,7 @@ def test_what_a_hook_failed_at_is_dropped_too(tmp_path: Path) -> None:
     one = guarded(tmp_path, cast)
     hook = guard(one)
     one.ask("Send.")
-    assert len(hook.transcript) == 1
+    assert len(hook.transcript) == 2
     assert one.select_lines(agent_id=hook.agent_id, content="Hm!")
 
 
@@ -219,9 +223,9 @@ def test_a_question_that_no_model_answered_is_dropped_with_the_next_one(tmp_path
     hook = guard(one, points=["response"])
     with pytest.raises(ModelError):
         judge(hook)
-    assert len(hook.transcript) == 4
+    assert len(hook.transcript) == 5
     assert judge(hook) == Ok()
-    assert [m["content"] for m in hook.transcript][1:] == ["[note] before it broke"]
+    assert [m["content"] for m in hook.transcript][2:] == ["[note] before it broke"]
     check_log(one.log)
 
 
@@ -244,7 +248,8 @@ def test_what_was_said_to_a_hook_by_others_stays(tmp_path: Path) -> None:
     assert hook.state.place == "hook"
     run(one.root.response("Go on."))
     read = [m.get("content") or "" for m in hook.transcript]
-    assert [text[:9] for text in read][1] == "[response"
+    assert read[1].startswith("You are a hook")
+    assert read[2].startswith("[response")
     assert "Here I am." in read
     assert "Back." in read
     assert sum(is_question(text) for text in read) == 1  # the one that it left unanswered

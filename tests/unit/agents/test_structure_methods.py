@@ -135,6 +135,9 @@ def events_of_call(one: Stage, call_id: str) -> list[LogLine]:
     kept = [r for r in kept if not (r["agent_id"] == own and r["event_type"].startswith("llm_"))]
     ids = {row["message_id"]: f"event {number}" for number, row in enumerate(kept)}
     kept = [{name: v for name, v in row.items() if name not in _LEFT_OUT} for row in kept]
+    for row in kept:
+        if row.get("reason") == "duty changed":
+            del row["segments"]  # the contexts before the call have different lengths
     text = re.sub(r"msg_\d+", lambda m: ids.get(m[0], m[0]), json.dumps(kept))
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "a time", text.replace(f'"{call_id}"', '"the call"'))
     result: list[LogLine] = json.loads(text)

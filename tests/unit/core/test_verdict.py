@@ -65,7 +65,6 @@ def test_verdict_is_parsed_from_surrounding_text(words: str, expected: ParsedVer
     [
         "",
         "Fine.",
-        "OKAY",
         "DENY",
         "OK, but be careful.",
         "OK\n\nLet me see first what it does.",
@@ -85,6 +84,74 @@ def test_quoted_or_contradictory_text_is_no_verdict(words: str) -> None:
     assert parse_model_verdict(words) is None
 
 
+@pytest.mark.req("S4-25")
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        ("OK", "OK"),
+        ("OK.", "OK"),
+        ("OK, looks good.", "OK"),
+        ("Okay", "OK"),
+        ("OK - fine", "OK"),
+        ("ok!", "OK"),
+        ("Accept", "OK"),
+        ("OK\nThat is all.", "OK"),
+        ("**OK** - nothing to say", "OK"),
+        ("Verdict: OK, no problem", "OK"),
+        ("DENY - rude", "DENY"),
+        ("DENY. Maximum subagents (3) already reached.", "DENY"),
+        ("Deny. It is rude", "DENY"),
+        ("DENIED: rude", "DENY"),
+        ("DENY: rude", "DENY"),
+        ("**Deny** - rude", "DENY"),
+        ("REWRITE:\n{}", "REWRITE"),
+        ("I think it is fine.\nOK", "OK"),
+        ("OK, but: DENY", None),
+        ("OK\nDENY: no", None),
+        ("OK, but DENY this", None),
+        ("DENY: x\nOK", None),
+        ("It says:\n```\nOK\n```", None),
+        ('The agent says "OK, looks good."', None),
+        ("Okay so let me think about it", None),
+        ("DENY", None),
+        ("Not OK.", None),
+        ("It is OK, I think", None),
+        ("Block storage is fine", None),
+        ("Comment on this later", None),
+    ],
+)
+def test_first_word_of_an_answer_is_read_leniently(words: str, word: str | None) -> None:
+    parsed = parse_model_verdict(words)
+    assert (parsed and parsed.word) == word
+
+
+@pytest.mark.req("S4-25")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("DENY - rude", ParsedVerdict("DENY", "rude")),
+        ("DENY \u2013 rude", ParsedVerdict("DENY", "rude")),
+        ("Blocked", None),
+        ("**DENY - rude**", ParsedVerdict("DENY", "rude")),
+        ("DENY\nrude", ParsedVerdict("DENY", "rude")),
+        ("Block. Too long.\nSay less.", ParsedVerdict("DENY", "Too long.\nSay less.")),
+        ("Comment - mind the step", ParsedVerdict("COMMENT", "mind the step")),
+        ('Rewrite - {"a": 1}', ParsedVerdict("REWRITE", '{"a": 1}')),
+        ("OK: no objection", OK),
+        ("OK, the code block and the comment are fine", OK),
+        ("OK\nDeny - no", None),
+        ("OK. Block it.", None),
+        ("OK, I would deny it", None),
+        ("OK, let me look first.", None),
+        ("OK-ish, with a typo", None),
+        ("OK.net is a site", None),
+        ("Deny - no\nOK.", None),
+    ],
+)
+def test_text_after_the_first_word_decides(words: str, expected: ParsedVerdict | None) -> None:
+    assert parse_model_verdict(words) == expected
+
+
 @pytest.mark.parametrize("verdict", [Ok(), Comment("a"), Deny("b"), Rewrite("c")])
 def test_verdict_is_created_from_its_kind_and_text(verdict: Verdict) -> None:
     assert create_verdict(*describe_verdict(verdict)) == verdict
@@ -101,7 +168,23 @@ def test_code_fence_around_the_whole_answer_is_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    "letter", ["*", "_", "`", "~", " ", "\n", "#", '"', "OK\n", "verdict:", "DENY:"]
+    "letter",
+    [
+        "*",
+        "_",
+        "`",
+        "~",
+        " ",
+        "\n",
+        "#",
+        '"',
+        "OK\n",
+        "verdict:",
+        "DENY:",
+        "OK, ",
+        "deny - ",
+        "OK. ",
+    ],
 )
 def test_long_answer_is_parsed_in_linear_time(letter: str) -> None:
     began = time.process_time()

@@ -103,6 +103,8 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.DiscussionOpened(speakers=[JACK]), "speakers: Jack; listeners: none"),
     (ev.DiscussionSpoken(discussion=MSG, speaker=JACK, by=JACK, said=MSG), "Jack, msg_007"),
     (ev.AnswerGiven(answer=MSG), MSG),
+    (ev.NoteKept(text="second complaint", cause=MSG), "second complaint"),
+    (ev.HookLeaving(cause=MSG), ""),
     (ev.TurnStop(reason="denials", piece=MSG), "denials, msg_007"),
     (
         ev.MemoryOperation(memory_type="LTM", operation="QUERY", query="tea?", result_count=1),

@@ -114,8 +114,9 @@ class WebSearch(DumbAgent):
         searcher = cls(agent.session, runtime=agent.runtime)
         searcher._call, searcher._model = call, agent._language_model
         hooks = create_hook_copies(searcher, agent)
-        log_birth(searcher, call, _free_name(agent), "subagent")
-        install_hooks(hooks, searcher)
+        with agent.session.group():
+            log_birth(searcher, call, _free_name(agent), "subagent")
+            install_hooks(hooks, searcher)
         return searcher
 
     async def response(self, input: str | None = None) -> LoggedString:
@@ -200,8 +201,9 @@ class WebSearch(DumbAgent):
         hooks = create_hook_copies(reader, self)
 
         # No call of this agent caused the birth, so its own birth comes first in the cause.
-        log_birth(reader, [self.state.birth, made_for.call], name, "subagent")
-        install_hooks(hooks, reader)
+        with self.session.group():
+            log_birth(reader, [self.state.birth, made_for.call], name, "subagent")
+            install_hooks(hooks, reader)
         return reader
 
     def _ask(self, reader: Agent, page: str) -> None:

@@ -14,10 +14,11 @@ from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import ask_hook, hook_points, is_to_be_asked
+from harken.agents.hooks.verdict_call import answer_text
 from harken.agents.turn_end import StoppedByHook
 from harken.core.events import HookVerdict, Purpose, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
-from harken.core.messages import FunctionCall, ToolCall, text_of
+from harken.core.messages import FunctionCall, ToolCall
 from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import HookQuestion
 from harken.session.state import Review
@@ -54,7 +55,7 @@ def is_unjudged(agent: Agent, question: HookQuestion) -> bool:
 
 def answer_question(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
     """Return the question to hooks about an answer."""
-    return HookQuestion("response", agent.name, entry.message_id, text_of(entry.content))
+    return HookQuestion("response", agent.name, entry.message_id, answer_text(agent, entry))
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:

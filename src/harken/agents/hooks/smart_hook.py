@@ -1,63 +1,41 @@
-"""Smart hooks: verdict retries, notes, and leaving after a verdict.
+"""Smart hooks: their instructions and duty, requests for a verdict, the effects of a verdict.
 
-The work due after a verdict is derived from the hook's own context, where the question stays until
-it is dropped. So it is done exactly once, immediately or by the resume that follows a crash.
-
-An agent created as a hook keeps notes (`keeps: notes` in its spec): after each verdict a
-`transcript_edited` event resets its context to its earlier state plus its notes. Another agent that
-became a hook by a move keeps everything, and is compacted as usual.
+All effects of a verdict on the hook itself are in one group with it: the result of the call of
+`verdict`, the notes, the end of the watch, and the edit that drops the question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any
 
 from harken.agents import texts
 from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
-from harken.core.event_types.spec import AgentSpec, HookPoint, Limits, Standing
-from harken.core.events import (
-    AgentMoved,
-    Reference,
-    Segment,
-    TranscriptEdited,
-    TranscriptEntry,
+from harken.agents.hooks.duty import format_duty, is_duty, set_duty
+from harken.agents.hooks.notes import drop_question, keeps_notes, log_notes
+from harken.agents.hooks.verdict_call import (
+    accept_verdict_call,
+    close_verdict_call,
+    pending_verdict_call,
+    pending_verdict_entry,
+    verdict_of_call,
 )
+from harken.core.event_types.spec import AgentSpec, HookPoint, Limits, Standing
+from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
-from harken.core.messages import ChatMessage, text_of
+from harken.core.messages import text_of
 from harken.core.verdict import (
     ALLOWED_VERDICTS,
     VERDICT_FORMS,
     HookQuestion,
+    Rewrite,
+    Verdict,
+    format_verdict,
+    parse_allowed_verdict,
+    strip_code_fence,
 )
-from harken.session.session import Session
-from harken.session.state import AgentState
-from harken.world.result import InvalidArguments, ToolResult
-
-DROPPED = "notes dropped"
-MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS = 1_000, 20, 8_000
-"""The maximum characters of a note, the maximum number of notes, and their maximum total
-characters."""
-
-_MOVES = frozenset({"meta", "endo", "talk_with"})
-
-
-async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Keep a note: the result contains it and survives the edit after the verdict.
-
-    Raises InvalidArguments.
-    """
-    text = arguments["text"].strip()
-    if not text:
-        raise InvalidArguments("the note is blank")
-    if len(text) > MAX_NOTE:
-        raise InvalidArguments(
-            f"a note has at most {MAX_NOTE} characters, not {len(text)}: be brief"
-        )
-    return ToolResult(texts.KEPT + text)
 
 
 def copied_instructions(hook: Agent) -> str | None:
@@ -68,10 +46,25 @@ def copied_instructions(hook: Agent) -> str | None:
     spec = hook.state.spec
     if not spec.is_born_as_hook:
         return None
-    system_entries = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
     copy_text = None if spec.copies is None else spec.copies.instructions
-    parts = [text_of(entry.content) for entry in system_entries]
+    parts = [own_instructions(hook)]
     return "\n\n".join(parts if copy_text is None else [*parts, copy_text])
+
+
+def own_instructions(hook: Agent) -> str:
+    """Return the system prompt of a hook, without its duty."""
+    entries = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
+    return "\n\n".join(text_of(entry.content) for entry in entries if not is_duty(entry))
+
+
+def update_duty(agent: Agent, *, is_hook: bool, points: Sequence[str] | None = None) -> bool:
+    """Tell an agent the points at which it is asked, or remove them. Return whether they changed.
+
+    A hook that is asked nowhere, since it only waits for its place, has no duty.
+    """
+    keeps = "notes" if agent.state.spec.keeps == "notes" else "all"
+    has_duty = is_hook and (points is None or len(points) > 0)
+    return set_duty(agent, format_duty(points, keeps) if has_duty else None)
 
 
 def copied_spec(spec: AgentSpec) -> AgentSpec:
@@ -85,6 +78,20 @@ def copied_spec(spec: AgentSpec) -> AgentSpec:
     )
 
 
+def read_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> Verdict:
+    """Return the verdict in an answer of a hook. Raises UnparsableVerdict.
+
+    The text of an answer by a call of `verdict` is only parsed if hooks rewrote it.
+    """
+    call = pending_verdict_call(hook)
+    verdict = None if call is None else verdict_of_call(call)
+    if verdict is None or format_verdict(verdict) != str(answer):
+        verdict = parse_allowed_verdict(str(answer), question.point)
+    if question.point == "action" and isinstance(verdict, Rewrite):
+        return Rewrite(strip_code_fence(verdict.text))
+    return verdict
+
+
 def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
     """Tell a hook that its answer was no verdict. Return False if it was told, or wrote none."""
     since = reference_number(hook.state.questions.get(question.subject, ""))
@@ -95,21 +102,26 @@ def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -
         return False
     entries = reversed(hook.state.transcript or ())
     answer_entry = next((entry for entry in entries if entry.message_id == answer.message_id), None)
-    if answer_entry is None or not answer_entry.is_utterance:
+    is_call = answer_entry is not None and answer_entry is pending_verdict_entry(hook)
+    if answer_entry is None or not (answer_entry.is_utterance or is_call):
         return False  # a budget ended its turn
+    text, call = format_verdict_request(question.point), pending_verdict_call(hook)
     entry = TranscriptEntry(
         agent_id=hook.agent_id,
         role="user",
-        content=format_verdict_request(question.point),
+        content=text,
         cause=answer.message_id,
         purpose="again",
     )
-    hook.session.append(entry)
+    with hook.session.group():
+        if call is not None:  # its hooks made another text of it
+            close_verdict_call(hook, call, texts.VERDICT_REJECTED, is_error=True)
+        hook.session.append(entry)
     return True
 
 
 def format_verdict_request(point: HookPoint) -> str:
-    """Return the message to a hook whose answer is no valid verdict at this point."""
+    """Return the message that requests a valid verdict at this point."""
     forms = "\n".join(VERDICT_FORMS[kind] for kind in ALLOWED_VERDICTS[point])
     return texts.VERDICT_REQUEST.format(point, forms)
 
@@ -124,104 +136,14 @@ def is_judging(hook: Agent) -> bool:
     return bool(hook.state.questions)
 
 
+def before_verdict(hook: Agent) -> None:
+    """Log the result of the call with a verdict, and notes, before the verdict."""
+    accept_verdict_call(hook)
+    if keeps_notes(hook.state):
+        log_notes(hook)
+
+
 def after_verdict(hook: Agent, question_id: MessageId) -> None:
-    """Log the effects of a verdict: leave, or drop the question and the answer."""
-    state = hook.state
-    if state.place != "hook":
-        return
-    since = reference_number(question_id)
-    entries = [e for e in state.transcript or () if reference_number(e.message_id) >= since]
-    quit_result = next(_iter_results("quit", entries), None)
-    if quit_result is not None:
-        cause = _find_calling_message(quit_result, entries)
-        hook.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
-    elif state.spec.keeps == "notes":
-        _drop_question(hook.session, state, since)
-
-
-def _is_talk(entry: TranscriptEntry) -> bool:
-    if entry.role == "tool":
-        return entry.name in _MOVES and not entry.is_error
-    return entry.role == "user" and entry.cause is None
-
-
-def _iter_results(tool: str, stretch: Sequence[TranscriptEntry]) -> Iterator[TranscriptEntry]:
-    """Yield the results of successful calls of a tool."""
-    for entry in stretch:
-        if entry.role == "tool" and entry.name == tool and not entry.is_error:
-            yield entry
-
-
-def _find_calling_message(result: TranscriptEntry, stretch: Sequence[TranscriptEntry]) -> MessageId:
-    """Return the id of the last message before a result that made its call."""
-    earlier = takewhile(lambda entry: entry is not result, stretch)
-    message_ids = [
-        e.message_id
-        for e in earlier
-        for call in e.tool_calls or ()
-        if call.id == result.tool_call_id
-    ]
-    return message_ids[-1] if message_ids else result.message_id
-
-
-def is_note(message: ChatMessage) -> bool:
-    """Whether a message of a hook's context is a note."""
-    return isinstance(message, TranscriptEntry) and message.purpose == "note"
-
-
-def _drop_question(session: Session, state: AgentState, since: int) -> None:
-    """Remove the entries since a question from a context, except inputs of others and notes."""
-    for result in _iter_results("keep_note", _entries_since(session, state, since)):
-        session.append(
-            TranscriptEntry(
-                agent_id=state.id,
-                role="user",
-                content=texts.NOTE + text_of(result.content).removeprefix(texts.KEPT),
-                cause=result.message_id,
-                purpose="note",
-            )
-        )
-    context = session.context(state.id)
-    notes = _limit_notes(
-        [position for position, message in enumerate(context) if is_note(message)], context
-    )
-    dropped = {id(entry) for entry in _entries_since(session, state, since) if not _is_talk(entry)}
-    retained = [
-        position
-        for position, message in enumerate(context)
-        if id(message) not in dropped and not is_note(message)
-    ]
-    segments = _as_segments(sorted([*retained, *notes]))
-    session.append(TranscriptEdited(agent_id=state.id, segments=segments, reason=DROPPED))
-
-
-def _entries_since(session: Session, state: AgentState, since: int) -> list[TranscriptEntry]:
-    """Return the entries of a context from the event with this number on."""
-    return [
-        message
-        for message in session.context(state.id)
-        if isinstance(message, TranscriptEntry) and reference_number(message.message_id) >= since
-    ]
-
-
-def _limit_notes(notes: Sequence[int], context: Sequence[ChatMessage]) -> list[int]:
-    """Return the positions of the newest notes within the limits."""
-    retained: list[int] = []
-    remaining_chars = NOTES_CHARACTERS
-    for position in reversed(notes[-MAX_NOTES:]):
-        remaining_chars -= len(text_of(context[position].content))
-        if remaining_chars < 0:
-            break
-        retained.append(position)
-    return retained
-
-
-def _as_segments(positions: Sequence[int]) -> list[Segment]:
-    """Return sorted positions as ranges."""
-    ranges: list[tuple[int, int]] = []
-    for position in positions:
-        if ranges and ranges[-1][1] == position:
-            ranges[-1] = (ranges[-1][0], position + 1)
-        else:
-            ranges.append((position, position + 1))
-    return [Segment(start=start, stop=stop) for start, stop in ranges]
+    """Drop the question and the answer from the context of a hook that keeps notes."""
+    if keeps_notes(hook.state):
+        drop_question(hook.session, hook.state, reference_number(question_id))

@@ -14,6 +14,7 @@ import msgspec
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import get_agent_class
+from harken.agents.hooks.duty import is_duty
 from harken.agents.hooks.hook import Hook
 from harken.agents.initial_transcript import UNNAMED, complete_transcript, message_dict
 from harken.agents.runtime import AgentRuntime
@@ -21,6 +22,7 @@ from harken.core.event_types.spec import SMART, AgentSpec
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
+from harken.session.fold import current_messages
 from harken.session.session import Session
 from harken.session.state import AgentState
 
@@ -70,7 +72,7 @@ def snapshot_agent(agent: Agent) -> AgentSnapshot:
         name=agent.name,
         spec=state.spec.portable(),
         model=state.language_model,
-        transcript=agent.transcript,
+        transcript=_messages(agent),
         saved=state.saved_state,
     )
 
@@ -100,6 +102,12 @@ def snapshot_subtree(agent: Agent, call: str, *, is_users: bool) -> AgentSnapsho
     )
 
 
+def _messages(agent: Agent) -> list[dict[str, Json]]:
+    """Return the context of an agent without its duty: a restored hook gets one at its birth."""
+    messages = current_messages(agent.state)
+    return [message_dict(message) for message in messages if not is_duty(message)]
+
+
 def _strip_hook(hook: Agent) -> AgentSnapshot | None:
     """Return a hook with its instructions only, without its later context and state.
 
@@ -116,7 +124,7 @@ def _closed_transcript(agent: Agent, call: str) -> list[dict[str, Json]]:
     """Return a transcript without ids in which every call has its result."""
     log_members = ("message_id", "substance")
     messages = [
-        {n: v for n, v in message.items() if n not in log_members} for message in agent.transcript
+        {n: v for n, v in message.items() if n not in log_members} for message in _messages(agent)
     ]
     for open_call in agent.state.open_calls.values():
         is_dump = open_call.reference == call
@@ -167,6 +175,8 @@ def log_snapshot_birth(
         if plan.saved is not None:
             agent.session.append(AgentStateSaved(agent_id=agent.agent_id, state=plan.saved))
         agent._log_initial_transcript()
+        if relation == "hook":
+            agent._update_duty(is_hook=True, points=agent.state.spec.standing.points)
 
 
 def set_speakers(

@@ -31,9 +31,9 @@ from harken.agents.tree.actions import (
 )
 from harken.agents.tree.child import create_child
 from harken.core.event_types.spec import AgentSpec, HookPoint, Limits, Standing
-from harken.core.events import AgentMoved, Reference
+from harken.core.events import AgentMoved, HookLeaving, Reference
 from harken.core.ids import reference_message_id
-from harken.core.verdict import ALLOWED_VERDICTS, BLOCKING_POINTS, HOOK_POINTS, VERDICT_FORMS
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import HarkenError
 from harken.world.result import InvalidArguments
 
@@ -84,17 +84,21 @@ async def run_hook(
 async def run_quit(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
 ) -> ActionResult[None]:
-    """Let the calling hook leave after its verdict; see `smart_hook.after_verdict`.
+    """Let the calling hook leave after its verdict.
 
     A hook that is not judging a question, because a trigger woke it or it just gave its place to
     another agent, leaves at once.
     """
     get_watched(agent)
     if is_judging(agent):
-        if isinstance(agent, DumbAgent):
-            agent._leave_after_verdict()
-        return ActionResult(texts.QUIT_AFTER_VERDICT)
-    result: ActionResult[None] = ActionResult(texts.QUIT_AT_TURN_END)
+        result: ActionResult[None] = ActionResult(texts.QUIT_AFTER_VERDICT)
+        with agent.session.group():
+            if isinstance(agent, DumbAgent):
+                agent._leave_after_verdict()
+            elif agent.state.leaving is None:
+                agent.session.append(HookLeaving(agent_id=agent.agent_id, cause=call))
+            return answer_call(agent, call, result)
+    result = ActionResult(texts.QUIT_AT_TURN_END)
     with agent.session.group():
         agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
         answer_call(agent, call, result)
@@ -120,8 +124,7 @@ def new_hook(
     point_list = sorted(HOOK_POINTS) if points is None else [*points]
     role = AgentSpec(keeps="notes", standing=Standing(points=point_list))
     full_spec = role if spec is None else role.merge(spec)
-    text = instructions.strip() + format_hook_protocol(points, full_spec.keeps or "notes")
-    return create_subagent(maker, text, tools, template, full_spec, model=model)
+    return create_subagent(maker, instructions.strip(), tools, template, full_spec, model=model)
 
 
 async def _create_smart_hook(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
@@ -162,25 +165,6 @@ def _create_named_hook(
         tools = [tool for tool in usable_tools(agent) if allowed is None or tool in allowed]
         hook._birth_spec = hook._birth_spec.merge(AgentSpec(limits=Limits(tools=tools)))
     return hook
-
-
-def format_hook_protocol(points: Sequence[str] | None, keeps: str = "notes") -> str:
-    """Format the protocol that a smart hook is told."""
-    asked_points = [point for point in ALLOWED_VERDICTS if points is None or point in points]
-    guarded = [point for point in asked_points if point in BLOCKING_POINTS]
-    restriction = ""
-    if guarded and guarded != asked_points:
-        names = texts.HOOK_POINT_CONJUNCTION.join(guarded)
-        restriction = texts.HOOK_POINT_RESTRICTION.format(names)
-    lines = [
-        form + ("" if kind in ALLOWED_VERDICTS["input"] else restriction)
-        for kind, form in VERDICT_FORMS.items()
-        if any(kind in ALLOWED_VERDICTS[point] for point in asked_points)
-    ]
-    notes = {"notes": texts.HOOK_KEEPS_NOTES, "all": texts.HOOK_KEEPS_ALL}[keeps]
-    return texts.HOOK_PROTOCOL.format(
-        points=", ".join(asked_points), answers="\n".join(lines), notes=notes
-    )
 
 
 def get_watched(hook: Agent) -> Agent:

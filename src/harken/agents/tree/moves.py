@@ -29,7 +29,7 @@ from harken.agents.tree.actions import (
     log_text_piece,
     select_prompt,
 )
-from harken.agents.tree.hook_action import format_hook_protocol, get_watched
+from harken.agents.tree.hook_action import get_watched
 from harken.core.arguments import format_existing
 from harken.core.event_types.spec import (
     NO_LIMITS,
@@ -41,7 +41,7 @@ from harken.core.event_types.spec import (
     PermissionMode,
     Standing,
 )
-from harken.core.events import AgentMoved, Cause, Reference
+from harken.core.events import AgentMoved, Cause, Reference, TranscriptEntry
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
 from harken.core.verdict import HOOK_POINTS
@@ -67,9 +67,10 @@ async def run_endo(
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     with agent.session.group():
-        if agent.state.place == "hook":
-            duty = format_hook_protocol(_spec_points(agent), "all").strip()
-            agent.inform(child, log_text_piece(agent, call, texts.PLACE_GIVEN.format(duty)))
+        if agent.state.place == "hook":  # before the prompt, which its hooks judge
+            child._update_duty(is_hook=True, points=_spec_points(agent))
+        elif prompt is not None or _is_own(agent, call):  # else the user's command tells it
+            _announce_place(child, agent, call)
         if prompt is not None:  # it hears this first: when it stands there, it owes the answer
             agent.inform(child, log_text_piece(agent, call, prompt))
         endo(agent, child, call, arguments["points"])
@@ -87,7 +88,8 @@ async def run_meta(
     text = texts.META_RESULT.format(watched.name, context)
     with agent.session.group():
         is_asked = is_judging(agent)
-        meta(agent, call)
+        is_relieved = meta(agent, call)
+        text += f" {_format_relief(agent)}" if is_relieved else ""
         if is_asked and isinstance(watched, ToolAgent):
             log_moved_stop(watched)  # the hook judged a message of its turn
         return answer_call(agent, call, ActionResult(text, value=watched))
@@ -100,11 +102,33 @@ async def run_talk_with(
 
     An agent may name only subagents, since it has no authority over hooks. A user may name both.
     """
-    is_own = reference_message_id(call) in agent.session.state.cause_owners
+    is_own = _is_own(agent, call)
     with agent.session.group():
+        path = _resolve_path(agent, arguments["name"], hooks=not is_own)
+        if is_own:
+            _announce_place(path[-1], agent, call)
         taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
         text = texts.TALK_WITH_RESULT.format(taker.name)
         return _answer_move(agent, call, ActionResult(text, value=taker))
+
+
+def _is_own(agent: Agent, call: Reference) -> bool:
+    """Whether an agent moves by a call of its own, not by a command of the user."""
+    return reference_message_id(call) in agent.session.state.cause_owners
+
+
+def _announce_place(taker: Agent, before: Agent, cause: Cause) -> None:
+    """Tell a subagent that takes the place of the primary agent that it talks with the user."""
+    if before.state.place != "primary" or not isinstance(taker, ToolAgent):
+        return
+    entry = TranscriptEntry(
+        agent_id=taker.agent_id,
+        role="user",
+        content=texts.NEW_PRIMARY.format(before.name),
+        cause=cause,
+        purpose="told",
+    )
+    taker.session.append(entry)
 
 
 def _answer_move(agent: Agent, call: Reference, result: ActionResult[Agent]) -> ActionResult[Agent]:
@@ -146,8 +170,10 @@ def check_endo(agent: Agent, child: Agent) -> None:
     _check_names(child, agent, agent, "hook")
 
 
-def meta(hook: Agent, cause: Cause) -> None:
+def meta(hook: Agent, cause: Cause) -> bool:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
+
+    Return whether it had the duty of a hook and is not told yet that nobody asks it any more.
 
     A self-made hook gets copies of the hooks of the watched agent in the same group of events, so
     that it is never without them. Raises InvalidArguments.
@@ -159,7 +185,7 @@ def meta(hook: Agent, cause: Cause) -> None:
     copies = create_hook_copies(hook, watched, own=False, below=False) if is_self_made else []
     with hook.session.group():
         install_hooks(copies, hook)
-        _swap(hook, watched, "subagent", cause)
+        return _swap(hook, watched, "subagent", cause)
 
 
 def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> Agent:
@@ -186,25 +212,57 @@ def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> A
 
 def _resolve_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
     """Return the agents on a path, each checked to be able to take the first agent's place."""
-    path_agents: list[Agent] = []
-    for name in path.split("/"):
-        above = path_agents[-1] if path_agents else agent
-        candidates = {**{hook.name: hook for hook in above.hooks}, **above.subagents}
-        if name not in candidates:
-            raise InvalidArguments(
-                f"{above.name} has no subagent or hook {name!r}"
-                + format_existing(candidates, "agents below it")
-            )
-        candidate = candidates[name]
-        if candidate.state.place == "hook" and not hooks:
-            raise InvalidArguments("you cannot move a hook: only the hook itself or the user can")
+    path_agents = _find_path(agent, path, hooks=hooks)
+    for above, candidate in zip([agent, *path_agents], path_agents, strict=False):
         check_free(candidate)
         _check_talks(candidate)
         _check_names(
             candidate, above, agent, "subagent" if candidate.state.place == "hook" else "hook"
         )
-        path_agents.append(candidate)
     return path_agents
+
+
+def _find_path(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
+    """Return the agents on a path of names or ids; a name may contain a slash.
+
+    Raises InvalidArguments if there is no such path, or if several agents are at its end.
+    """
+    matches: list[list[Agent]] = []
+    pending: list[tuple[list[Agent], str]] = [([], path)]
+    deepest: tuple[Agent, str] = agent, path
+    for agents, tail in pending:  # the loop extends it
+        above = agents[-1] if agents else agent
+        if len(tail) < len(deepest[1]):
+            deepest = above, tail
+        for candidate in (*above.hooks, *above.subagents.values()):
+            names = {candidate.name, candidate.agent_id}
+            matches += [[*agents, candidate]] if tail in names else []
+            pending += [
+                ([*agents, candidate], tail.removeprefix(f"{name}/"))
+                for name in names
+                if tail.startswith(f"{name}/")
+            ]
+    if not matches:
+        raise _no_such_agent(*deepest)
+    allowed = [match for match in matches if hooks or not _has_hook(match)]
+    if not allowed:
+        raise InvalidArguments("you cannot move a hook: only the hook itself or the user can")
+    if len(allowed) > 1:
+        places = ", ".join(f"a {match[-1].state.place} ({match[-1].agent_id})" for match in allowed)
+        raise InvalidArguments(f"{path!r} names several agents: {places}; use an id")
+    return allowed[0]
+
+
+def _has_hook(agents: Sequence[Agent]) -> bool:
+    return any(agent.state.place == "hook" for agent in agents)
+
+
+def _no_such_agent(above: Agent, tail: str) -> InvalidArguments:
+    names = [agent.name for agent in (*above.hooks, *above.subagents.values())]
+    return InvalidArguments(
+        f"{above.name} has no subagent or hook {tail.partition('/')[0]!r}"
+        + format_existing(names, "agents below it")
+    )
 
 
 def _check_talks(taker: Agent) -> None:
@@ -241,10 +299,12 @@ def _swap(
     now: Literal["subagent", "hook"],
     cause: Cause,
     points: Sequence[HookPoint] | None = None,
-) -> None:
+) -> bool:
     """Log the swap of an agent with the agent above it, with the properties of the place.
 
-    points: the points at which the replaced agent is asked if it becomes a hook.
+    points: the points at which the replaced agent is asked if it becomes a hook. The duty of a hook
+    goes with the place. Return whether the agent lost it and has an open call, whose result is to
+    say so; otherwise it gets a message.
     """
     place = before.state.place
     standing, replaced_standing = NO_STANDING, NO_STANDING
@@ -264,7 +324,35 @@ def _swap(
         replaced_spec=before.state.spec.change(NO_LIMITS, replaced_standing),
         cause=cause,
     )
-    taker.session.append(event)
+    is_hook = now == "hook"
+    with taker.session.group():
+        taker.session.append(event)
+        before._update_duty(is_hook=is_hook, points=points if is_hook else None)
+        if place == "hook":
+            taker._update_duty(is_hook=True, points=_spec_points(taker))
+            return False
+        return taker._update_duty(is_hook=False) and not _relieve(taker, cause)
+
+
+def _relieve(agent: Agent, cause: Cause) -> bool:
+    """Tell an agent that it is asked for verdicts no more. Return whether that was possible."""
+    if agent.state.open_calls:
+        return False  # no message can stand between a call and its result
+    entry = TranscriptEntry(
+        agent_id=agent.agent_id,
+        role="user",
+        content=_format_relief(agent),
+        cause=cause,
+        purpose="told",
+    )
+    agent.session.append(entry)
+    return True
+
+
+def _format_relief(agent: Agent) -> str:
+    above = agent.state.parent
+    talker = texts.THE_USER if above is None else get_agent(agent, above).name
+    return texts.HOOK_DUTY_ENDED.format(talker)
 
 
 def _spec_points(hook: Agent) -> list[HookPoint]:

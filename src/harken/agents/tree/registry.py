@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.smart_hook import run_keep_note
+from harken.agents.hooks.notes import run_keep_note
+from harken.agents.hooks.verdict_call import run_verdict
 from harken.agents.tree.actions import run_discuss, run_introduce, run_task, run_terminate
 from harken.agents.tree.clone import run_clone
 from harken.agents.tree.context_actions import run_compact, run_export
@@ -27,6 +28,7 @@ RUN: dict[str, Run] = {
     "hook": run_hook,
     "quit": run_quit,
     "keep_note": run_keep_note,
+    "verdict": run_verdict,
     "read_log": run_read_log,
     "meta": run_meta,
     "endo": run_endo,

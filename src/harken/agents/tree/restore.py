@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from harken.agents.agent import Agent, birth_spec
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.hooks.smart_hook import copied_instructions, own_instructions
 from harken.agents.names import check_agent_name, free_name
 from harken.agents.rights import allowed_tools, inherited_model, usable_tools
 from harken.agents.tree.actions import birth_cause, create_hook_copies, install_hooks
@@ -22,10 +24,10 @@ from harken.agents.tree.agent_snapshot import (
     set_speakers,
 )
 from harken.core.clock import format_rfc3339
-from harken.core.event_types.spec import SMART, AgentSpec, Limits, Standing
+from harken.core.event_types.spec import SMART, AgentSpec, HookPoint, Limits, Standing
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
-from harken.core.messages import Message
+from harken.core.messages import Message, parse_message, text_of
 from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
 
@@ -154,13 +156,20 @@ class AgentRestorer:
             self._create_agents(child, watched=True)
 
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
-        """Return the hooks of a plan without code hooks that are copied from the caller anyway."""
+        """Return the hooks of a plan without those that are copied from the caller anyway."""
         _, copies = self._agents_by_plan[id(plan)]
         copied_code = [_code_identity(birth_spec(copy)) for _, copy in copies]
-        plan_code = [_code_identity(hook.spec) for hook in plan.hooks]
-        pairs = zip(plan.hooks, plan_code, strict=True)
+        originals = {copy._birth_spec.original for _, copy in copies}
+        copied_hooks = [hook for hook in self.agent.hooks if hook._original_id in originals]
+        copied_text = [identity for hook in copied_hooks for identity in _text_identities(hook)]
         return [
-            hook for hook, identity in pairs if hook.kind == SMART or identity not in copied_code
+            hook
+            for hook in plan.hooks
+            if (
+                _planned_text_identity(hook) not in copied_text
+                if hook.kind == SMART
+                else _code_identity(hook.spec) not in copied_code
+            )
         ]
 
     def _log_births(
@@ -190,8 +199,23 @@ class AgentRestorer:
 
 def _code_identity(spec: AgentSpec) -> Any:
     """Return the identity of a hook that is code: kind, options and points."""
-    points = spec.with_points().standing.points or []
-    return spec.kind, msgspec.to_builtins(spec.options), frozenset(points)
+    return spec.kind, msgspec.to_builtins(spec.options), _points(spec)
+
+
+def _text_identities(hook: Agent) -> list[Any]:
+    """Return the identities of a smart hook and of its copies: instructions and points."""
+    points = _points(hook.state.spec)
+    return [(text, points) for text in (own_instructions(hook), copied_instructions(hook))]
+
+
+def _planned_text_identity(hook: AgentSnapshot) -> Any:
+    entries = takewhile(lambda message: message.get("role") == "system", hook.transcript)
+    text = "\n\n".join(text_of(parse_message(message).content) for message in entries)
+    return text, _points(hook.spec)
+
+
+def _points(spec: AgentSpec) -> frozenset[HookPoint]:
+    return frozenset(spec.with_points().standing.points or [])
 
 
 def _mark_self_made(hook: AgentSnapshot) -> AgentSnapshot:

@@ -21,6 +21,12 @@ from harken.agents.hooks.review import (
     hook_name,
     review,
 )
+from harken.agents.hooks.verdict_call import (
+    answer_text,
+    close_verdict_call,
+    is_verdict_result,
+    pending_verdict_call,
+)
 from harken.core.event_types.spec import HookPoint
 from harken.core.events import AnswerGiven, HookVerdict, TranscriptEntry
 from harken.core.ids import USER, reference_number
@@ -58,7 +64,10 @@ def new_results(agent: Agent) -> list[TranscriptEntry]:
     results = [
         entry
         for entry in trailing
-        if isinstance(entry, TranscriptEntry) and entry.role == "tool" and _has_result(entry)
+        if isinstance(entry, TranscriptEntry)
+        and entry.role == "tool"
+        and _has_result(entry)
+        and not is_verdict_result(agent, entry)
     ]
     return [
         entry for entry in reversed(results) if reference_number(entry.message_id) > request_number
@@ -118,12 +127,17 @@ def send_back(agent: Agent, denial: HookVerdict, denials: int) -> None:
     """Tell an agent why its answer was blocked; denials: the number of earlier denials."""
     text = texts.RESPONSE_BLOCKED.format(denials + 1, MAX_DENIALS, denial.text or "")
     name, cause = hook_name(agent, denial), denial.message_id
-    agent.session.append(hook_message(agent, name, text, cause, "returned"))
+    call = pending_verdict_call(agent)
+    with agent.session.group():
+        if call is not None:
+            reason = texts.VERDICT_DENIED.format(name, denial.text or "")
+            close_verdict_call(agent, call, reason, is_error=True, closed="denied")
+        agent.session.append(hook_message(agent, name, text, cause, "returned"))
 
 
 def give_answer(agent: Agent, entry: TranscriptEntry, verdicts: Review) -> LoggedString:
     """Return the answer to deliver. Log that hooks let it through, and how a user reads it."""
-    text = text_of(entry.content)
+    text = answer_text(agent, entry)
     if verdicts.replacement is not None:
         text = verdicts.replacement.text or ""
     if entry.message_id != agent.state.given_answer and verdicts.given:

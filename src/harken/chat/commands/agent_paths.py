@@ -37,16 +37,18 @@ def find_agent(talk: CommandContext, ref: str) -> AgentId:
     """Return the living agent that matches a path, a name or an id.
 
     An empty text is the agent that the user talks with; its name may begin a path. Raises
-    NameNotFound, which lists the paths if several agents have the name.
+    NameNotFound, and AmbiguousName, which lists the paths or ids.
     """
     session, paths_by_id = talk.session, map_agent_paths(talk.session)
     if not ref:
         return talk.primary.agent_id
     below = ref.removeprefix(f"{talk.primary.name}/")
     for wanted_path in (ref, below):
-        for agent_id, path in paths_by_id.items():
-            if wanted_path in (agent_id, path):
-                return agent_id
+        matches = [id_ for id_, path in paths_by_id.items() if wanted_path in (id_, path)]
+        if len(matches) > 1:  # a hook and a subagent, or a name with a slash
+            raise AmbiguousName("agent", ref, matches)
+        if matches:
+            return matches[0]
     by_name = {id_: path for id_, path in paths_by_id.items() if _name(session, id_) == ref}
     if not by_name:
         names = dict.fromkeys(_name(session, id_) for id_ in paths_by_id)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from harken.agents.action_schemas import ACTIONS
+from harken.agents.action_schemas import ACTIONS, VERDICT
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
@@ -27,7 +27,6 @@ from harken.chat.commands.agent_paths import (
     build_agent_completer,
     find_agent,
     list_agent_names,
-    map_agent_paths,
 )
 from harken.chat.commands.agents import iter_hook_summaries
 from harken.chat.commands.arguments import ActionForm, split_named_arguments
@@ -39,7 +38,7 @@ from harken.chat.commands.base import (
     slash,
 )
 from harken.core.events import Reference
-from harken.core.ids import MessageId, parse_id_number
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.errors import ConfigError
 from harken.world.result import InvalidArguments, ToolResult
 
@@ -99,8 +98,8 @@ def _name_from_text(text: str) -> str:
     return name if "-" in name else f"rule-{name}".strip("-")
 
 
-_OF_WATCHING = frozenset({"keep_note", "read_log"})
-"""Actions of hooks only: a hook keeps notes, and the user has `/transcript` and `/view`."""
+_OF_WATCHING = frozenset({"keep_note", "read_log", VERDICT})
+"""Actions of hooks only: they answer questions of Harken, and the user has views of the log."""
 COMMAND_OF: Mapping[str, str] = {
     **{name: name.replace("_", "") for name in ACTIONS if name not in _OF_WATCHING},
     "quit": "hooks",  # `/hooks remove NAME`; `/quit` ends the chat
@@ -223,18 +222,27 @@ def _hook(talk: CommandContext, argument: str) -> None:
 )
 def _talk_with(talk: CommandContext, argument: str) -> None:
     agent_id = find_agent(talk, argument)
-    paths_by_id = map_agent_paths(talk.session)
     if agent_id == talk.primary.agent_id:
         talk.print_text(f"you talk to {talk.primary.name}; other agents: {_others(talk)}")
         return
     if isinstance(get_agent(talk.primary, agent_id), Hook):
         raise ConfigError(f"{argument} is a hook in code: you cannot talk to it")
-    arguments = ACTIONS["talk_with"].check({"name": paths_by_id[agent_id]})
+    arguments = ACTIONS["talk_with"].check({"name": "/".join(_path_to(talk, agent_id))})
     act(
         talk,
         f"/talkwith {argument}",
         lambda agent, command: RUN["talk_with"](agent, command, arguments),
     )
+
+
+def _path_to(talk: CommandContext, agent_id: AgentId) -> list[AgentId]:
+    """Return the ids on the path from the primary agent to a living agent: names may repeat."""
+    path: list[AgentId] = []
+    above: AgentId | None = agent_id
+    while above is not None and above != talk.primary.agent_id:
+        path.insert(0, above)
+        above = talk.session.agents[above].parent
+    return path
 
 
 def _others(talk: CommandContext) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.agents.agent_classes import registered_name
+from harken.agents.hooks.duty import DUTY_CHANGED
+from harken.agents.hooks.notes import DROPPED
 from harken.agents.hooks.registry import BUILT_IN
-from harken.agents.hooks.smart_hook import DROPPED
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.agents.turn.compaction import Compactor
 from harken.chat.commands.base import SHELL
@@ -90,7 +91,7 @@ _SEEN_ANYWAY = frozenset(
     {"/task", "/discuss", "/terminate", "/hook", "/hooks", "/endo", "/meta", "/talkwith"}
 )
 """Commands that have visible effects, so that their results need not be printed."""
-_USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
+_USUAL_EDITS = frozenset({None, "init_prompt", DROPPED, DUTY_CHANGED})
 """Reasons of context changes that are not printed: a hook drops its notes after each verdict."""
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
 _ODD_ENDS = {

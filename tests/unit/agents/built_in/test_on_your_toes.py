@@ -39,6 +39,6 @@ def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path
         "You keep the agent honest when it is about to dis"
     )
     assert "Spaces are best." in cast.read_by("toes")[1][-1]
-    assert [m["role"] for m in hook.transcript] == ["system"]
+    assert [m["role"] for m in hook.transcript] == ["system", "system"]
     assert hook_points(hook) == {"response"}
     check_log(one.log)

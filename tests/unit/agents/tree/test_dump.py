@@ -215,22 +215,16 @@ def test_a_hook_of_code_that_watches_here_anyway_comes_once(tmp_path: Path) -> N
 
 
 def test_a_hook_is_restored_with_its_points_also_without_any(tmp_path: Path) -> None:
-    one = dumping(
-        tmp_path,
-        call_message(call("dump", path="me.json")),
-        call_message(call("restore", "r", path="me.json", name="Eve")),
-        last=["OK"],
-    )
-    assert isinstance(one.root, ToolAgent)
-    new_hook(one.root, "Watch.", points=[]).install(one.root, "silent")
-    new_hook(one.root, "Watch.", points=["response"]).install(one.root, "last")
-    one.ask("Go.")
+    one = dumping(tmp_path)
+    ann = run(one.root.task("Ann", "You are Ann."))
+    new_hook(one.root, "Watch.", points=[]).install(ann, "silent")
+    new_hook(one.root, "Watch.", points=["response"]).install(ann, "last")
+    run(one.root.dump("ann.json", "Ann"))
     restored = {
         hook.name: (hook.state.spec.standing.points, hook.state.spec.standing.made)
-        for hook in one.agent("Eve").hooks
+        for hook in run(one.root.restore("ann.json", "Eve")).hooks
     }
-    assert restored["silent (2)"] == ([], "file")
-    assert restored["last (2)"] == (["response"], "file")
+    assert restored == {"silent": ([], "file"), "last": (["response"], "file")}
 
 
 def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:

@@ -1,19 +1,20 @@
 """`hook` and `quit`: hooks that agents put above themselves and others, copies, and their end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harken import Agent, AgentRuntime, LocalWorld, SmartAgent
+from harken import Agent, AgentRuntime, Conversation, LocalWorld, SmartAgent
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.core.event_types.spec import AgentSpec, Copies
 from harken.errors import NameNotFound
 from harken.llm.base import ModelRequest
+from harken.world.result import InvalidArguments, ToolError
 from tests.agent_kit import (
     call,
     call_message,
@@ -46,9 +47,9 @@ def test_an_agent_may_put_a_hook_above_itself(tmp_path: Path) -> None:
     assert birth["spec"]["standing"]["points"] == ["action"]
     assert birth["spec"]["keeps"] == "notes"
     assert birth["spec"]["limits"]["tools"] == []
-    told = cast.read_by("careful")[0][0]
-    assert told.startswith("No sending.\n\nYou are a hook")
-    assert "You are asked at: action." in told
+    instructions, duty, _ = cast.read_by("careful")[0]
+    assert instructions == "No sending."
+    assert "You are asked at: action." in duty
     check_log(one.log)
 
 
@@ -283,9 +284,9 @@ def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
     births = one.select_lines(event_type="agent_created", name="guard")
     assert {**births[0]["spec"], "original": hook.agent_id} == births[1]["spec"]
     assert births[1]["cause"] == one.agent("kim").state.birth
-    assert copy.transcript[0]["content"] == hook.transcript[0]["content"]
-    assert [m["content"] for m in copy.transcript[1:]] == ["[note] seen"]
-    assert len(hook.transcript) == 1
+    told, copy_told = ([m["content"] for m in agent.transcript] for agent in (hook, copy))
+    assert copy_told == [*told, "[note] seen"]
+    assert len(told) == 2
     check_log(one.log)
 
 
@@ -359,3 +360,73 @@ def test_hooks_that_agents_made_are_there_after_a_resume(tmp_path: Path) -> None
     later.ask("Send.")
     assert SENT == []
     assert watch(later, "last", action=lambda _: None).name == "last"
+
+
+def offers(requests: Iterable[ModelRequest]) -> set[tuple[str, bool]]:
+    """Return for each agent whether its requests offer `quit`."""
+    return {
+        (request.agent, "quit" in [tool["name"] for tool in request.tools]) for request in requests
+    }
+
+
+@pytest.mark.req("S4-31")
+def test_quit_removes_the_calling_hook_and_no_other(tmp_path: Path) -> None:
+    """The hook that quits is asked nothing more; the other hooks stay, and its copy too."""
+    quits = call_message(call("quit", "q"))
+    cast = Cast(
+        main=sends,
+        first=lambda _: "OK",
+        guard=lambda request: "OK" if last(request).role == "tool" else quits,
+        kim=sends,
+    )
+    one = guarded(tmp_path, cast)
+    child = run(one.root.task("kim", "You are Kim."))
+    first, hook = guard(one, "first"), guard(one)
+    copies = child.hooks
+    assert [copy.name for copy in copies] == ["first", "guard"]
+    one.ask("Send.")
+    one.ask("Again.")
+    assert one.root.hooks == [first]
+    assert child.hooks == copies
+    assert hook.state.place == "gone"
+    assert [request.agent for request in cast.asked].count("guard") == 2  # quit, and its verdict
+    assert [request.agent for request in cast.asked].count("first") == 2
+    assert SENT == ["hello", "hello"]
+    with pytest.raises(ToolError, match="quit was not run: guard has left"):
+        run(hook.quit())
+    before = full_state(one.session)
+    assert full_state(one.resume().session) == before
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-31")
+def test_quit_is_offered_to_hooks_alone_and_allowed_to_them_alone(tmp_path: Path) -> None:
+    """Not to a primary agent, a subagent, nor a hook that took the place of the agent."""
+
+    def takes(request: ModelRequest) -> Any:
+        if last(request).role == "tool":
+            return "It is mine now."
+        return call_message(call("meta", "m"))
+
+    tries = call_message(call("quit", "q"))
+    cast = Cast(
+        main=lambda request: "Well." if last(request).role == "tool" else tries,
+        kim=lambda request: "Well." if last(request).role == "tool" else tries,
+        guard=takes,
+    )
+    one = guarded(tmp_path, cast)
+    child = run(one.root.task("kim", "You are Kim."))
+    run(child.response("Go."))
+    hook = guard(one, points=["response"])
+    assert run(Conversation(one.root).say("Go.")) == "It is mine now."
+    assert offers(cast.asked[:-1]) == {("main", False), ("kim", False), ("guard", True)}
+    assert offers(cast.asked[-1:]) == {("guard", False)}
+    for name in ("main", "kim"):
+        assert one.result("q", name)["content"].startswith(
+            f"Error: {name} may not use a tool 'quit'"
+        )
+    assert one.select_lines(event_type="agent_moved", place="gone") == []
+    for agent in (one.root, child, hook):  # nor by code
+        with pytest.raises(InvalidArguments, match="is not a hook"):
+            run(agent.quit())
+    assert hook.state.place == "primary"

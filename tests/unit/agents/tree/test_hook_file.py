@@ -140,7 +140,7 @@ def test_a_hook_from_a_file_is_frozen_when_it_is_installed(tmp_path: Path) -> No
     path.unlink()
     later.ask("Send.")
     assert SENT == []
-    assert all(read[0].startswith("Deny what is sent.\n") for read in cast.read_by("careful"))
+    assert all(read[0].startswith("Deny what is sent.") for read in cast.read_by("careful"))
     spec = hook.state.spec
     assert spec.template is not None
     assert spec.template.name == "careful"

@@ -10,9 +10,11 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
 from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.runtime import ActionPolicy
+from harken.agents.tree.moves import talk_with
 from harken.core.event_types.spec import Budget, Limits, PermissionMode, SpecChange
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
+from harken.world.result import InvalidArguments
 from tests.agent_kit import (
     ScriptedAnswer,
     Stage,
@@ -190,3 +192,88 @@ def test_a_limit_of_what_is_permitted_goes_with_the_place(
     one.ask("On.")
     assert one.session.state.primary == one.id_of("a")
     assert one.agent("a").state.spec.limits.permission == then
+
+
+@pytest.mark.req("S4-39", "S4-46")
+def test_talk_with_moves_the_agent_that_is_named_also_if_its_name_has_a_slash(
+    tmp_path: Path,
+) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            call_message(
+                call("task", "t1", name="a", instructions="A.", prompt="Make b."),
+                call("task", "t2", name="a/b", instructions="The other b."),
+            ),
+            call_message(call("talk_with", "c1", name="a/b")),
+            call_message(call("talk_with", "c2", name="a")),
+        ],
+        a=[call_message(call("task", "t3", name="b", instructions="B.")), "Made.", "I am a."],
+    )
+    assert one.ask("Go.") == "[moved] a answers now"
+    ambiguous = one.result("c1")["content"]
+    assert "'a/b' names several agents: " in ambiguous
+    b, other = one.id_of("b"), one.id_of("a/b")
+    assert b in ambiguous
+    assert other in ambiguous
+    a = Conversation(one.root).primary
+    assert talk_with(a, b, None).agent_id == b
+    assert one.session.state.primary == b
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-46")
+def test_user_talks_with_the_hook_or_the_subagent_that_they_name(tmp_path: Path) -> None:
+    made = call_message(call("hook", "h", name="kim", instructions="Watch.", points=["result"]))
+    one = moving(tmp_path, main=[made, "Well."], kim=["OK"] * 9)
+    one.ask("Go.")
+    kim = run(one.root.task("kim", "You are Kim."))
+    [hook] = one.root.hooks
+    with pytest.raises(InvalidArguments, match=f"a hook \\({hook.agent_id}\\), a subagent"):
+        talk_with(one.root, "kim", None)
+    assert talk_with(one.root, hook.agent_id, None) is hook
+    assert one.session.state.primary == hook.agent_id
+    assert talk_with(hook, f"main/{kim.agent_id}", None) is kim
+
+
+@pytest.mark.req("S4-39")
+@pytest.mark.parametrize("prompt", [None, "Begin."])
+def test_an_agent_that_takes_the_place_by_endo_is_told_that_it_talks_with_the_user(
+    tmp_path: Path, prompt: str | None
+) -> None:
+    arguments = {"subagent": "kim"} if prompt is None else {"subagent": "kim", "prompt": prompt}
+    one = moving(
+        tmp_path,
+        main=[
+            call_message(call("task", "t", name="kim", instructions="You are Kim.")),
+            call_message(call("endo", "e", points=[], **arguments)),
+        ],
+        kim=["Hello."],
+    )
+    talk = Conversation(one.root)
+    run(talk.say("Go."))
+    told = "You talk with the user from now on, in the place of main."
+    assert one.user_messages("kim") == [told, *([] if prompt is None else [prompt])]
+    assert talk.primary.name == "kim"
+    if prompt is None:
+        assert run(talk.say("Kim?")) == "Hello."
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-39")
+def test_only_the_agent_that_talks_with_the_user_is_told_so(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            call_message(call("task", "t", name="kim", instructions="K.", prompt="Go.")),
+            "Done.",
+        ],
+        kim=[
+            call_message(call("task", "t2", name="lee", instructions="L.")),
+            call_message(call("endo", "e", subagent="lee", prompt="Answer.", points=[])),
+        ],
+        lee=["I am Lee."],
+    )
+    assert one.ask("Go.") == "Done."
+    assert one.result("t")["content"] == "I am Lee."
+    assert one.user_messages("lee") == ["Answer."]
