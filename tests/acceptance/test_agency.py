@@ -227,9 +227,13 @@ def test_participants_are_notified_of_each_other(tmp_path: Path) -> None:
     assert stage.result("c1")["content"] == "Introduced. Who speaks: Ann, Ben. Who listens: Eve."
     assert stage.result("c2")["content"] == "[Ann]: I am Ann.\n\n[Ben]: I am Ben."
     first = "You are {}, and take part in a discussion that main leads. "
+    prefix = (
+        " What they say reaches you as `[NAME]: ...`, and your answers reach them so: do not "
+        "begin them with your name."
+    )
     assert [stage.user_messages(name)[0] for name in ("Ann", "Eve")] == [
-        first.format("Ann") + "Who else speaks: Ben. Who only listens: Eve.",
-        first.format("Eve") + "Who else speaks: Ann, Ben. Who only listens: nobody.",
+        first.format("Ann") + "Who else speaks: Ben. Who only listens: Eve." + prefix,
+        first.format("Eve") + "Who else speaks: Ann, Ben. Who only listens: nobody." + prefix,
     ]
     assert stage.user_messages("Eve")[1:] == ["Begin.", "[Ann]: I am Ann.", "[Ben]: I am Ben."]
     check_log(stage.log)

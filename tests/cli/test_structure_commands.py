@@ -19,6 +19,7 @@ from harken.core.ids import USER
 from tests.agent_kit import Stage, check_log, open_stage, request_texts, run, script_model
 from tests.cli.chat_kit import Talking
 from tests.unit.agents.hook_kit import watch
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 EXCEPTIONS = Path(__file__).parents[2] / "docs/how-to/change-the-agent-tree.md"
 """The page with the table of commands without an action, and of actions without a command."""
@@ -89,6 +90,25 @@ def test_a_subagent_is_made_asked_and_ended(one: Stage, talk: Talking) -> None:
         "/discuss Who is there?",
         "/terminate Ann",
     ]
+    check_log(one.log)
+
+
+def test_the_user_leads_a_discussion_of_rounds_and_takes_part(tmp_path: Path) -> None:
+    model = script_model(Ann=["Tea.", "Tea!"], Bob=["DONE", "CONTINUE: not yet", "DONE: tea"])
+    user = ScriptedUser(["Coffee.", "Tea, then."])
+    runtime = AgentRuntime(model=model, world=LocalWorld(user=user))
+    one = open_stage(tmp_path, model, runtime=runtime)
+    talk = Talking(one)
+    talk("/task Ann You are Ann.")
+    talk("/task Bob You are Bob. prompt=Hello")
+    result = talk("/discuss Which one? speakers=Ann,user rounds=5 until=judge:Bob order=random:2")
+    assert "The discussion ended after 2 of 5 rounds: the judge Bob says" in result
+    assert sorted(re.findall(r"\[user\]: (.*)|\[Ann\]: (.*)", result)) == sorted(
+        [("Coffee.", ""), ("Tea, then.", ""), ("", "Tea."), ("", "Tea!")]
+    )
+    assert len(user.questions) == 2
+    assert "rounds is 50" in talk("/discuss More? speakers=Ann rounds=50")
+    assert one.session.state.rounds == {}
     check_log(one.log)
 
 

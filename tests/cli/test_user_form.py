@@ -35,9 +35,19 @@ def arguments(action: str, typed: str) -> dict[str, object]:
         (
             "discuss",
             "Tea or coffee? speakers=Ann,Bob",
-            {"prompt": "Tea or coffee?", "speakers": ["Ann", "Bob"]},
+            {
+                "prompt": "Tea or coffee?",
+                "speakers": ["Ann", "Bob"],
+                "rounds": 1,
+                "order": "given",
+            },
         ),
-        ("discuss", "", {}),
+        (
+            "discuss",
+            'Tea? rounds=3 until="we agree" order=moderator:Eve',
+            {"prompt": "Tea?", "rounds": 3, "until": "we agree", "order": "moderator:Eve"},
+        ),
+        ("discuss", "", {"rounds": 1, "order": "given"}),
         (
             "endo",
             "Ann Go on. points=response",

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from harken import FunctionModel
+from harken.agents.texts import JUDGE_REQUEST, MODERATOR_REQUEST, prefix_of
 from harken.core.messages import Message, text_of
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
@@ -60,6 +61,10 @@ class Voices:
             raise ModelError("no connection")
         if request.agent == "compaction":
             return "Summary."
+        if texts[-1] == JUDGE_REQUEST:
+            return random.choice(("DONE: enough", "CONTINUE: a little more", "Hm."))
+        if texts[-1].startswith(prefix_of(MODERATOR_REQUEST)):
+            return random.choice((*NAMES, "Hm."))
         offered = [tool["name"] for tool in request.tools]
         question_index = find_question_index(request)
         if question_index is None or "quit" not in offered:
@@ -118,7 +123,8 @@ def arguments(action: str, random: Random) -> dict[str, Any]:
         case "task":
             return {"name": name, "instructions": "You."} | _maybe(random, prompt="Hi.")
         case "discuss":
-            return {"prompt": "Talk."} | _maybe(random, speakers=[name, second_name])
+            message = {"prompt": "Talk."} | _maybe(random, speakers=[name, second_name])
+            return message | (_order(random) if random.random() < 0.4 else {})
         case "hook":
             tools = random.choice(([], ["look"], ["look", "task", "hook"]))
             points = random.sample(("input", "action", "result", "response"), 2)
@@ -135,6 +141,13 @@ def arguments(action: str, random: Random) -> dict[str, Any]:
         case "restore":
             return {"path": FILE, "name": name}
     return {}
+
+
+def _order(random: Random) -> dict[str, Any]:
+    """Return an order of a discussion; its judge or its moderator may be a speaker, or nobody."""
+    order = random.choice(("random", "random:3", f"moderator:{random.choice(NAMES)}"))
+    until = random.choice(("answer 3", f"judge:{random.choice(NAMES)}"))
+    return {"rounds": 2} | _maybe(random, order=order) | _maybe(random, until=until)
 
 
 def _maybe(random: Random, **arguments_: Any) -> dict[str, Any]:

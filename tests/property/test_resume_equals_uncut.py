@@ -8,7 +8,7 @@ import pytest
 
 from tests.property.resumed_sessions import Script, differences
 
-SEEDS = 150
+SEEDS = 165
 
 
 def check_equal(script: Script, folder: Path, *, every: int = 1) -> int:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from harken.agents.agent import load_agent, log_birth, unload_agent
     from harken.agents.checkpointer import Checkpointer
     from harken.agents.checkpoints import checkpoint_agent
+    from harken.agents.discussion import Discussion, DiscussionReply, DiscussionVerdict
     from harken.agents.open_calls import has_open_calls
     from harken.agents.runtime import (
         ActionPolicy,
@@ -39,6 +40,9 @@ else:
             "AgentLibrary": "harken.agents.runtime",
             "AgentReply": "harken.agents.structure",
             "ContextLimits": "harken.agents.runtime",
+            "Discussion": "harken.agents.discussion",
+            "DiscussionReply": "harken.agents.discussion",
+            "DiscussionVerdict": "harken.agents.discussion",
             "ModelSettings": "harken.agents.runtime",
             "Observers": "harken.agents.runtime",
             "Checkpointer": "harken.agents.checkpointer",
@@ -57,6 +61,9 @@ __all__ = [
     "Checkpointer",
     "CompactionResult",
     "ContextLimits",
+    "Discussion",
+    "DiscussionReply",
+    "DiscussionVerdict",
     "HookFiles",
     "HookPoint",
     "ModelSettings",

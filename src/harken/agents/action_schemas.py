@@ -38,13 +38,22 @@ def discuss(
     prompt: str | None = None,
     speakers: list[str] | None = None,
     listeners: list[str] | None = None,
+    rounds: int = 1,
+    until: str | None = None,
+    order: str = "given",
 ) -> None:
     """Talk with your subagents, by name, and let them talk with each other.
 
-    The prompt goes to all speakers and listeners. Then each speaker in turn answers, heard by
-    all others; the answers are the result. Without speakers and listeners, those of the last
-    discussion are meant, or the newest subagent. Speakers alone clear the listeners. A good
-    first prompt for a group is to ask everyone to introduce themselves.
+    The prompt goes to all speakers and listeners. Then each speaker in turn answers; all others
+    hear the answer as `[name]: answer`; the answers are the result. Without speakers and
+    listeners, those of the last discussion are meant, or the newest subagent. Speakers alone clear
+    the listeners. `user` among the speakers is the user. A good first prompt for a group is to ask
+    everyone to introduce themselves.
+
+    `rounds` is how many times each speaks at most (1 to 20). `until` ends it earlier: a phrase
+    that an answer has, or `judge:NAME`, a subagent that does not speak and is asked after each
+    round whether the discussion is done. `order` is `given`, `random`, `random:SEED`, or
+    `moderator:NAME`, a subagent that does not speak and is asked before each turn who is next.
     """
 
 

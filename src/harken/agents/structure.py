@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, overload
 
+from harken.agents.discussion import Discussion
 from harken.core.arguments import check_arguments
 from harken.core.event_types.spec import HookPoint
 from harken.core.logged_string import LoggedString
@@ -147,15 +148,29 @@ class AgentStructure(Generic[AgentT]):
         prompt: str | None = None,
         speakers: Sequence[str] | None = None,
         listeners: Sequence[str] | None = None,
-    ) -> list[AgentReply[AgentT]]:
+        *,
+        rounds: int = 1,
+        until: str | None = None,
+        order: str = "given",
+    ) -> Discussion[AgentT]:
         """Send a prompt to subagents and let the speakers answer in turn. Return the answers.
 
         Each answer is heard by all other speakers and listeners. Without names, those of the last
-        discussion are meant, or the newest subagent.
+        discussion are meant, or the newest subagent. `user` is the user. rounds: how many times
+        each speaks at most. until: a phrase that ends the discussion when an answer has it, or
+        `judge:NAME`, a subagent that is asked after each round. order: `given`, `random`,
+        `random:SEED` or `moderator:NAME`, a subagent that is asked before each turn.
         """
-        arguments = {"prompt": prompt, "speakers": speakers, "listeners": listeners}
-        replies: list[AgentReply[AgentT]] = await _call(self, "discuss", arguments)
-        return replies
+        arguments = {
+            "prompt": prompt,
+            "speakers": speakers,
+            "listeners": listeners,
+            "rounds": None if rounds == 1 else rounds,
+            "until": until,
+            "order": None if order == "given" else order,
+        }
+        discussion: Discussion[AgentT] = await _call(self, "discuss", arguments)
+        return discussion
 
     @check_arguments
     async def terminate(self, name: str) -> None:

@@ -26,6 +26,11 @@ from harken.core.event_types.base import Cause as Cause
 from harken.core.event_types.base import EventBase as EventBase
 from harken.core.event_types.base import Json as Json
 from harken.core.event_types.base import Reference as Reference
+from harken.core.event_types.discussions import DiscussionChosen as DiscussionChosen
+from harken.core.event_types.discussions import DiscussionJudged as DiscussionJudged
+from harken.core.event_types.discussions import DiscussionOpened as DiscussionOpened
+from harken.core.event_types.discussions import DiscussionSpoken as DiscussionSpoken
+from harken.core.event_types.discussions import Judgement as Judgement
 from harken.core.event_types.spec import (
     AgentSpec,
     ForeignAgent,
@@ -265,32 +270,6 @@ class HookLeaving(EventBase, tag="hook_leaving", kw_only=True):
     """The call."""
 
 
-class DiscussionOpened(EventBase, tag="discussion_opened", kw_only=True):
-    """A `discuss` began, or a `task`: agents will be asked, one after the other."""
-
-    speakers: list[AgentId]
-    listeners: list[AgentId] = []
-    prompt: MessageId | None = None
-    """The `piece_of_text` that all participants received, if there is one."""
-    cause: Cause = None
-    """The call."""
-
-
-class DiscussionSpoken(EventBase, tag="discussion_spoken", kw_only=True):
-    """A speaker of a discussion answered, and the other participants received the answer."""
-
-    discussion: MessageId
-    """The `discussion_opened`."""
-    speaker: AgentId
-    """The speaker as it was named when the discussion began."""
-    by: AgentId
-    """The agent that answered: another one if the speaker gave its place to it."""
-    said: MessageId
-    """The answer, or the text in place of one."""
-    heard: str | None = None
-    """The text that others received, if it is not the text of an entry `said`."""
-
-
 class AnswerGiven(EventBase, tag="answer_given", kw_only=True):
     """All hooks of a guarded agent let its answer through: other agents hear it from now on."""
 
@@ -373,6 +352,8 @@ KnownEvent: TypeAlias = (
     | HookLeaving
     | DiscussionOpened
     | DiscussionSpoken
+    | DiscussionChosen
+    | DiscussionJudged
     | AnswerGiven
     | TurnStop
     | MemoryOperation

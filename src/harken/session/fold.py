@@ -17,6 +17,8 @@ from harken.core import events as ev
 from harken.core.event_types.spec import NO_SPEC
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
+from harken.session.folds.discussions import fold_opened, fold_step
+from harken.session.folds.triggers import fold_armed, fold_disarmed, note_trigger_event
 from harken.session.reviews import (
     DECISION_HANDLERS,
     end_calls,
@@ -29,10 +31,8 @@ from harken.session.state import (
     AgentState,
     ContextTokens,
     OpenCall,
-    Round,
     SessionState,
 )
-from harken.session.triggers import fold_armed, fold_disarmed, note_trigger_event
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Returns the messages of a commit that an agent started from."""
@@ -461,19 +461,6 @@ def context_length(agent: AgentState) -> int:
     return before + len(agent.new_entries)
 
 
-def _discussion_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
-    if isinstance(event.cause, str):
-        state.rounds[event.cause] = Round(
-            event.message_id, list(event.speakers), list(event.listeners)
-        )
-
-
-def _discussion_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
-    for open_round in state.rounds.values():
-        if open_round.opened == event.discussion:
-            open_round.spoken.append(event)
-
-
 _HANDLERS: dict[type, _Handler] = {
     ev.SessionStarted: _session_started,
     ev.SessionEnded: _session_ended,
@@ -493,7 +480,9 @@ _HANDLERS: dict[type, _Handler] = {
     ev.LlmResponse: _llm_response,
     ev.ActionRewritten: _change_call,
     ev.ActionStarted: _change_call,
-    ev.DiscussionOpened: _discussion_opened,
-    ev.DiscussionSpoken: _discussion_spoken,
+    ev.DiscussionOpened: fold_opened,
+    ev.DiscussionSpoken: fold_step,
+    ev.DiscussionChosen: fold_step,
+    ev.DiscussionJudged: fold_step,
     **DECISION_HANDLERS,
 }

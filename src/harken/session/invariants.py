@@ -17,7 +17,8 @@ from harken.core.ids import USER, AgentId, message_id, parse_id_number, referenc
 from harken.core.messages import ChatMessage, ToolCallSlot, extend_context_hash
 from harken.errors import InvalidEvent
 from harken.session.fold import Resolver, context_length, find_entries
-from harken.session.state import AgentState, SessionState
+from harken.session.folds.discussions import DueStep, StepKind, find_due_step
+from harken.session.state import AgentState, Round, SessionState
 
 ROLES = ("user", "assistant", "tool", "system")
 
@@ -256,20 +257,39 @@ def _check_opened(state: SessionState, event: ev.DiscussionOpened) -> None:
         raise InvalidEvent(f"a discussion needs a call in progress as its cause, not {event.cause}")
     if event.cause in state.rounds:
         raise InvalidEvent(f"call {event.cause} has opened a discussion")
-    for agent_id in (*event.speakers, *event.listeners):
-        if agent_id not in state.agents:
+    roles = [agent_id for agent_id in (event.judge, event.moderator) if agent_id is not None]
+    for agent_id in (*event.speakers, *event.listeners, *roles):
+        if agent_id not in state.agents and (agent_id != USER or agent_id in roles):
             raise InvalidEvent(f"participant {agent_id} was not born")
+    if set(roles) & set(event.speakers) or len(set(event.speakers)) < len(event.speakers):
+        raise InvalidEvent("a speaker of a discussion is named once, and is no judge or moderator")
+    if event.rounds < 1:
+        raise InvalidEvent(f"a discussion has at least 1 round, not {event.rounds}")
+    if event.seed is not None and event.moderator is not None:
+        raise InvalidEvent("a discussion has a seed or a moderator, not both")
 
 
-def _check_spoken(state: SessionState, event: ev.DiscussionSpoken) -> None:
+def _check_step(
+    state: SessionState, event: ev.DiscussionSpoken | ev.DiscussionChosen | ev.DiscussionJudged
+) -> None:
     _check_born(state, event)
     rounds = [r for r in state.rounds.values() if r.opened == event.discussion]
     if not rounds:
         raise InvalidEvent(f"discussion {event.discussion}: no such discussion in progress")
-    spoken = [earlier.speaker for earlier in rounds[0].spoken]
-    if event.speaker not in rounds[0].speakers or event.speaker in spoken:
-        raise InvalidEvent(f"{event.speaker} is not a speaker that has yet to answer")
     _check_exists(state, event.said, "said")
+    due = find_due_step(rounds[0])
+    if isinstance(event, ev.DiscussionSpoken):
+        if due != DueStep("speak", event.speaker):
+            raise InvalidEvent(f"{event.speaker} is not the speaker whose turn it is")
+    elif due is None or due.kind != _STEP_KINDS[type(event)]:
+        raise InvalidEvent(f"a {ev.event_type(event)} is not due in {event.discussion}")
+    if isinstance(event, ev.DiscussionChosen):
+        _check_choice(rounds[0], event)
+
+
+def _check_choice(current: Round, event: ev.DiscussionChosen) -> None:
+    if event.speaker is not None and event.speaker not in current.opening.speakers:
+        raise InvalidEvent(f"{event.speaker} is no speaker of {event.discussion}")
 
 
 def _check_answer(state: SessionState, event: ev.AnswerGiven) -> None:
@@ -367,6 +387,7 @@ def _check_session_event(state: SessionState, event: ev.EventBase) -> None:
         raise InvalidEvent(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
 
 
+_STEP_KINDS: dict[type, StepKind] = {ev.DiscussionChosen: "choose", ev.DiscussionJudged: "judge"}
 _CHECKS = {"cause": _check_cause, "substance": _check_substance}
 _LINKS: dict[type, list[str]] = {
     kind: [
@@ -393,7 +414,9 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.NoteKept: _check_note,
     ev.HookLeaving: _check_leaving,
     ev.DiscussionOpened: _check_opened,
-    ev.DiscussionSpoken: _check_spoken,
+    ev.DiscussionSpoken: _check_step,
+    ev.DiscussionChosen: _check_step,
+    ev.DiscussionJudged: _check_step,
     ev.AnswerGiven: _check_answer,
     ev.TurnStop: _check_stop,
     ev.InterlocutorsSet: _check_interlocutors,

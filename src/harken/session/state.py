@@ -7,12 +7,15 @@ so a resumed session equals the live one by construction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from harken.core.event_types.spec import NO_SPEC, AgentSpec, HookPoint
 from harken.core.events import (
+    DiscussionChosen,
+    DiscussionJudged,
+    DiscussionOpened,
     DiscussionSpoken,
     HookLeaving,
     HookVerdict,
@@ -29,6 +32,8 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
+
+DiscussionStep: TypeAlias = DiscussionSpoken | DiscussionChosen | DiscussionJudged
 
 
 @dataclass(slots=True)
@@ -87,14 +92,30 @@ class StoppedTurn:
 
 @dataclass(slots=True)
 class Round:
-    """A discussion whose call has no result yet."""
+    """A discussion whose call has no result yet. `session.folds.discussions` finds the due step."""
 
-    opened: MessageId
-    """The `discussion_opened`; empty if the discussion is not in the log (a user's command)."""
-    speakers: list[AgentId]
-    listeners: list[AgentId]
-    spoken: list[DiscussionSpoken] = field(default_factory=list)
-    """The answers so far, in the order of the speakers."""
+    opening: DiscussionOpened
+    """Its `message_id` is empty if the discussion is not in the log (a user's command)."""
+    steps: list[DiscussionStep] = field(default_factory=list)
+    """The answers, choices and verdicts so far, oldest first."""
+
+    @property
+    def opened(self) -> MessageId:
+        """The id of the `discussion_opened`."""
+        return self.opening.message_id
+
+    @property
+    def spoken(self) -> list[DiscussionSpoken]:
+        """The answers so far, oldest first."""
+        return [step for step in self.steps if isinstance(step, DiscussionSpoken)]
+
+    @property
+    def open_steps(self) -> list[DiscussionStep]:
+        """The choices and verdicts since the last answer."""
+        count = 0
+        while count < len(self.steps) and not isinstance(self.steps[-1 - count], DiscussionSpoken):
+            count += 1
+        return self.steps[len(self.steps) - count :]
 
 
 class OpenCall(msgspec.Struct, frozen=True, gc=False):
@@ -304,7 +325,7 @@ class SessionState:
             "ended": self.ended,
             "reporting": dict(self.pending_reports),
             "rounds": {
-                call: [open_round.opened, [event.message_id for event in open_round.spoken]]
+                call: [open_round.opened, [event.message_id for event in open_round.steps]]
                 for call, open_round in self.rounds.items()
             },
             "reviews": {

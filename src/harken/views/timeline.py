@@ -19,7 +19,7 @@ from harken.core.canonical import to_json_line
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.session.fold import fold
-from harken.session.state import SessionState
+from harken.session.state import DiscussionStep, SessionState
 from harken.views.agent_names import AgentNames
 from harken.views.links import Links
 from harken.views.message_text import call_text, format_size, join_tool_names, readable_text
@@ -57,7 +57,12 @@ def describe_event(event: ev.Event, names: AgentNames) -> str:
             return _describe_context(event)
         case ev.HookVerdict() | ev.AnswerGiven() | ev.TurnStop() | ev.NoteKept() | ev.HookLeaving():
             return _describe_decision(event, names)
-        case ev.DiscussionOpened() | ev.DiscussionSpoken():
+        case (
+            ev.DiscussionOpened()
+            | ev.DiscussionSpoken()
+            | ev.DiscussionChosen()
+            | ev.DiscussionJudged()
+        ):
             return _describe_discussion(event, names)
         case _:
             return _describe_agent(event, names)
@@ -107,13 +112,32 @@ def _describe_decision(
             return _join_facts(event.reason, event.piece)
 
 
-def _describe_discussion(
-    event: ev.DiscussionOpened | ev.DiscussionSpoken, names: AgentNames
-) -> str:
-    if isinstance(event, ev.DiscussionSpoken):
-        return _join_facts(names.latest_name(event.by), event.said)
-    speakers, listeners = _join_names(event.speakers, names), _join_names(event.listeners, names)
-    return f"speakers: {speakers}; listeners: {listeners}"
+def _describe_discussion(event: ev.DiscussionOpened | DiscussionStep, names: AgentNames) -> str:
+    match event:
+        case ev.DiscussionOpened():
+            return _describe_opening(event, names)
+        case ev.DiscussionSpoken():
+            return _join_facts(names.latest_name(event.by), event.said)
+        case ev.DiscussionChosen():
+            speaker = None if event.speaker is None else names.latest_name(event.speaker)
+            return _join_facts(names.latest_name(event.by), event.said, speaker, event.failed)
+        case ev.DiscussionJudged():
+            facts = (event.verdict, event.text, event.failed)
+            return _join_facts(names.latest_name(event.by), event.said, *facts)
+
+
+def _describe_opening(event: ev.DiscussionOpened, names: AgentNames) -> str:
+    """Describe the participants and the order of a discussion; defaults are left out."""
+    facts = {
+        "speakers": _join_names(event.speakers, names),
+        "listeners": _join_names(event.listeners, names),
+        "rounds": None if event.rounds == 1 else event.rounds,
+        "until": event.until,
+        "judge": None if event.judge is None else names.latest_name(event.judge),
+        "moderator": None if event.moderator is None else names.latest_name(event.moderator),
+        "seed": event.seed,
+    }
+    return "; ".join(f"{name}: {value}" for name, value in facts.items() if value is not None)
 
 
 def _describe_agent(

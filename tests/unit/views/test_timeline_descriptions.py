@@ -6,7 +6,7 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.event_types.spec import Budget, Limits, SpecChange
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.views.agent_names import AgentNames
 from harken.views.timeline import describe_event
@@ -101,6 +101,27 @@ EVENTS: list[tuple[ev.Event, str]] = [
         "deny to Jack at response, rude",
     ),
     (ev.DiscussionOpened(speakers=[JACK]), "speakers: Jack; listeners: none"),
+    (
+        ev.DiscussionOpened(
+            speakers=[JACK, USER], rounds=3, until="agreed", judge=JACK, moderator=JACK, seed=7
+        ),
+        (
+            "speakers: Jack, user; listeners: none; rounds: 3; until: agreed; judge: Jack; "
+            "moderator: Jack; seed: 7"
+        ),
+    ),
+    (
+        ev.DiscussionChosen(discussion=MSG, by=JACK, said=MSG, speaker=USER),
+        "Jack, msg_007, user",
+    ),
+    (
+        ev.DiscussionChosen(discussion=MSG, by=JACK, said=MSG, failed="no name"),
+        "Jack, msg_007, no name",
+    ),
+    (
+        ev.DiscussionJudged(discussion=MSG, by=JACK, said=MSG, verdict="done", text="Ada won."),
+        "Jack, msg_007, done, Ada won.",
+    ),
     (ev.DiscussionSpoken(discussion=MSG, speaker=JACK, by=JACK, said=MSG), "Jack, msg_007"),
     (ev.AnswerGiven(answer=MSG), MSG),
     (ev.NoteKept(text="second complaint", cause=MSG), "second complaint"),

@@ -33,22 +33,31 @@ class LoggedUser:
     call: Reference
     for_hook: bool = False
     """Whether a hook requires the approval: an approval by another hook does not count then."""
+    tool: str = "ask_user"
+    """The tool that asks, for hooks."""
 
     async def ask(self, request: UserQuestion) -> LoggedString:
         """Return the reply, with its id. Raises UserUnavailable."""
+        question, answer = await self.request_answer(request)
+        return LoggedString(answer, self._log("assistant", answer, question))
+
+    async def request_answer(self, request: UserQuestion) -> tuple[MessageId, str]:
+        """Return the id of the logged question and the reply, which the caller logs.
+
+        Raises UserUnavailable.
+        """
         if self.user is None:
             raise UserUnavailable("no user is available")
         options = "".join(texts.USER_OPTION.format(option) for option in request.options)
         question = self._log(
             "user", texts.USER_QUESTION.format(request.agent, request.question, options), self.call
         )
-        await call_user(self.agent, UserInputPending(kind="permission_prompt", tool="ask_user"))
+        await call_user(self.agent, UserInputPending(kind="permission_prompt", tool=self.tool))
         try:
-            answer = await self.user.ask(request)
+            return question, await self.user.ask(request)
         except UserUnavailable as error:
             self._log("system", str(error), question)
             raise
-        return LoggedString(answer, self._log("assistant", answer, question))
 
     async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
         """Return the decision, with its message id as `said`. Raises UserUnavailable.

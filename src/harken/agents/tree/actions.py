@@ -1,4 +1,4 @@
-"""The structural actions `task`, `discuss`, `introduce` and `terminate`.
+"""The structural actions `task` and `terminate`, and functions that all actions share.
 
 Communication goes only up and down the tree; siblings hear each other only in a `discuss`. Mistakes
 of a model become tool results, as with any other tool.
@@ -13,7 +13,6 @@ from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import (
     Agent,
-    check_free,
     get_agent,
     is_born,
     is_to_be_self_made,
@@ -24,14 +23,14 @@ from harken.agents.budget import check_birth
 from harken.agents.call_result import answer_call
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.open_calls import finish_open_calls
 from harken.agents.rights import allowed_tools, check_model, usable_tools
 from harken.agents.structure import AgentReply
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.child import create_child
-from harken.agents.tree.rounds import current_agent_at, find_round, open_round, run_round
+from harken.agents.tree.discussions.order import leader_names
+from harken.agents.tree.discussions.rounds import RoundRunner, find_round, open_round
 from harken.core import canonical
 from harken.core.arguments import format_existing
 from harken.core.event_types.spec import AgentSpec, Limits
@@ -41,7 +40,7 @@ from harken.core.logged_string import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.session.state import Round
-from harken.world.result import InvalidArguments, ToolError, ToolResult
+from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import ToolContext
 
 
@@ -55,8 +54,9 @@ async def run_task(
     opened = find_round(agent, call) or await _open_task(agent, call, arguments)
     if isinstance(opened, ActionResult):
         return opened
-    (reply,) = await run_round(agent, opened)
-    return ActionResult(str(reply.answer), substance=reply.answer.message_id, value=reply)
+    ((answerer, answer, _),) = await RoundRunner(agent, call, opened).run()
+    reply = AgentReply(answerer or get_agent(agent, opened.opening.speakers[0]), answer)
+    return ActionResult(str(answer), substance=answer.message_id, value=reply)
 
 
 async def _open_task(
@@ -141,97 +141,6 @@ def install_hooks(
         copy.install(child, free)
 
 
-async def run_discuss(
-    agent: Agent, call: Reference, arguments: Mapping[str, Any]
-) -> ActionResult[list[AgentReply[Agent]]]:
-    """Send the prompt to subagents and let the speakers answer in turn.
-
-    Raises InvalidArguments for unknown names.
-    """
-    current = find_round(agent, call) or await _open_discussion(agent, call, arguments)
-    replies = await run_round(agent, current)
-    if len(replies) == 1 and not current.listeners:
-        answer = replies[0].answer
-        return ActionResult(str(answer), substance=answer.message_id, value=replies)
-    text = "\n\n".join(answer.as_said_by(answerer.name) for answerer, answer in replies)
-    answer_ids = [reply.answer.message_id for reply in replies]
-    cause: list[str] = [id_ for id_ in answer_ids if id_ is not None]
-    return ActionResult(text, cause=cause, value=replies)
-
-
-async def _open_discussion(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> Round:
-    """Open a round, and send the prompt to all participants. Raises InvalidArguments."""
-    speakers, listeners = _resolve_participants(
-        agent, arguments["speakers"], arguments["listeners"]
-    )
-    if not speakers:
-        raise InvalidArguments("no agent can speak: create a subagent first, or name speakers")
-    everyone = list(dict.fromkeys([*speakers, *listeners]))
-    prompt = select_prompt(arguments["prompt"])
-    _check_free(everyone)
-    if prompt is not None:
-        for participant in everyone:
-            await finish_open_calls(participant)
-    recipients = [current_agent_at(agent, participant) for participant in everyone]
-    _check_free(recipients)  # checked again, so that all get the prompt or none does
-    speaker_ids = [participant.agent_id for participant in speakers]
-    listener_ids = [participant.agent_id for participant in listeners]
-    with agent.session.group():
-        if arguments["speakers"] is not None or arguments["listeners"] is not None:
-            set_interlocutors(agent, call, speaker_ids, listener_ids)
-        if prompt is None:
-            return open_round(agent, call, speaker_ids, listener_ids, None)
-        message = log_text_piece(agent, call, prompt)
-        opened = open_round(agent, call, speaker_ids, listener_ids, message.message_id)
-        for participant in recipients:
-            agent.inform(participant, message)
-    return opened
-
-
-async def run_introduce(agent: Agent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
-    """Tell subagents which of them speak and which listen in later discussions.
-
-    Raises InvalidArguments.
-    """
-    speakers, listeners = _resolve_participants(
-        agent, arguments["speakers"], arguments["listeners"]
-    )
-    everyone = list(dict.fromkeys([*speakers, *listeners]))
-    if not everyone:
-        raise InvalidArguments("no agent to introduce: create a subagent first")
-    _check_free(everyone)
-    for participant in everyone:
-        await finish_open_calls(participant)
-    speakers, listeners = (
-        [current_agent_at(agent, participant) for participant in row]
-        for row in (speakers, listeners)
-    )
-    everyone = [*speakers, *listeners]
-    _check_free(everyone)
-    with agent.session.group():
-        set_interlocutors(
-            agent,
-            call,
-            *([participant.agent_id for participant in group] for group in (speakers, listeners)),
-        )
-        for participant in everyone:
-            others = [peer.name for peer in speakers if peer is not participant]
-            silent = [peer.name for peer in listeners if peer is not participant]
-            text = texts.INTRODUCED.format(
-                participant.name, agent.name, _format_names(others), _format_names(silent)
-            )
-            agent.inform(participant, log_text_piece(agent, call, text))
-        names = [
-            _format_names([participant.name for participant in row])
-            for row in (speakers, listeners)
-        ]
-        return answer_call(agent, call, ToolResult(texts.INTRODUCE_RESULT.format(*names)))
-
-
-def _format_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or texts.NO_NAMES
-
-
 async def run_terminate(
     agent: Agent, call: Reference, arguments: Mapping[str, Any]
 ) -> ActionResult[None]:
@@ -273,10 +182,10 @@ def unload_subtree(session: Session, agent_id: AgentId) -> None:
 def affected_subtrees(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
     """Return the names of the subtrees that a structural call touches, or None for any."""
     if action == "discuss":
-        speakers = {
-            *filter_strings(arguments.get("speakers"))
-        }  # without them, those of before speak
-        return speakers | {*filter_strings(arguments.get("listeners"))} if speakers else None
+        speakers = filter_strings(arguments.get("speakers"))
+        listeners = filter_strings(arguments.get("listeners"))
+        # Without speakers, those of the last discussion speak.
+        return {*speakers, *listeners, *leader_names(arguments)} if speakers else None
     name = arguments.get("name")
     return {name} if isinstance(name, str) and action in ("task", "terminate") else None
 
@@ -352,11 +261,6 @@ def select_prompt(*prompts: str | None) -> str | None:
     return prompt
 
 
-def _check_free(agents: Sequence[Agent]) -> None:
-    for agent in agents:
-        check_free(agent)
-
-
 def allowed_for(
     agent: Agent, wanted: Sequence[str] | None, template: Template | None
 ) -> list[str] | None:
@@ -387,35 +291,6 @@ def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
             existing = format_existing(subagents, "subagents")
             raise InvalidArguments(f"subagent {name!r} not found{existing}")
     return [subagents[name] for name in dict.fromkeys(names)]
-
-
-def _resolve_participants(
-    agent: Agent, speakers: Sequence[str] | None, listeners: Sequence[str] | None
-) -> tuple[list[Agent], list[Agent]]:
-    """Resolve the names of speakers and listeners.
-
-    An omitted list keeps the last one, but speakers alone clear the listeners. If no speaker is
-    named or left, the newest subagent speaks.
-    """
-    state = agent.state
-    if speakers is not None:
-        current_speakers, current_listeners = (
-            get_subagents(agent, speakers),
-            get_subagents(agent, listeners or ()),
-        )
-        return current_speakers, [
-            participant for participant in current_listeners if participant not in current_speakers
-        ]
-    current_speakers = [get_agent(agent, id_) for id_ in state.speakers or state.subagents[-1:]]
-    if listeners is not None:
-        current_listeners = get_subagents(agent, listeners)
-        return [
-            participant for participant in current_speakers if participant not in current_listeners
-        ], current_listeners
-    current_listeners = [get_agent(agent, id_) for id_ in state.listeners]
-    return current_speakers, [
-        participant for participant in current_listeners if participant not in current_speakers
-    ]
 
 
 def set_interlocutors(

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 from harken.agents.agent import Agent
 from harken.agents.hooks.notes import run_keep_note
 from harken.agents.hooks.verdict_call import run_verdict
-from harken.agents.tree.actions import run_discuss, run_introduce, run_task, run_terminate
+from harken.agents.tree.actions import run_task, run_terminate
 from harken.agents.tree.clone import run_clone
 from harken.agents.tree.context_actions import run_compact, run_export
+from harken.agents.tree.discuss import run_discuss, run_introduce
 from harken.agents.tree.dump import run_dump, run_restore
 from harken.agents.tree.hook_action import run_hook, run_quit
 from harken.agents.tree.moves import run_endo, run_meta, run_talk_with

@@ -42,7 +42,9 @@ _REFERENCE_MEMBERS = (
     *("substance", "entry", "request", "summary", "call", "subject", "said", "answer"),
     "discussion",
 )
-_AGENT_MEMBERS = ("parent", "speakers", "listeners", "watched", "speaker", "by")
+_AGENT_MEMBERS = (
+    *("parent", "speakers", "listeners", "watched", "speaker", "by", "judge", "moderator"),
+)
 
 
 @dataclass(slots=True)

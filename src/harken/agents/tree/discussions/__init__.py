@@ -1,0 +1,1 @@
+"""Discussions: their order, the replies of judges and moderators, and the rounds."""

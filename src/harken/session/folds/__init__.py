@@ -1,0 +1,1 @@
+"""Parts of the fold of events: discussions and triggers."""
