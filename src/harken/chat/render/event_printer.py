@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from harken.agents.agent_classes import registered_name
 from harken.agents.hooks.duty import DUTY_CHANGED
@@ -33,6 +34,7 @@ from harken.core.events import (
     AgentConfigured,
     AgentCreated,
     AgentMoved,
+    AnswerGiven,
     Event,
     HookVerdict,
     LlmRequest,
@@ -455,11 +457,19 @@ def format_thought(
 
 
 def find_rewritten_answers(events: Iterable[Event]) -> dict[MessageId, str]:
-    """Return the answers that a hook rewrote before the user got them."""
+    """Return the answers that a hook rewrote before the user got them.
+
+    The entry of the user and the `answer_given` are one group. Other entries of the user with a
+    substance are what the user heard in a discussion.
+    """
     return {
         event.substance: text_of(event.content)
-        for event in events
-        if isinstance(event, TranscriptEntry) and event.agent_id == USER and event.substance
+        for event, following in pairwise(events)
+        if isinstance(event, TranscriptEntry)
+        and event.agent_id == USER
+        and event.substance is not None
+        and isinstance(following, AnswerGiven)
+        and following.answer == event.substance
     }
 
 

@@ -30,6 +30,8 @@ from harken.views.links import Links
 from harken.views.model_calls import placeholders
 from harken.views.steps import RequestSteps
 
+MAX_NAME_CHARS = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCheck:
@@ -84,7 +86,8 @@ def check(events: Iterable[ev.Event], own: ReplayExtras | None = None) -> Replay
     links = Links.of(events)
     _check_playable(links, own or ReplayExtras())
     with TemporaryDirectory(prefix="harken-check-") as folder:
-        replayer = Replayer(links, Path(folder) / "again.jsonl", own or ReplayExtras())
+        log = Path(folder) / f"{_find_session_id(links)}.jsonl"
+        replayer = Replayer(links, log, own or ReplayExtras())
         try:
             asyncio.run(replayer.play())
         finally:
@@ -118,3 +121,10 @@ def _check_playable(links: Links, own: ReplayExtras) -> None:
         raise ConfigError(
             "an agent began from a commit, whose messages are in a store: pass the store"
         )
+
+
+def _find_session_id(events: Iterable[ev.Event]) -> str:
+    """Return the id of the recorded session, from which the order of random discussions follows."""
+    started = next((event for event in events if isinstance(event, ev.SessionStarted)), None)
+    name = "" if started is None else started.session_id
+    return name if name and Path(name).name == name and len(name) <= MAX_NAME_CHARS else "again"

@@ -9,6 +9,7 @@ from typing import Any
 from harken.agents.templates.template import Template
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core import events as ev
+from harken.core.ids import USER
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.replay.agent_events import AgentEventLists
 from harken.experiments.replay.progress import ReplayProgress
@@ -23,10 +24,40 @@ from harken.session.fold import format_call_reference
 from harken.views.links import Links
 from harken.world.result import ToolError, ToolResult
 from harken.world.tool import Tool, ToolContext
+from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
 _UNREADABLE = " cannot be read: "
 _UNUSABLE = " cannot be used: "
 _TEMPLATE = "template:"
+
+
+class RecordedUser:
+    """Gives the answers of the user in discussions, as recorded."""
+
+    def __init__(self, answers: Mapping[str, Iterable[str]]) -> None:
+        """Answer each agent that leads a discussion, by name, in order."""
+        self._answers = {name: iter(texts) for name, texts in answers.items()}
+
+    @classmethod
+    def of(cls, events: Links) -> RecordedUser | None:
+        """Collect the answers of a session. Return None if the user took part in no discussion."""
+        answers: dict[str, list[str]] = {}
+        for event in events:
+            if isinstance(event, ev.DiscussionSpoken) and event.by == USER:
+                name = events.names.latest_name(event.agent_id) or ""
+                answers.setdefault(name, []).append(event.heard or "")
+        return cls(answers) if answers else None
+
+    async def ask(self, asked: UserQuestion) -> str:
+        """Return the next recorded answer. Raises UserUnavailable if there is no other."""
+        text = next(iter(self._answers.get(asked.agent, ())), None)
+        if text is None:
+            raise UserUnavailable("the record has no other answer of the user")
+        return text
+
+    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
+        """Raise UserUnavailable: approvals are recorded with the calls of tools."""
+        raise UserUnavailable("approvals are recorded with the calls of tools")
 
 
 class PlayedWorld(RecordedWorld):
@@ -36,6 +67,7 @@ class PlayedWorld(RecordedWorld):
         """Answer from these events."""
         super().__init__(RecordedCalls.of(events))
         self._script = script
+        self.user = RecordedUser.of(events)
         self._interrupted_calls = {
             script.recorded.stable_name(made.reference): made.reference
             for made in _collect_calls(events)
