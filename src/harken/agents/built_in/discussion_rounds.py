@@ -12,6 +12,7 @@ from harken.agents.agent_classes import register_agent_class
 from harken.agents.built_in.transcript_reader import newest_first
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
+from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.event_types.spec import HookPoint
 from harken.core.verdict import Comment, Deny, HookQuestion, Ok, Verdict
 
@@ -31,7 +32,8 @@ class DiscussionRoundsOptions(HookOptions, frozen=True):
 class DiscussionRounds(Hook):
     """Comments on, then denies, `discuss` in a row; any other action, and any input, begins anew.
 
-    It keeps nothing: how many rounds there were is what the transcript says.
+    A discussion counts as the number of rounds that its call allows. The hook keeps nothing: it
+    counts in the transcript.
     """
 
     _can_unload: ClassVar[bool] = True
@@ -52,20 +54,33 @@ class DiscussionRounds(Hook):
             return Ok()
         limit = max(options.comment_after or 0, options.deny_after or 0)
         rounds = rounds_before(watched, limit)
-        if options.deny_after is not None and rounds >= options.deny_after:
-            return Deny(texts.ROUNDS_DENIAL.format(rounds))
-        if options.comment_after is not None and rounds >= options.comment_after:
+        requested = requested_rounds(question.text)
+        if options.deny_after is not None and rounds + requested > options.deny_after:
+            remaining = options.deny_after - rounds
+            too_many = texts.ROUNDS_TOO_MANY.format(requested, remaining)
+            return Deny(too_many if remaining > 0 else texts.ROUNDS_DENIAL.format(rounds))
+        if options.comment_after is not None and rounds + requested > options.comment_after:
             return Comment(texts.ROUNDS_COMMENT.format(rounds + 1))
         return Ok()
 
 
 def rounds_before(agent: Agent, most: int) -> int:
-    """Return the number of consecutive discussions up to now, counting at most `most`."""
-    rounds = 0
+    """Return the number of consecutive rounds up to now; discussions beyond `most` do not count."""
+    rounds, ended_calls = 0, set()
     for entry in newest_first(agent):
         if rounds >= most or (entry.role == "user" and entry.cause is None):
             break
         if entry.role == "tool" and entry.name != DISCUSS:
             break
-        rounds += entry.role == "tool" and not entry.is_error
+        if entry.role == "tool" and not entry.is_error:
+            ended_calls.add(entry.tool_call_id)
+        for call in entry.tool_calls or ():
+            if call.id in ended_calls:
+                rounds += requested_rounds(call.function.arguments)
     return rounds
+
+
+def requested_rounds(arguments: str) -> int:
+    """Return the number of rounds in a model's unchecked arguments of `discuss`."""
+    rounds = parse_arguments_or_empty(arguments).get("rounds", 1)
+    return rounds if isinstance(rounds, int) and rounds > 0 else 1

@@ -33,6 +33,21 @@ def test_after_so_many_rounds_a_comment_then_a_denial(tmp_path: Path) -> None:
     check_log(one.log)
 
 
+def test_a_discussion_of_several_rounds_counts_as_so_many(tmp_path: Path) -> None:
+    def talk(id_: str, rounds: object) -> ScriptedAnswer:
+        return call_message(
+            call("discuss", id_, prompt="And?", speakers=["Ann", "Bob"], rounds=rounds)
+        )
+
+    talking = [talk("d1", 3), talk("d2", "many"), talk("d3", 2), talk("d4", 3), talk("d5", 1)]
+    one = hooked(tmp_path, NAME, parts(TASKS, *talking, "Enough."), comment_after=4, deny_after=6)
+    one.ask("Go.")
+    assert [text[:15] for text in comments(one, NAME)] == ["This is round 4", "This is round 6"]
+    [denial] = denials(one, NAME)
+    assert denial.startswith("3 rounds are too many: at most 1 may follow")
+    check_log(one.log)
+
+
 @pytest.mark.parametrize("between", ["action", "input"])
 def test_what_is_done_in_between_begins_anew(tmp_path: Path, between: str) -> None:
     middle: list[ScriptedAnswer] = (
