@@ -93,6 +93,12 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("template", "string", "The agent's template; empty: unknown"),
             TableColumn("parent_id", "int64", "agents.id of the agent that spawned it"),
             _ctx("tip", "tip", "The newest commit; `harken resume` continues from it"),
+            TableColumn(
+                "relation",
+                "string",
+                "`primary`, `subagent`, `hook`: as created; null: no log of Harken has it",
+            ),
+            TableColumn("place", "string", "Its last place: one of these, or `gone`"),
         ),
         "LEFT JOIN commits AS tip ON tip.id = agents.tip_id",
     ),
@@ -143,6 +149,24 @@ TABLES: tuple[TableSchema, ...] = (
                 "bool",
                 "Whether it repeats another row: a compaction, a copy",
             ),
+            TableColumn("event", "string", "Its id in the log of Harken: `msg_035`; null: in none"),
+            TableColumn(
+                "substance", "string", "The event that it represents; null: it is an original"
+            ),
+            TableColumn(
+                "cause", "string", "The events or calls that caused it, separated by commas"
+            ),
+            TableColumn(
+                "purpose",
+                "string",
+                "Why Harken wrote it: `question`, `comment`, `returned`, ...; null: somebody said "
+                "it",
+            ),
+            TableColumn(
+                "closed",
+                "string",
+                "For a result: why the call has none of its own: `denied`, `refused`, ...",
+            ),
         ),
         _COMMIT_OF_MESSAGE,
     ),
@@ -163,6 +187,27 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn(
                 "duration_us", "int64", "Microseconds until the result", "tool_calls.duration"
             ),
+        ),
+    ),
+    TableSchema(
+        "verdicts",
+        "A verdict of a hook on a message or call, in a session of Harken.",
+        (
+            TableColumn("id", "int64", "Key"),
+            _SESSION,
+            TableColumn("agent_id", "int64", "agents.id of the agent that was judged"),
+            TableColumn("hook_id", "int64", "agents.id of the hook"),
+            TableColumn("event", "string", "The id of the verdict in the log"),
+            TableColumn(
+                "subject", "string", "The message or call that was judged: `msg_003.call_abc`"
+            ),
+            TableColumn(
+                "message_id", "int64", "messages.id of that message, or of the call's message"
+            ),
+            TableColumn("point", "string", "`input`, `action`, `result`, `response`"),
+            TableColumn("verdict", "string", "`ok`, `comment`, `deny`, `rewrite`, `stop`"),
+            TableColumn("is_failure", "bool", "Whether the hook failed, so that code decided"),
+            TableColumn("time", "timestamp", "Time of the verdict"),
         ),
     ),
     TableSchema(

@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 TABLES_SQL = """
 CREATE TABLE sessions (
@@ -36,6 +36,9 @@ CREATE TABLE agents (
     template TEXT NOT NULL,         -- what kind of agent; '' where that is not known
     parent_id INTEGER,              -- the agent that spawned it
     tip_id INTEGER,                 -- its newest commit: to go on from here
+    relation TEXT,                  -- 'primary', 'subagent', 'hook': as it was created; NULL: not
+                                    -- from a log of Harken
+    place TEXT,                     -- its place now: one of these, or 'gone'
     UNIQUE (session_id, principal)
 ) STRICT;
 CREATE TABLE commits (
@@ -68,8 +71,13 @@ CREATE TABLE messages (
     images INTEGER NOT NULL,
     call_id TEXT,                   -- of a result: what it answers, as the provider calls it
     is_error INTEGER,               -- of a result: whether the call failed; NULL: nothing says it
-    is_repeat INTEGER NOT NULL      -- it says again what stands in another row: a compaction, a
+    is_repeat INTEGER NOT NULL,     -- it says again what stands in another row: a compaction, a
                                     -- copy, or who was told what somebody else had said
+    event TEXT,                     -- its id in the log of Harken: 'msg_035'; NULL: it is in none
+    substance TEXT,                 -- the event that it represents; NULL: it is an original
+    cause TEXT,                     -- the events or calls that caused it, with commas between
+    purpose TEXT,                   -- why Harken wrote it: 'question', 'comment', 'returned', ...
+    closed TEXT                     -- of a result: why its call has none of its own: 'denied', ...
 ) STRICT;
 CREATE TABLE tool_calls (
     id INTEGER PRIMARY KEY,
@@ -84,6 +92,19 @@ CREATE TABLE tool_calls (
     is_error INTEGER,               -- whether it failed; NULL: no result, or nothing says it
     duration INTEGER                -- microseconds until the result; NULL: no result, or one that
                                     -- was logged before its call
+) STRICT;
+CREATE TABLE verdicts (
+    id INTEGER PRIMARY KEY,
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,      -- the agent that was judged
+    hook_id INTEGER NOT NULL,       -- an agent, too
+    event TEXT NOT NULL,            -- the id of the verdict in the log
+    subject TEXT NOT NULL,          -- the event or call that was judged
+    message_id INTEGER,             -- the message that was judged, or that made the call
+    point TEXT NOT NULL,            -- 'input', 'action', 'result', 'response'
+    verdict TEXT NOT NULL,          -- 'ok', 'comment', 'deny', 'rewrite', 'stop'
+    is_failure INTEGER NOT NULL,    -- whether the hook failed, so that code decided
+    time INTEGER
 ) STRICT;
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY,
@@ -111,6 +132,7 @@ CREATE INDEX commits_by_agent ON commits (agent_id);
 CREATE INDEX messages_by_commit ON messages (commit_id);
 CREATE INDEX messages_by_session ON messages (session_id);
 CREATE INDEX calls_by_session ON tool_calls (session_id);
+CREATE INDEX verdicts_by_session ON verdicts (session_id);
 CREATE INDEX requests_by_session ON requests (session_id);
 CREATE UNIQUE INDEX requests_by_response ON requests (response) WHERE response IS NOT NULL;
 CREATE INDEX edges_by_child ON edges (child_id);

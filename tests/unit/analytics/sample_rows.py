@@ -63,8 +63,8 @@ def story() -> apsw.Connection:
     ]
     db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)
     for id_, session, name, parent in _AGENTS:
-        agent = (id_, session, name, f"p{id_}", "", parent, id_)
-        db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?)", agent)
+        agent = (id_, session, name, f"p{id_}", "", parent, id_, None, None)
+        db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?,?,?)", agent)
         commit_row = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
         db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", commit_row)
     add(db, "edges", parent_id=1, child_id=2, kind="spawn")
@@ -77,6 +77,8 @@ def story() -> apsw.Connection:
         (2, 2, 1, 1, "Read", "d", BEGAN, 3, None, None, None),
     ]
     db.executemany(f"INSERT INTO tool_calls VALUES ({','.join('?' * 11)})", calls)
+    verdict = (1, 1, 1, 2, "msg_9", "msg_2", 2, "action", "deny", 0, BEGAN)
+    db.execute(f"INSERT INTO verdicts VALUES ({','.join('?' * 11)})", verdict)
     request = (1, 2, 1, 1, "msg_1", "m", BEGAN, "tool_use", 5, 100, 0, 9, None, 0.25, 0)
     db.execute(f"INSERT INTO requests VALUES ({','.join('?' * 15)})", request)
     return db

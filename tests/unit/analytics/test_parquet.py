@@ -31,6 +31,7 @@ def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
         "commits": 3,
         "messages": 4,
         "tool_calls": 2,
+        "verdicts": 1,
         "requests": 1,
         "edges": 1,
     }

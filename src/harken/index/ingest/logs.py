@@ -17,8 +17,10 @@ from pathlib import Path
 from harken.core.commits import encode_entry
 from harken.core.events import (
     AgentCreated,
+    AgentMoved,
     ContextCommitted,
     Event,
+    HookVerdict,
     LlmRequest,
     LlmResponse,
     SessionEnded,
@@ -28,7 +30,7 @@ from harken.core.events import (
 )
 from harken.core.ids import USER, Origin, parse_id_number, reference_message_id
 from harken.formats.runtimes.user_text import extract_typed_text
-from harken.index.ingest.messages import MessageRow, Messages
+from harken.index.ingest.messages import MessageLinks, MessageRow, Messages
 from harken.index.ingest.responses import ResponseIngest, ResponseRow
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, counts_from_log
@@ -171,6 +173,10 @@ class LogRows:
                 self._add_agent(event)
             case TranscriptEntry() as event if event.agent_id not in (None, USER):
                 self._add_message(event, line.start)
+            case AgentMoved() as event:
+                self._move_agent(event)
+            case HookVerdict() as event:
+                self._add_verdict(event)
             case LlmRequest() as event:
                 self._models[event.message_id] = event.model
             case LlmResponse() as event if event.stop_reason != "edited":
@@ -206,9 +212,41 @@ class LogRows:
             template=_template_name(event),
             parent=self._find_parent(event),
         )
+        place = "UPDATE agents SET relation = ?1, place = ?1 WHERE id = ?2"
+        relation = event.relation or ("primary" if is_main else "subagent")
+        self.ledger.database.execute(place, (relation, self._agents[id_]))
         birth = parse_id_number(event.message_id, "msg_") or 0
         self._agents_by_birth[birth] = self._agents[id_]
         self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
+
+    def _move_agent(self, event: AgentMoved) -> None:
+        """Update the place of a moved agent, and of the agent that it replaces."""
+        agent, place = self._get_agent(event.agent_id or ""), str(event.place)
+        database = self.ledger.database
+        update = "UPDATE agents SET place = ? WHERE id = ?"
+        if event.replaces is not None:
+            replaced = self._get_agent(event.replaces)
+            query = "SELECT place FROM agents WHERE id = ?"
+            place = self.ledger.query_value(query, replaced) or place
+            database.execute(update, (event.replaced_as or "subagent", replaced))
+        database.execute(update, (place, agent))
+
+    def _add_verdict(self, event: HookVerdict) -> None:
+        rows = self._find_rows(reference_message_id(event.subject))
+        self.ledger.add(
+            "verdicts",
+            self.ledger.number("verdicts"),
+            self.session,
+            self._get_agent(event.watched),
+            self._get_agent(event.agent_id or ""),
+            to_utf8(event.message_id),
+            to_utf8(event.subject),
+            None if rows is None else rows[0],
+            event.point,
+            event.verdict,
+            event.failed is not None,
+            time_us(event.time),
+        )
 
     def _find_parent(self, event: AgentCreated) -> int | None:
         """Return the parent of an agent: the agent that caused its creation."""
@@ -250,6 +288,7 @@ class LogRows:
                 is_failed=text.is_error,
                 is_repeat=is_relayed or is_copied,
                 is_copied=is_copied,
+                links=_links(event),
             )
         )
         self._message_rows[number] = row, agent
@@ -334,6 +373,17 @@ def _message_kind(event: TranscriptEntry, text: MessageText) -> str:
         is_client_text = bool(text.texts) and not extract_typed_text("\n".join(text.texts))
         return "system" if is_caused or is_client_text else "prompt"
     return {"tool": "tool_result", "assistant": "response"}.get(text.role, "system")
+
+
+def _links(event: TranscriptEntry) -> MessageLinks:
+    causes = event.cause if isinstance(event.cause, list) else [event.cause or ""]
+    return MessageLinks(
+        event=to_utf8(event.message_id),
+        substance=None if event.substance is None else to_utf8(event.substance),
+        cause=to_utf8(",".join(causes)) or None,
+        purpose=event.purpose,
+        closed=event.closed,
+    )
 
 
 def _parse_ctx(ctx: str | None) -> bytes | None:

@@ -17,6 +17,21 @@ from harken.index.ingest.row_writer import RowWriter
 from harken.index.message_text import MessageText, searchable_text, to_utf8
 
 
+class MessageLinks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The id of a message in the log of Harken, with the links of its event."""
+
+    event: str | None = None
+    substance: str | None = None
+    cause: str | None = None
+    """References of messages and calls, with commas between."""
+    purpose: str | None = None
+    closed: str | None = None
+
+
+NO_LINKS = MessageLinks()
+"""For a message that is in no log."""
+
+
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message and its location."""
 
@@ -39,6 +54,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_repeat: bool = False
     is_copied: bool = False
     """Whether a branch has it from the session that was branched."""
+    links: MessageLinks = NO_LINKS
 
 
 @dataclass(slots=True)
@@ -82,6 +98,7 @@ class Messages:
             None if message.answered_call_id is None else to_utf8(message.answered_call_id),
             message.is_failed,
             message.is_repeat,
+            *msgspec.structs.astuple(message.links),
         )
         if message.time_us is not None and not message.is_copied:
             first, last = self._times.get(message.session, (message.time_us, message.time_us))

@@ -33,8 +33,9 @@ def time_us(text: str | None) -> int | None:
 
 Row: TypeAlias = tuple[Any, ...]
 _COLUMN_COUNTS = {
-    "messages": 15,
+    "messages": 20,
     "tool_calls": 11,
+    "verdicts": 11,
     "requests": 15,
     "commits": 10,
     "edges": 3,
@@ -57,7 +58,7 @@ class RowWriter:
         self.database = database
         self._next = {
             name: _next_id(database, name)
-            for name in ("sessions", "agents", "commits", "tool_calls", "requests")
+            for name in ("sessions", "agents", "commits", "tool_calls", "verdicts", "requests")
         }
         self._numbers = MessageIdAllocator(database)
         self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
@@ -104,7 +105,7 @@ class RowWriter:
             if row is None:
                 row = self.number("agents")
                 self.database.execute(
-                    "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?, NULL)",
+                    "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
                     (row, session, name, principal, template, parent),
                 )
             self._agents[key] = row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.agents.checkpointer import Checkpointer
@@ -314,3 +315,78 @@ def test_an_edited_answer_is_no_response_of_a_model(imports: Imports, session: S
     assert imports.column("SELECT cost_usd FROM requests") == [1.0]
     assert cost_of_log(to) is None  # no call of its own
     assert cost_of_log(session.path) == 1.0
+
+
+def test_event_of_a_message_and_its_links_are_columns(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1")
+    jack = create_agent(session, name="Jack", cause=calling, relation="subagent")
+    piece = session.log_piece_of_text(main, "Hello", calling)
+    heard = log_user_message(session, jack, "Hello", substance=piece)
+    result = session.append(
+        ev.TranscriptEntry(
+            agent_id=main,
+            role="tool",
+            content="no",
+            tool_call_id="c1",
+            name="look",
+            closed="denied",
+        )
+    )
+    message = log_user_message(session, main, "done", cause=[calling, result])
+    imports.update()
+    assert imports.rows("SELECT event, substance, cause, closed FROM messages ORDER BY event") == [
+        (calling, None, None, None),
+        (heard, piece, None, None),
+        (result, None, None, "denied"),
+        (message, None, f"{calling},{result}", None),
+    ]
+
+
+def test_relation_and_place_of_agents_are_columns(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1")
+    jack = create_agent(session, name="Jack", cause=calling, relation="subagent")
+    guard = create_agent(session, name="guard", cause=calling, relation="hook")
+    imports.update()
+    query = "SELECT relation, place FROM agents ORDER BY id"
+    births = [("primary", "primary"), ("subagent", "subagent"), ("hook", "hook")]
+    assert imports.rows(query) == births
+    session.append(ev.AgentMoved(agent_id=jack, place="primary", replaces=main, replaced_as="hook"))
+    session.append(ev.AgentMoved(agent_id=guard, place="gone"))
+    imports.update()
+    assert imports.rows(query) == [("primary", "hook"), ("subagent", "primary"), ("hook", "gone")]
+    assert [session.agents[agent].place for agent in (main, jack, guard)] == [
+        "hook",
+        "primary",
+        "gone",
+    ]
+
+
+def test_verdicts_are_rows(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1", "c2")
+    guard = create_agent(session, name="guard", cause=calling, relation="hook")
+    call = f"{calling}.c1"
+    verdict = ev.HookVerdict(
+        agent_id=guard, watched=main, subject=call, point="action", verdict="deny", text="no"
+    )
+    first = session.append(verdict)
+    imports.update()
+    log_tool_result(session, main, "c1")
+    log_tool_result(session, main, "c2")
+    answer = log_answer(session, main)
+    failed = msgspec.structs.replace(
+        verdict, subject=answer, point="response", failed="OSError: full"
+    )
+    second = session.append(failed)
+    imports.update()
+    assert imports.rows(
+        "SELECT verdicts.event, subject, messages.event, point, verdict, is_failure, judged.name, "
+        "hooks.name FROM verdicts JOIN messages ON messages.id = message_id "
+        "JOIN agents AS judged ON judged.id = verdicts.agent_id "
+        "JOIN agents AS hooks ON hooks.id = hook_id ORDER BY verdicts.id"
+    ) == [
+        (first, call, calling, "action", "deny", 0, "", "guard"),
+        (second, answer, answer, "response", "deny", 1, "", "guard"),
+    ]
