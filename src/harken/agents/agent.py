@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from harken.agents import texts
-from harken.agents.agent_classes import check_registered, get_agent_class, kind_name
+from harken.agents.agent_classes import check_registered, get_agent_class, kind_name, register_lazy
 from harken.agents.guards import guarded_agents, order_hooks
 from harken.agents.initial_transcript import (
     UNNAMED,
@@ -41,10 +41,16 @@ from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.loop_lock import LoopLock
 
+register_lazy({SMART: "harken.agents.smart_agent"})
+
 
 @check_arguments
 class Agent(AgentJudgment, AgentStructure["Agent"]):
-    """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
+    """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`.
+
+    `Agent(session, system_prompt)` creates a `SmartAgent`, as a resume does if a birth names no
+    kind.
+    """
 
     _kind: ClassVar[str] = "agent"
     """The kind that the birth records: `smart`, or the registered name of a dumb agent."""
@@ -69,8 +75,14 @@ class Agent(AgentJudgment, AgentStructure["Agent"]):
         Its system prompt gives way to the agent's own; a call in it that has no result gets one
         that says so. Raises ValueError where it is no transcript.
         """
+        runtime = runtime or AgentRuntime()
+        if type(self) is Agent:
+            default = get_agent_class(SMART, runtime.library)
+            self.__class__ = default
+            default.__init__(self, session, system_prompt, init_prompt, runtime=runtime)
+            return
         initial = complete_transcript(init_prompt or (), own_system=system_prompt is not None)
-        self._bind(session, session.allocate_agent_id(), runtime or AgentRuntime())
+        self._bind(session, session.allocate_agent_id(), runtime)
         self._initial += initial
         if system_prompt is not None:
             session.defer_messages(self.agent_id, [Message("system", str(system_prompt))])
@@ -211,7 +223,8 @@ class Agent(AgentJudgment, AgentStructure["Agent"]):
         Returns the final text with the id of its message. Raises ModelError where a model call
         fails, LogWriteError where the log cannot be written; both leave the session resumable.
         """
-        raise ConfigError(f"{self.name} is a plain Agent: make a SmartAgent or a DumbAgent")
+        name = type(self).__name__
+        raise ConfigError(f"{name} has no `response`: derive it from SmartAgent or DumbAgent")
 
     def inform(self, dst: Agent, txt: str) -> None:
         """Send a text, with the id of the message that it represents, to another agent."""

@@ -245,10 +245,23 @@ def test_a_response_with_input_is_hearing_and_answering(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
-def test_a_plain_agent_says_that_it_cannot_answer(tmp_path: Path) -> None:
+def test_a_plain_agent_is_a_smart_one(tmp_path: Path) -> None:
+    """`SmartAgent` has options of its own, which the birth records."""
     session = session_in(tmp_path)
-    agent = Agent(session)
-    log_birth(agent, name="nobody")
+    agent = Agent(session, "You are kind.", runtime=AgentRuntime(model=script_model()))
+    log_birth(agent, name="kind")
+    assert type(agent) is SmartAgent
+    assert (agent.state.spec["kind"], agent.state.language_model) == ("smart", "play")
+    assert [message["content"] for message in agent.transcript] == ["You are kind."]
+
+
+def test_a_class_without_an_answer_says_what_to_derive_it_from(tmp_path: Path) -> None:
+    class Mute(Agent):
+        pass
+
+    session = session_in(tmp_path)
+    agent = Mute(session)
+    session.log_agent_created(agent.agent_id, name="mute")
     with pytest.raises(ConfigError, match="SmartAgent"):
         run(agent.response("hello"))
 

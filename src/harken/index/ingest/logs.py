@@ -232,6 +232,8 @@ class LogRows:
         database.execute(update, (place, agent))
 
     def _add_verdict(self, event: HookVerdict) -> None:
+        if self._is_copied(event):
+            return
         rows = self._find_rows(reference_message_id(event.subject))
         self.ledger.add(
             "verdicts",
