@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import ModelRequest
 from tests.agent_kit import call, call_message, check_log
@@ -25,7 +23,6 @@ def limits(request: ModelRequest) -> Any:
     return "OK"
 
 
-@pytest.mark.req("S4-35")
 def test_a_discussion_that_brings_nothing_new_is_ended(tmp_path: Path) -> None:
     rounds = [call_message(call("discuss", f"d{n}", prompt="And now?")) for n in range(3)]
     made = call_message(call("task", name="kim", instructions="You like tea."))

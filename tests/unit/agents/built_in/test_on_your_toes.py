@@ -26,7 +26,7 @@ def toes(request: ModelRequest) -> Any:
     return call_message(call("read_log", last=3)) if BARE in question else "OK"
 
 
-@pytest.mark.req("S4-35", "S4-24")
+@pytest.mark.req("S4-24")
 def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path) -> None:
     one = guarded(tmp_path, cast := Cast(main=then(BARE, FAIR, "Four."), toes=toes))
     hook = HookFiles().create("on-your-toes", one.root).install(one.root, "toes")
