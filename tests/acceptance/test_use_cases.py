@@ -121,6 +121,42 @@ def test_a_teachers_plan_is_in_its_transcript_and_never_in_its_pupils(tmp_path: 
     assert (first.name, first.place) == ("teacher", "primary")
 
 
+@pytest.mark.req("S0-44", "S1-22")
+def test_dialog_of_teacher_and_pupil_reads_like_a_conversation(tmp_path: Path) -> None:
+    viewer = played("socratic", tmp_path)
+    items = viewer.extract_dialog(["teacher", "pupil"])
+    lines = [(item["name"], item["content"]) for item in items]
+    assert lines == [
+        ("user", "I want to understand why things fall."),
+        ("teacher", "Ask why things fall."),
+        ("pupil", "I dropped a spoon this morning and it went down. Why down, and why at all?"),
+        ("user", "Heavy things fall because the Earth pulls them more."),
+        ("teacher", "Ask about a feather and a sheet of lead."),
+        (
+            "pupil",
+            (
+                "So a feather is pulled less than lead. But if I crumple a sheet of paper it falls "
+                "faster, and it is no heavier: how can that be?"
+            ),
+        ),
+        ("user", "Hm. The feather is slowed down by the air."),
+        ("teacher", "Ask what would happen on the Moon."),
+        ("pupil", "And where there is no air, like on the Moon? What would they do there?"),
+        ("user", "Then without air they would fall equally fast!"),
+        (
+            "teacher",
+            (
+                "You found it yourself: without air all things fall equally fast. It was the air, not "
+                "the weight, that made the difference."
+            ),
+        ),
+    ]
+    comments = [item for item in items if "verdict" in item]
+    assert [item["verdict"]["kind"] for item in comments] == ["comment", "comment"]
+    for agents in (["pupil", "teacher"], ["teacher", "pupil", "teacher"]):
+        assert viewer.extract_dialog(agents) == items
+
+
 @pytest.mark.req("S1-23")
 def test_goals_reach_the_tacticians_transcript_and_what_it_decides_later(tmp_path: Path) -> None:
     viewer = played("strategy", tmp_path)
@@ -158,7 +194,7 @@ def test_a_hook_approves_three_subagents_and_refuses_the_fourth(tmp_path: Path) 
     assert "Error: Action blocked by hook 'approver': three" in perspective(viewer, "researcher")
 
 
-@pytest.mark.req("S1-20", "S4-35", "S4-24")
+@pytest.mark.req("S4-24")
 def test_a_hook_sees_disagreement_and_an_advocate_is_created(tmp_path: Path) -> None:
     viewer = played("steel-man", tmp_path)
     denial, *verdicts = viewer.verdicts()

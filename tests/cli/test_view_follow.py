@@ -19,6 +19,7 @@ from harken.session.session import Session
 from harken.views.viewer import SessionFollower, SessionViewer
 from tests.cli.kit import HARKEN, Cli
 from tests.session_kit import create_agent, log_answer, log_user_message
+from tests.unit.views.log_builder import LogBuilder
 
 
 def iter_group_ends(data: bytes) -> Iterator[int]:
@@ -86,24 +87,29 @@ def test_new_messages_are_printed_when_they_are_logged(
                 case _:
                     session.end("test")
 
-        def make(_viewer: SessionViewer) -> PrintEvents:
-            return print_perspective(session.agent("agent_001").id, as_json=False)
+        def make(viewer: SessionViewer) -> PrintEvents:
+            return print_perspective(viewer, session.agent("agent_001").id, as_json=False)
 
         print_new_events(SessionFollower(session.path), make, add_message)
     assert printed == ["", "", "[Heard]: Tea?\n", "", "[Said]: Yes.\n"]
 
 
-def test_a_rewrite_that_is_logged_after_the_answer_is_printed(tmp_path: Path) -> None:
-    with Session(tmp_path / "tea.jsonl") as session:
-        agent = create_agent(session)
-        follower = SessionFollower(session.path)
-        conversation = ConversationPrinter("tea", colour=False)
-        answer = log_answer(session, agent, "It is 1234.")
-        text = "".join(conversation.add(follower.read(), 80))
-        assert text.endswith("It is 1234.\n")
-        rewritten = {"role": "user", "content": "It is redacted."}
-        session.log_transcript_entry("user", rewritten, substance=answer)
-        assert "".join(conversation.add(follower.read(), 80)) == "\nIt is redacted.\n"
+def test_answer_is_printed_when_its_hook_has_decided(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    follower = SessionFollower(play.session.path)
+    conversation = ConversationPrinter("play", colour=False, holds_back=True)
+
+    def read() -> str:
+        return "".join(conversation.add(follower.read(), 80))
+
+    read()
+    answer = play.says(play.root, "It is 1234.")
+    play.asks_hook(guard, "response", answer)
+    assert read() == ""
+    play.gives_verdict(guard, "response", answer, "REWRITE: It is redacted.")
+    assert read().strip() == "hook Guard rewrites the answer"
+    play.gives_answer(play.root, answer)
+    assert read().strip() == "It is redacted."
 
 
 def test_an_interrupt_ends_it(tmp_path: Path) -> None:
@@ -144,11 +150,17 @@ def test_it_says_that_no_process_writes_the_session(
     print_new_events(SessionFollower(session.path), lambda _viewer: lambda _events: None, resume)
 
 
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[LogBuilder]:
+    with LogBuilder(tmp_path) as play:
+        yield play
+
+
 def follow_agent(session: Session, name: str, wait: Callable[[float], None]) -> None:
     """Follow the perspective of the agent with this name."""
 
     def make(viewer: SessionViewer) -> PrintEvents:
-        return print_perspective(viewer.resolve_agent(name), as_json=False)
+        return print_perspective(viewer, viewer.resolve_agent(name), as_json=False)
 
     print_new_events(SessionFollower(session.path), make, wait)
 

@@ -22,6 +22,7 @@ from harken.core.messages import ChatMessage, message_hash, text_of
 from harken.core.record import SparseRecord
 from harken.experiments.forked_agent import parse_rerun_origin
 from harken.session.fold import Resolver
+from harken.views.dialogs.answers import Answers
 from harken.views.model_calls import placeholders
 from harken.views.steps import RequestSteps
 
@@ -46,7 +47,7 @@ class RunMetrics(SparseRecord, frozen=True, kw_only=True):
     tool_errors: int = 0
     model_errors: int = 0
     answer: str | None = None
-    """The last answer of the agent that the run starts with."""
+    """The last answer of the agent that the run starts with, as others received it."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,6 @@ class ComparedRun:
         calls = Counter(call.function.name for entry in entries for call in entry.tool_calls or ())
         utterances = [event for event in entries if event.is_utterance]
         usage = [event.usage for event in ends if event.usage is not None]
-        answers = [text_of(event.content) for event in utterances if event.agent_id == self.first]
         return RunMetrics(
             model_calls=len(requests),
             turns=len(utterances),
@@ -189,8 +189,18 @@ class ComparedRun:
             tools=dict(calls),
             tool_errors=sum(entry.is_error for entry in entries if entry.role == "tool"),
             model_errors=sum(1 for event in ends if event.error is not None),
-            answer=answers[-1] if answers else None,
+            answer=self._find_answer(utterances),
         )
+
+    def _find_answer(self, utterances: Sequence[ev.TranscriptEntry]) -> str | None:
+        """Return the last answer of the first agent, as others received it. Leave drafts out."""
+        answers = Answers.of(self.steps.links)
+        for entry in reversed(utterances):
+            outcome = answers.outcomes.get(entry.message_id)
+            if entry.agent_id != self.first or (outcome is not None and outcome.is_draft):
+                continue
+            return text_of(entry.content) if outcome is None else outcome.text
+        return None
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from harken.core import events as ev
 from harken.core.events import Event, TranscriptEntry, UnknownEvent
+from harken.views.dialogs.answers import Answers
 from harken.views.dialogs.hook_messages import HookMessages
 from harken.views.links import LinkKind, Links
 
@@ -57,9 +58,17 @@ def select(
 
 
 def utterances(events: Iterable[Event]) -> Iterator[TranscriptEntry]:
-    """Yield the utterances of agents: assistant entries with content and without calls."""
+    """Yield the utterances of agents: assistant entries with content and without calls.
+
+    Drafts are left out: answers that hooks denied or have yet to judge. Others received the text of
+    a rewritten answer as an entry with the answer as its substance.
+    """
+    events = [*events]
+    answers = Answers.of(events)
     for event in events:
-        if isinstance(event, TranscriptEntry) and event.is_utterance:
+        if not isinstance(event, TranscriptEntry) or not event.is_utterance:
+            continue
+        if not answers.is_draft(event.message_id):
             yield event
 
 

@@ -28,7 +28,8 @@ from harken.session.log.tail import LogTail
 from harken.views import flow
 from harken.views.agent_names import AgentPaths
 from harken.views.context import ContextView, context
-from harken.views.dialog import dialog, format_items, perspective
+from harken.views.dialogs.dialog import dialog
+from harken.views.dialogs.perspective import format_items, perspective
 from harken.views.filter import transcript
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
@@ -149,19 +150,21 @@ class SessionViewer:
             raise
         return self._raw(transcript(self.events, agent))
 
-    def extract_dialog(self, agent_ids: Iterable[str]) -> list[dict[str, Any]]:
+    def extract_dialog(
+        self, agent_ids: Iterable[str], *, drafts: bool = False
+    ) -> list[dict[str, Any]]:
         """Return the dialog of these agents, each content once, as JSON of `dialog.DialogItem`.
 
         The version of the first of these agents is shown; `differs` is true if another one received
-        a different version.
+        a different version. `drafts` includes answers that no other agent received.
         """
         resolved = [self.resolve_agent(agent) for agent in agent_ids]
-        return [item.as_json() for item in dialog(self.events, resolved)]
+        return [item.as_json() for item in dialog(self.events, resolved, drafts=drafts)]
 
     def extract_agent_perspective(self, agent_id: str) -> str:
         """Format an agent's input, thoughts, actions and answers as labeled text.
 
-        Labels: [System] [Heard] [Thought] [Action] [Received] [Said].
+        Labels: [System] [Heard] [Thought] [Action] [Received] [Said] [Draft] [Verdict] [Stopped].
         """
         return format_items(perspective(self.events, self.resolve_agent(agent_id)))
 

@@ -12,7 +12,6 @@ from harken.agents.tree.hook_action import new_hook
 from harken.chat.render.answer_stream import AnswerStream
 from harken.chat.render.event_printer import (
     PROMPT_LINES,
-    find_rewritten_answers,
     format_thought,
     iter_prose,
 )
@@ -220,7 +219,7 @@ def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_pat
     watch(one, response=lambda _: Rewrite("Yes."))
     one.ask("go")
     teller = heard.teller(live=False)
-    teller.rewritten_answers = find_rewritten_answers(heard.events)
+    teller.answers.add(heard.events)
     told = drawn(piece for event in heard.events for piece in teller.render(event))
     assert "Yes." in told
     assert "No." not in told

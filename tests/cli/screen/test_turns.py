@@ -12,8 +12,8 @@ import pytest
 
 from harken import Budget
 from harken.chat.open_chat import OpenChat
-from harken.chat.render.event_printer import format_failure
 from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
+from harken.chat.render.model_failure import format_failure
 from harken.chat.screen.event_queue import EventQueue, QueuedItem
 from harken.chat.screen.screen import FrameLimiter
 from harken.chat.screen.turns import TurnResult, Turns

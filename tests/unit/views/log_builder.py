@@ -13,6 +13,7 @@ from harken.core import events as ev
 from harken.core.event_types.spec import HookPoint
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import extend_context_hash
+from harken.errors import StopReason
 from harken.session.fold import Resolver
 from harken.session.session import Session, SessionOptions
 from harken.views.viewer import SessionViewer
@@ -139,6 +140,16 @@ class LogBuilder:
                 **members,
             )
         )
+
+    def gives_answer(self, agent: str, answer: MessageId) -> MessageId:
+        """Log that the hooks of an agent let its answer through."""
+        return self.session.append(ev.AnswerGiven(agent_id=AgentId(agent), answer=answer))
+
+    def stops_turn(self, agent: str, reason: StopReason, text: str) -> MessageId:
+        """Log the end of a turn without an answer. Return the id of the text in its place."""
+        piece = self.piece(agent, text, self.session.state.last_id)
+        self.session.append(ev.TurnStop(agent_id=AgentId(agent), reason=reason, piece=piece))
+        return piece
 
     def piece(self, agent: str, text: str, cause: ev.Cause) -> MessageId:
         return self.session.log_piece_of_text(agent, text, cause)

@@ -46,6 +46,17 @@ def test_utterance_predicate(entry: Event, is_one: bool) -> None:
     assert bool(list(utterances([entry]))) == is_one
 
 
+@pytest.mark.req("S0-10")
+def test_drafts_are_no_utterances(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    denied, passed, pending = (play.says(play.root, text) for text in ("no", "yes", "maybe"))
+    play.gives_verdict(guard, "response", denied, "DENY: be kind")
+    play.gives_verdict(guard, "response", passed, "OK")
+    play.gives_answer(play.root, passed)
+    play.gives_verdict(guard, "response", pending, "OK")
+    assert ids(utterances(play.viewer().events)) == [passed]
+
+
 @pytest.mark.req("S1-12")
 def test_events_are_filtered_by_type_agent_and_role(cafe: SessionViewer) -> None:
     events = cafe.events

@@ -11,7 +11,8 @@ from harken.core.events import Event, LlmRequest
 from harken.core.record import SparseRecord
 from harken.views.agent_names import AgentNames
 from harken.views.context import context
-from harken.views.dialog import dialog, perspective
+from harken.views.dialogs.dialog import dialog
+from harken.views.dialogs.perspective import perspective
 from harken.views.filter import transcript
 from harken.views.flow import hearers, parents, references, spread, trace
 from harken.views.interventions import interventions

@@ -10,7 +10,7 @@ from harken.core.events import Event
 from harken.core.ids import MessageId
 from harken.errors import LogCorrupted
 from harken.session.session import Session
-from harken.views.dialog import Dialog, DialogItem, dialog
+from harken.views.dialogs.dialog import Dialog, DialogItem, dialog
 from harken.views.links import Links
 from harken.views.viewer import SessionFollower
 from tests.session_kit import create_agent, log_user_message, new_session, session_options

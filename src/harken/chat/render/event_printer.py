@@ -2,15 +2,15 @@
 
 The same function prints the events of a running session and of a replayed one, so a resumed chat
 looks the same. It uses only the log; the text of an answer that was streamed is not printed again.
-
-A failed model call is printed as a line for the user, with a way to continue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+import msgspec
 
 from harken.agents.agent_classes import registered_name
 from harken.agents.hooks.duty import DUTY_CHANGED
@@ -39,46 +39,22 @@ from harken.core.events import (
     HookVerdict,
     LlmRequest,
     LlmResponse,
+    PieceOfText,
     TranscriptEdited,
     TranscriptEntry,
+    TurnStop,
 )
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import FunctionCall, ThinkingPart, text_of
-from harken.errors import Failure, ModelError
 from harken.session.state import AgentState, SessionState
 from harken.terminal.markdown_blocks import Blocks
 from harken.terminal.pieces import INDENT, Piece, Prose, TextRows, note
 from harken.terminal.styled_text import PROMPT, Line, Span, clean_text
+from harken.views.dialogs.answers import AnswerOutcome, Answers
+from harken.views.dialogs.perspective import describe_outcome
 from harken.views.message_text import format_count, readable_text
 from harken.views.verdicts import verdict_kind
 from harken.world.tool import Tool
-
-_ADVICE: dict[Failure, str] = {
-    "auth": (
-        "set its key in the environment (`harken models` shows the variable); then Enter retries"
-    ),
-    "unknown_model": ("choose another with --model after Ctrl-D (`harken models` lists models)"),
-    "rate_limit": "wait a moment; then Enter retries",
-    "overloaded": "wait a moment; then Enter retries",
-    "timeout": "Enter retries",
-    "network": "Enter retries when the network is available",
-    "context_too_long": (
-        "the context is too long for this model: /context shows it, /compact shortens it"
-    ),
-    "refused": "Enter retries; or rephrase your message",
-    "malformed": "Enter retries",
-    "failed": "Enter retries",
-}
-
-
-def format_failure(error: ModelError) -> TextRows:
-    """Return the message about a failed model call."""
-    status = "" if error.status is None else f" (HTTP {error.status})"
-    text = " ".join(clean_text(str(error)).split())
-    lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
-    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.kind, 'Enter retries')}")])
-    return TextRows("note", lines, hanging=2)
-
 
 PROMPT_LINES = 30
 MAX_OUTPUT_LINES = 40
@@ -115,8 +91,10 @@ class EventPrinter:
     tools: Mapping[str, Tool]
     live: bool = True
     """Whether the session runs: then the end of a turn prints an answer that was not streamed."""
-    rewritten_answers: dict[MessageId, str] = field(default_factory=dict)
-    """Answers that a hook rewrote, for a replayed session."""
+    answers: Answers = field(default_factory=Answers)
+    """The outcomes of answers that hooks judged, for a replayed session."""
+    shows_drafts: bool = False
+    """Whether answers that nobody received are printed, in a replayed session."""
     folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
     """The last result that was not printed in full."""
@@ -129,6 +107,7 @@ class EventPrinter:
     _hooks: set[AgentId] = field(default_factory=set)
     """The agents that were hooks. A removed hook may still send its last message."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
+    _pieces: dict[MessageId, str] = field(default_factory=dict)
     _commands: dict[MessageId, str] = field(default_factory=dict)
     """The user's actions: the first word of each command, by its entry."""
 
@@ -150,6 +129,10 @@ class EventPrinter:
                 yield from self._entry(event, streamed=streamed)
             case HookVerdict():
                 yield from self._verdict(event)
+            case PieceOfText():
+                self._pieces[event.message_id] = event.content
+            case TurnStop():
+                yield from self._stop(event)
             case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
                 yield from self._birth(event)
             case AgentMoved() if event.replaces is not None:
@@ -206,6 +189,7 @@ class EventPrinter:
             agent is None
             or entry.role == "system"
             or agent.id in self._hooks
+            or entry.message_id in self.answers.words_of_hooks
             or self._is_remembered(agent)
         ):
             return
@@ -331,14 +315,30 @@ class EventPrinter:
     def _verdict(self, event: HookVerdict) -> Iterator[Piece]:
         kind, text = verdict_kind(event), event.failed or event.text or ""
         if kind != "ok" and event.agent_id is not None:
-            line = f"hook {self.name(event.agent_id)} {_VERDICTS[kind]}: {_shorten(text)}"
+            line = f"hook {self.name(event.agent_id)} {_VERDICTS[kind]}"
+            # Of a recorded answer, the text that others received is printed in its place.
+            is_answer = not self.live and (kind, event.point) == ("rewrite", "response")
+            has_text = self.shows_drafts or not is_answer
+            line += f": {_shorten(text)}" if has_text else " the answer"
             style = "red" if kind in ("denial", "failure") else "magenta"
             yield note(line, style, depth=self.depth(event.watched))
+
+    def _stop(self, event: TurnStop) -> Iterator[Piece]:
+        """Yield a line about a turn without an answer; a chat prints the end of its own turns."""
+        is_printed = self.live and event.agent_id == self.primary
+        if event.reason != "moved" and not is_printed and event.agent_id not in self._hooks:
+            text = clean_text(self._pieces.get(event.piece, ""))
+            name = self.name(event.agent_id)
+            line = f"the turn of {name} was stopped ({event.reason}): {_shorten(text)}"
+            yield self._render_notice(event.agent_id, line, "yellow")
 
     def _render_message(
         self, agent: AgentState, entry: TranscriptEntry, *, streamed: bool
     ) -> Iterator[Piece]:
-        if agent.id == self.primary:
+        outcome = self.answers.outcomes.get(entry.message_id)
+        if outcome is not None:
+            yield from self._render_judged(agent, entry, outcome)
+        elif agent.id == self.primary:
             if not streamed:
                 yield from self._answer(entry)
         elif readable_text(entry.content).strip():
@@ -350,14 +350,28 @@ class EventPrinter:
                 yield TextRows("action", [line], self.depth(agent.id), hanging=4)
                 self._announced_name = _subagent_name(call.function)
 
+    def _render_judged(
+        self, agent: AgentState, entry: TranscriptEntry, outcome: AnswerOutcome
+    ) -> Iterator[Piece]:
+        """Yield an answer that others did not receive as it is: its text for them, or its draft."""
+        if self.shows_drafts or outcome.status == "pending":
+            hook = None if outcome.hook is None else self.name(outcome.hook)
+            text = " ".join(clean_text(readable_text(entry.content)).split())
+            line = f"draft of {self.name(agent.id)}, {describe_outcome(outcome, hook)}: {text}"
+            yield self._render_notice(agent.id, line, "dim italic")
+        if outcome.status == "rewritten":
+            answer = msgspec.structs.replace(entry, content=outcome.text)
+            if agent.id == self.primary:
+                yield from self._answer(answer)
+            elif outcome.text.strip():
+                yield self._render_subagent_message(agent, answer)
+
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
             if isinstance(part, ThinkingPart) and part.text.strip():
                 yield format_thought(part.text, folding=self.folding)
         if not self.live or entry.tool_calls:
-            yield from iter_prose(
-                self.rewritten_answers.get(entry.message_id, text_of(entry.content))
-            )
+            yield from iter_prose(text_of(entry.content))
 
     def _render_subagent_message(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Return the beginning of a subagent's message."""
@@ -454,23 +468,6 @@ def format_thought(
         return note(clean_text(text.strip()), "dim italic")
     time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
     return note(f"thought{time}, {format_count(len(text.split()), 'word')} ({folding.thought})")
-
-
-def find_rewritten_answers(events: Iterable[Event]) -> dict[MessageId, str]:
-    """Return the answers that a hook rewrote before the user got them.
-
-    The entry of the user and the `answer_given` are one group. Other entries of the user with a
-    substance are what the user heard in a discussion.
-    """
-    return {
-        event.substance: text_of(event.content)
-        for event, following in pairwise(events)
-        if isinstance(event, TranscriptEntry)
-        and event.agent_id == USER
-        and event.substance is not None
-        and isinstance(following, AnswerGiven)
-        and following.answer == event.substance
-    }
 
 
 def _shorten(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harken.agents.open_calls import has_open_calls
 from harken.chat.open_chat import OpenChat
-from harken.chat.render.event_printer import EventPrinter, find_rewritten_answers
+from harken.chat.render.event_printer import EventPrinter
 from harken.chat.render.status_line import folder_text
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
@@ -15,6 +15,7 @@ from harken.terminal.environment import TerminalEnvironment
 from harken.terminal.event_lines import format_model_name
 from harken.terminal.pieces import Piece, TextRows, note
 from harken.terminal.styled_text import Line, clean_text
+from harken.views.dialogs.answers import Answers
 from harken.views.message_text import format_count
 
 MAX_EXCHANGES = 3
@@ -42,7 +43,7 @@ def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
         chat.session.state,
         chat.runtime.world.tools,
         live=False,
-        rewritten_answers=find_rewritten_answers(past),
+        answers=Answers.of(past),
     )
     if earlier := len(prompts[:-MAX_EXCHANGES]):
         yield note(f"… {format_count(earlier, 'earlier exchange')} (/view perspective main)")

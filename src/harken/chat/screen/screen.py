@@ -27,8 +27,9 @@ from harken.chat.open_chat import OpenChat
 from harken.chat.render.activity import AgentActivity
 from harken.chat.render.agent_tree import LiveTree
 from harken.chat.render.answer_stream import AnswerStream
-from harken.chat.render.event_printer import EventPrinter, format_failure, iter_prose
+from harken.chat.render.event_printer import EventPrinter, iter_prose
 from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
+from harken.chat.render.model_failure import format_failure
 from harken.chat.render.status_line import Status, context_tokens, folder_text, summary
 from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.completion import InputCompleter

@@ -40,7 +40,8 @@ from harken.terminal.event_lines import (
 )
 from harken.terminal.pager import columns, page_output
 from harken.terminal.text import indent, one_line, print_json, print_text
-from harken.views.dialog import Dialog, perspective
+from harken.views.dialogs.dialog import Dialog
+from harken.views.dialogs.perspective import perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
@@ -56,6 +57,16 @@ _WIDE = 120
 full_option = click.option(
     "--full", is_flag=True, help="Show results, thinking, prompts and arguments in full."
 )
+drafts_option = click.option(
+    "--drafts", is_flag=True, help="Include answers that hooks denied, marked as drafts."
+)
+_SUBJECTS = {"input": "input", "action": "call", "result": "result", "response": "answer"}
+_VERDICTS = {
+    "comment": "comments on {}",
+    "denial": "denies {}",
+    "rewrite": "rewrites {}",
+    "failure": "failed at {}",
+}
 _CONVERSATION = CommandEntry(
     "harken.cli.commands.view.conversation:command", "Show the conversation as in its chat."
 )
@@ -86,12 +97,19 @@ class _ViewGroup(CommandGroup):
 )
 @click.argument("session", type=SESSION)
 @full_option
+@drafts_option
 @follow_option
 @json_option
 @home_option
 @click.pass_context
 def command(
-    ctx: click.Context, session: str, full: bool, follow: bool, as_json: bool, home: Home
+    ctx: click.Context,
+    session: str,
+    full: bool,
+    drafts: bool,
+    follow: bool,
+    as_json: bool,
+    home: Home,
 ) -> None:
     """Show a SESSION, recorded or imported, or the conversation of a commit.
 
@@ -101,9 +119,11 @@ def command(
     ctx.obj = session
     if ctx.invoked_subcommand is None:
         conversation = load_command("conversation", _CONVERSATION)
-        ctx.invoke(conversation, home=home, full=full, follow=follow, as_json=as_json)
-    elif full or follow or as_json:
-        option = "--full" if full else "--follow" if follow else "--json"
+        options = {"full": full, "drafts": drafts, "follow": follow, "as_json": as_json}
+        ctx.invoke(conversation, home=home, **options)
+    elif full or drafts or follow or as_json:
+        options = {"--full": full, "--drafts": drafts, "--follow": follow, "--json": as_json}
+        option = next(name for name, is_given in options.items() if is_given)
         raise click.UsageError(f"put {option} after the view: {ctx.invoked_subcommand} {option}")
 
 
@@ -179,11 +199,15 @@ def _agent_line(row: TreeRow) -> str:
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
 
 
-def _follow_dialog(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> PrintEvents:
-    conversation = Dialog(viewer.events, map(viewer.resolve_agent, agents))
+def _follow_dialog(
+    viewer: SessionViewer, agents: Sequence[str], drafts: bool, as_json: bool
+) -> PrintEvents:
+    conversation = Dialog(viewer.events, map(viewer.resolve_agent, agents), drafts=drafts)
 
     def show(events: Sequence[Event]) -> None:
         for item in conversation.add(events):
+            if item.status == "pending":
+                continue  # It is returned again when hooks have decided.
             if as_json:
                 print_json(item.as_json(), indent=None)
             else:
@@ -194,9 +218,15 @@ def _follow_dialog(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
 
 @view("dialog", _follow_dialog)
 @click.argument("agents", nargs=-1, required=True)
-def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) -> None:
-    """Show the messages that AGENTS sent and received, each once."""
-    items = viewer.extract_dialog(agents)
+@drafts_option
+def dialog_command(
+    viewer: SessionViewer, agents: Sequence[str], drafts: bool, as_json: bool
+) -> None:
+    """Show the messages that AGENTS sent and received, each once.
+
+    Answers that hooks denied are left out, since nobody received them; --drafts includes them.
+    """
+    items = viewer.extract_dialog(agents, drafts=drafts)
     if as_json:
         print_json(items)
         return
@@ -207,10 +237,28 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
 
 
 def _print_dialog_item(viewer: SessionViewer, item: Row) -> None:
-    speaker = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
-    print_text(f"{speaker} {indent(format_dialog_text(viewer, item), '  ')}")
+    text = indent(format_dialog_text(viewer, item), "  ")
+    print_text(f"{_format_speaker(item)} {text}".rstrip())
+    if item.get("draft") is not None:
+        print_text(f"  (draft) {indent(item['draft'], '    ')}")
     for version in item.get("versions", []):
         print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
+
+
+def _format_speaker(item: Row) -> str:
+    """Return the beginning of a dialog item: its author, and the status of the text."""
+    name = item.get("name") or "?"
+    if item.get("trigger"):
+        return "(happened)"
+    if verdict := item.get("verdict"):
+        subject = f"{verdict['name']}'s {_SUBJECTS[verdict['point']]}"
+        return f"{name} {_VERDICTS[verdict['kind']].format(subject)}:"
+    if stop := item.get("stop"):
+        return f"{name} (turn stopped, {stop}):"
+    status = " by ".join(filter(None, [item.get("status"), item.get("hook_name")]))
+    if status and item["status"] != "rewritten":
+        status = f"draft, {status}"
+    return f"{name} ({status}):" if status else f"{name}:"
 
 
 def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
@@ -220,7 +268,7 @@ def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
 
 
 def _follow_perspective(viewer: SessionViewer, agent: str | None, as_json: bool) -> PrintEvents:
-    return print_perspective(_resolve_agent(viewer, agent), as_json=as_json)
+    return print_perspective(viewer, _resolve_agent(viewer, agent), as_json=as_json)
 
 
 @view("perspective", _follow_perspective)

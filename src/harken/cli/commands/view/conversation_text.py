@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from harken.chat.render.event_printer import (
-    EventPrinter,
-    find_rewritten_answers,
-    iter_prose,
-)
+from harken.chat.render.event_printer import EventPrinter
 from harken.chat.render.tool_calls import Folding
 from harken.core.events import Event, SessionStarted, TranscriptEntry
-from harken.core.ids import USER, AgentId, MessageId
+from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import fold
@@ -25,6 +21,7 @@ from harken.terminal.event_lines import format_model_name
 from harken.terminal.pieces import MAX_TEXT_CELLS, Piece, Printer, TextRows, note
 from harken.terminal.styled_text import Line, clean_text, shorten
 from harken.terminal.text import one_line
+from harken.views.dialogs.answers import Answers
 from harken.views.message_text import format_count
 from harken.views.model_calls import placeholders
 from harken.views.tree import format_origin
@@ -35,28 +32,49 @@ FULL = Folding(is_full=True, message="message {}")
 
 
 def conversation_text(
-    viewer: SessionViewer, columns: int, *, colour: bool, full: bool = False
+    viewer: SessionViewer, columns: int, *, colour: bool, full: bool = False, drafts: bool = False
 ) -> Iterator[str]:
     """Yield a session as text for this width, piece by piece, each ended by a newline.
 
     Raises HarkenError if the log contradicts itself.
     """
-    conversation = ConversationPrinter(viewer.path.stem, colour=colour, full=full)
+    conversation = ConversationPrinter(viewer.path.stem, colour=colour, full=full, drafts=drafts)
     yield from conversation.add(viewer.events.events, columns)
 
 
 class ConversationPrinter:
     """The conversation of a session that may be running, as text for a terminal."""
 
-    def __init__(self, name: str, *, colour: bool, full: bool = False) -> None:
-        """`name`: the name of the session, if its log has none."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        colour: bool,
+        full: bool = False,
+        drafts: bool = False,
+        holds_back: bool = False,
+    ) -> None:
+        """Create the printer of a session.
+
+        name: the name of the session, if its log has none. drafts: print drafts, too. holds_back:
+        print an answer that hooks have yet to judge only when they have.
+        """
         self._name = name
         self._folding = FULL if full else FOLDED
         self._state = SessionState()
-        self._teller = EventPrinter(self._state, {}, live=False, folding=self._folding)
+        self._answers = Answers()
+        self._teller = EventPrinter(
+            self._state,
+            {},
+            live=False,
+            answers=self._answers,
+            shows_drafts=drafts,
+            folding=self._folding,
+        )
         self._printer = Printer(AnsiStyler(color=colour))
-        self._answers: set[MessageId] = set()
-        """The answers to the user that were printed."""
+        self._holds_back = holds_back
+        self._last_answers: dict[AgentId | None, tuple[TranscriptEntry, bool]] = {}
+        """Agent -> its last answer, and whether it was printed."""
         self._has_title = False
 
     def add(self, events: Sequence[Event], columns: int) -> Iterator[str]:
@@ -64,30 +82,45 @@ class ConversationPrinter:
 
         Raises HarkenError if the log contradicts itself.
         """
-        _fold_all(self._state, events)
         if not self._has_title:
             self._has_title = True
-            yield self._printer.text(_title(self._name, self._state, events), columns)
+            state = SessionState()
+            _fold_all(state, events)
+            yield self._printer.text(_title(self._name, state, events), columns)
             for piece in _origin(events):
                 yield self._printer.text(piece, columns)
         for piece in self._pieces(events, columns):
             yield self._printer.text(piece, columns)
 
     def _pieces(self, events: Sequence[Event], columns: int) -> Iterator[Piece]:
-        self._teller.rewritten_answers = find_rewritten_answers(events)
-        earlier_answers = self._answers & self._teller.rewritten_answers.keys()
+        decided_ids = self._answers.add(events)
+        for entry, was_printed in [*self._last_answers.values()]:
+            if entry.message_id in decided_ids:
+                yield from self._render_decided(entry, was_printed=was_printed)
         for event in events:
+            _fold_all(self._state, [event])  # The chat showed it with the places of its time.
             if _is_system_prompt(event, self._teller):
                 assert isinstance(event, TranscriptEntry)
                 yield _system_prompt(event, self._folding, columns)
-                continue
-            yield from self._teller.render(event)
-            if not isinstance(event, TranscriptEntry):
-                continue
-            if event.is_utterance and event.agent_id == self._teller.primary:
-                self._answers.add(event.message_id)
-            elif event.agent_id == USER and event.substance in earlier_answers:
-                yield from iter_prose(text_of(event.content))
+            elif isinstance(event, TranscriptEntry) and event.is_utterance:
+                is_printed = not (self._holds_back and self._is_pending(event))
+                self._last_answers[event.agent_id] = event, is_printed
+                if is_printed:
+                    yield from self._teller.render(event)
+            else:
+                yield from self._teller.render(event)
+
+    def _render_decided(self, entry: TranscriptEntry, *, was_printed: bool) -> Iterator[Piece]:
+        """Yield an earlier answer about which hooks have decided now."""
+        if self._is_pending(entry):
+            return
+        del self._last_answers[entry.agent_id]
+        if not was_printed or entry.message_id in self._answers.outcomes:
+            yield from self._teller.render(entry)
+
+    def _is_pending(self, entry: TranscriptEntry) -> bool:
+        outcome = self._answers.outcomes.get(entry.message_id)
+        return outcome is not None and outcome.status == "pending"
 
 
 def talking_agent(viewer: SessionViewer) -> AgentId:

@@ -15,7 +15,7 @@ from harken.core.ids import AgentId
 from harken.errors import AmbiguousName, NameNotFound
 from harken.session.log.file import is_being_written
 from harken.terminal.text import escape_control_characters, print_json, print_text
-from harken.views.dialog import format_items, perspective
+from harken.views.dialogs.perspective import Perspective, format_items
 from harken.views.viewer import SessionFollower, SessionViewer
 
 POLL_INTERVAL_S = 0.2
@@ -86,11 +86,12 @@ def _print_hint(follower: SessionFollower, missing: NameNotFound | None) -> None
     click.echo(escape_control_characters(f"{follower.path.stem}: {text}; Ctrl-C ends it"), err=True)
 
 
-def print_perspective(agent_id: AgentId, *, as_json: bool) -> PrintEvents:
+def print_perspective(viewer: SessionViewer, agent_id: AgentId, *, as_json: bool) -> PrintEvents:
     """Return a function that prints the perspective of an agent in new events."""
+    view = Perspective(viewer.events, agent_id, holds_back=True)
 
     def show(events: Sequence[Event]) -> None:
-        items = perspective(events, agent_id)
+        items = view.add(events)
         if as_json:
             for item in items:
                 print_json(item.as_json(), indent=None)

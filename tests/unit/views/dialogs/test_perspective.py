@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import ImagePart, TextPart, ThinkingPart, ToolCallSlot
-from harken.views.dialog import perspective
+from harken.views.dialogs.perspective import Perspective, format_items, perspective
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
 from tests.unit.views.log_builder import LogBuilder, write_log
@@ -103,3 +103,67 @@ def test_rows_are_json(play: LogBuilder) -> None:
         "message_id": "msg_002",
         "time": "2026-01-31T12:00:02.000000Z",
     }
+
+
+@pytest.mark.req("S1-11", "S0-45")
+def test_labels_tell_drafts_from_answers(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    denial = play.judges(guard, "response", play.says(play.root, "rude"), "DENY: be kind")
+    play.receives(play.root, "[hook Guard]: be kind", "returned", denial)
+    second = play.says(play.root, "KIND")
+    play.judges(guard, "response", second, "REWRITE: kind")
+    play.gives_answer(play.root, second)
+    play.hears(play.root, "More.")
+    play.asks_hook(guard, "response", play.says(play.root, "third"))
+    lines = play.viewer().extract_agent_perspective("Root").splitlines()
+    assert lines[-6:] == [
+        "[Draft, denied by Guard]: rude",
+        "[Heard]: [hook Guard]: be kind",
+        "[Draft, rewritten by Guard]: KIND",
+        "[Said]: kind",
+        "[Heard]: More.",
+        "[Draft, pending]: third",
+    ]
+    guard_lines = play.viewer().extract_agent_perspective("Guard").splitlines()
+    assert [line for line in guard_lines if line.startswith("[Verdict")] == [
+        "[Verdict]: DENY: be kind",
+        "[Verdict]: REWRITE: kind",
+    ]
+
+
+def test_verdict_without_a_message_is_an_item(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    play.gives_verdict(guard, "action", play.calls(play.root, ("rm", "/")), "DENY: no")
+    play.gives_verdict(guard, "input", play.hears(play.root, "Hi"), "OK", failed="OSError: full")
+    assert play.viewer().extract_agent_perspective("Guard").splitlines() == [
+        "[Verdict, action of Root]: DENY: no",
+        "[Verdict, input of Root]: failed: OSError: full",
+    ]
+
+
+def test_calls_without_result_and_stopped_turns_are_marked(play: LogBuilder) -> None:
+    play.stops_turn(play.root, "budget", "[stopped] out of tokens")
+    play.calls(play.root, ("look", "{}"))
+    assert play.viewer().extract_agent_perspective("Root").splitlines() == [
+        "[Stopped, budget]: [stopped] out of tokens",
+        "[Action, no result yet]: look {}",
+    ]
+
+
+def test_follower_gets_an_answer_when_hooks_have_decided(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    links = play.viewer().events
+    view = Perspective(links, play.root, holds_back=True)
+    view.add(links.events)
+
+    def add() -> list[str]:
+        new = play.viewer().events.events[len(links) :]
+        links.extend(new)
+        return format_items(view.add(new)).splitlines()
+
+    answer = play.says(play.root, "Tea.")
+    play.asks_hook(guard, "response", answer)
+    assert add() == []
+    play.gives_verdict(guard, "response", answer, "OK")
+    play.gives_answer(play.root, answer)
+    assert add() == ["[Said]: Tea."]

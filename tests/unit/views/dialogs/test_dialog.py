@@ -7,7 +7,7 @@ import pytest
 from harken.core.events import AgentCreated, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, TextPart, ThinkingPart
-from harken.views.dialog import dialog
+from harken.views.dialogs.dialog import dialog
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import (
     ADVICE,
@@ -132,21 +132,6 @@ def test_first_chosen_agent_determines_the_text_and_flags_differences(
 
 
 @pytest.mark.req("S0-44")
-def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
-    play: LogBuilder, jack: AgentId, jill: AgentId
-) -> None:
-    """The guard received and blocked it: Jill and Root received another text, or none."""
-    guard = play.create_agent("Guard", by=play.root, relation="hook")
-    blocked = play.says(jack, SECRET)
-    play.hears(guard, f"[response] Jack is about to answer: {SECRET}", cause=blocked)
-    verdict = play.says(guard, "DENY: no passwords")
-    play.hears(jack, "[hook Guard]: no passwords", cause=verdict)
-    play.hears(jill, "[Jack]: I may not say.", play.says(jack, "I may not say."))
-    assert texts(play, "Jill", "Root") == ["[Jack]: I may not say."]
-    assert SECRET in texts(play, "Jack")
-
-
-@pytest.mark.req("S0-44")
 def test_different_received_versions_are_flagged_without_the_original(
     play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
@@ -213,17 +198,10 @@ def test_image_has_a_placeholder(play: LogBuilder) -> None:
     assert texts(play, "Root") == ["What is this?\n\n[image image/png]"]
 
 
-def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
-    play: LogBuilder,
-) -> None:
-    guard = play.create_agent("Guard", by=play.root, relation="hook")
+def test_unlinked_entry_is_from_the_user(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
-    play.hears(play.root, "[hook Guard]: be brief", cause=play.says(guard, "COMMENT: be brief"))
-    items = dialog(play.viewer().events, [play.root])
-    assert [(item.name, item.content) for item in items] == [
-        ("user", "Hi"),
-        ("Guard", "[hook Guard]: be brief"),
-    ]
+    [item] = dialog(play.viewer().events, [play.root])
+    assert (item.name, item.content) == ("user", "Hi")
 
 
 def test_user_display_event_is_the_version_of_the_user(play: LogBuilder) -> None:
