@@ -118,13 +118,6 @@ def harken_unawaited(agent: Any) -> None:
         answer.close()
 
 
-def ask_base_agent(stage: Stage) -> object:
-    root, session = stage.load()
-    plain = H.Agent(session, runtime=root.runtime)
-    log_birth(plain, root.state.birth, name="plain", relation="subagent")
-    return ask(plain, "Hi")
-
-
 def log_birth_twice(stage: Stage) -> None:
     log_birth(stage.root, name="main")
 

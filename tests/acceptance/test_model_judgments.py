@@ -17,7 +17,7 @@ import pytest
 from harken import Agent, SessionViewer
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.hook_file import HookFiles
-from harken.core.events import HookPoint
+from harken.core.event_types.spec import HookPoint
 from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, call_message, check_log, full_state
 from tests.unit.agents.smart_hooks import Cast, guarded, is_question, last, texts

@@ -120,7 +120,7 @@ def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
         assert (agent.spec.limits.permission, agent.spec.limits.skills) == ("plan", [])
     run_agent(cli, model, "--template", "careful", "-p", "soon")
     heard = cli.ok("view", "latest", "perspective", "main").out
-    assert "[Received]: Error: wake_me was not run" in heard
+    assert "[Received, refused]: Error: wake_me was not run" in heard
 
 
 @pytest.mark.parametrize(

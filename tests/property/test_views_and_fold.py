@@ -59,8 +59,8 @@ def last_answer(agent: AgentState) -> ev.TranscriptEntry | None:
 def may_be_asked(state: SessionState, agent: AgentState) -> bool:
     """Whether an agent has a smart hook at `response`."""
     specs = [state.agents[hook].spec for hook in agent.hooks]
-    points = [spec.get("points") for spec in specs if spec["kind"] == "smart"]
-    return agent.spec["kind"] == "smart" and any(p is None or "response" in p for p in points)
+    points = [spec.standing.points for spec in specs if spec.kind == "smart"]
+    return agent.spec.kind == "smart" and any(p is None or "response" in p for p in points)
 
 
 def check_answers(state: SessionState, outcomes: dict[MessageId, AnswerOutcome]) -> set[str]:

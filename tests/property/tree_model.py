@@ -313,18 +313,23 @@ def _dumped(node: Node) -> Node:
     return new
 
 
-def _copy(node: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
-    """An agent with all at it, each watched by copies of some hooks, too; of code by one of each.
+def _kind(hook: Node) -> tuple[bool, bool]:
+    return hook.is_code, hook.silent
 
-    There is one kind of code here.
+
+def _copy(node: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
+    """An agent with all at it, each watched by copies of some hooks, too, but once by each.
+
+    There is one kind of code here, and all hooks with a model have the same instructions.
     """
     new = _like(node)
     new.watches = node.watches and is_hook
+    kinds: set[tuple[bool, bool]] = set()
     if not node.is_code and not (is_hook and node.bare):
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")
-    is_there = any(hook.is_code for hook in new.hooks)
-    for hook in [hook for hook in node.hooks if not (hook.is_code and is_there)]:
+        kinds = {_kind(hook) for hook in watching if hook.watches}
+    for hook in [hook for hook in node.hooks if _kind(hook) not in kinds]:
         added = _copy(hook, watching, is_hook=True)
         added.name = _other(hook.name, {present.name for present in new.hooks})
         added.own = True

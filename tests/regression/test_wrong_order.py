@@ -26,7 +26,6 @@ from tests.wrong_uses_kit import (
     Stage,
     WrongUse,
     ask,
-    ask_base_agent,
     check_error,
     forecasts,
     hook_class,
@@ -113,7 +112,6 @@ ORDER: dict[str, WrongUse] = {
         "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that is born twice": (log_birth_twice, H.InvalidEvent, "agent_001 was born before"),
-    "a plain agent": (ask_base_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
     "a hook that was not registered": (
         lambda s: s.install(type("Thrifty", (H.Hook,), {"judge": ok})),
         TypeError,

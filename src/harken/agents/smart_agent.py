@@ -179,7 +179,8 @@ class SmartAgent(ToolAgent):
         position, watched = self._position, self.state.parent
         self._asked_point = question.point
         try:
-            answer = await answer_or_stop(self)
+            # its turn may have been stopped just before a crash
+            answer = last_stop(self) or await answer_or_stop(self)
         finally:
             self._asked_point = None
         if self._position not in (position, ("gone", watched)):  # it moved

@@ -10,7 +10,6 @@ descriptions of tools, which are no part of a transcript.
 from __future__ import annotations
 
 # Results of calls without a result of their own.
-
 INTERRUPTED = (
     "Error: interrupted before {} gave a result. "
     "It may or may not have acted: check before you do it again."
@@ -33,7 +32,6 @@ RESULT_LOST = "Error: {} ran, and its result cannot be kept: {}"
 """The result of a call whose own result is not valid in a log, with the error."""
 
 # Progress notes of interrupted calls.
-
 TASK_ANSWERED = " Subagent {} was created and had answered."
 """The progress of `task` after the answer."""
 TASK_UNANSWERED = " Subagent {} was created and had not answered."
@@ -46,7 +44,6 @@ NO_NAMES = "nobody"
 """An empty list of names of agents."""
 
 # Turns.
-
 CUT_OFF = "[interrupted]: your answer was cut off here"
 """The message to an agent after its canceled answer."""
 TURN_MOVED = "[moved] {} answers now"
@@ -65,7 +62,6 @@ ANSWER_ACCEPTED = "Accepted."
 """The result of a valid typed answer."""
 
 # Triggers.
-
 TRIGGER_EVENT = "[event {}] {}"
 """An event of a trigger, with the trigger's name."""
 TRIGGER_NOTE = "\nYou noted: {}"
@@ -74,7 +70,6 @@ TRIGGER_ENDED = "the trigger has ended: {}"
 """The last event of a trigger that failed."""
 
 # Hooks.
-
 HOOK_MESSAGE = "[hook {}]: {}"
 """A message of a hook to the agent that it watches, with the hook's name."""
 RESPONSE_BLOCKED = "Your response was blocked ({} of {}): {}"
@@ -144,7 +139,6 @@ LOG_TRUNCATED = "{}… ({} more characters)"
 """A truncated message."""
 
 # Structure.
-
 INTRODUCED = (
     "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
     "Who only listens: {}. What they say reaches you as `[NAME]: ...`, and your answers reach them "
@@ -265,7 +259,6 @@ RESTORED_MODEL = " Your model was {}; it is {} now."
 """The changed model of a restored agent."""
 
 # The user.
-
 USER_ACTION = "[the user did this: {}] {}"
 """The report to an agent of a user's command and its result."""
 USER_ACTION_ABORTED = "It was broken off: {}"
@@ -296,7 +289,6 @@ HOOK_REFUSAL = "hook {}: {}"
 """The reason for a refusal by a hook in the user's place."""
 
 # Compaction. `compaction_text` formats and parses these texts.
-
 SUMMARY_REQUEST = """\
 This conversation is about to be compacted: from your next answer on you will read your \
 instructions and the summary that you write now, and not what came before. Nobody else reads it. \
@@ -349,7 +341,6 @@ IMAGE_OMITTED = "[an image was left out here, since all of it did not fit]"
 """The text in place of an image."""
 
 # Templates and skills.
-
 SKILLS_PRELOADED = "Before you begin, read these skills with the tool `skill`: {}."
 """The end of a system prompt that names skills."""
 UNRUN_COMMANDS = (
@@ -364,7 +355,6 @@ SKILL_FILES_OMITTED = "- and more"
 """The last line of a truncated list of files."""
 
 # Command hooks.
-
 COMMAND_TEXT_TRUNCATED = "\n[cut: {:,} characters]"
 """The end of a truncated text of a command, with its length."""
 COMMAND_DENIED = "{} says no, and not why"
@@ -383,7 +373,6 @@ COMMAND_APPROVAL_DENIED = "the user said no"
 """The refusal of an action by the user, without a reason."""
 
 # Built-in hooks and tools.
-
 LIMIT_USE = "{share:.0f} % of {limit} {unit} are used by {scope} and everybody below it"
 """The share of a budget that is used."""
 LIMIT_DENIAL = "{}: no {} with what is left"

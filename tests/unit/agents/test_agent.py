@@ -251,7 +251,7 @@ def test_a_plain_agent_is_a_smart_one(tmp_path: Path) -> None:
     agent = Agent(session, "You are kind.", runtime=AgentRuntime(model=script_model()))
     log_birth(agent, name="kind")
     assert type(agent) is SmartAgent
-    assert (agent.state.spec["kind"], agent.state.language_model) == ("smart", "play")
+    assert (agent.state.spec.kind, agent.state.language_model) == ("smart", "play")
     assert [message["content"] for message in agent.transcript] == ["You are kind."]
 
 

@@ -23,7 +23,7 @@ AGENT = ACTIONS | {
     "subagents",
     "transcript",
 }
-SMART_AGENT = {"compact", "model", "tools", "window"}
+SMART_AGENT = {"compact", "model", "set_tools", "tools", "window"}
 DUMB_AGENT = {"answer", "begin", "dump_state", "load_saved_state", "save_state", "say"}
 HOOK = {"Options", "copy_for", "judge", "points", "should_ask", "watched"}
 ATTRIBUTES = {"agent_id", "runtime", "session"}

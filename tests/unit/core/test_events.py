@@ -42,7 +42,7 @@ def round_trip_entry(**members: Any) -> TranscriptEntry:
 
 
 def test_each_event_type_has_one_class() -> None:
-    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 30
+    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 32
     for name, kind in EVENT_TYPES.items():
         assert kind.__struct_config__.tag == name
         assert kind.__name__ == CLASS_NAMES.get(name, name.title().replace("_", ""))

@@ -183,8 +183,8 @@ def test_rerun_is_a_branch_before_the_call_with_the_changes_as_events(tmp_path: 
         {"start": 2, "stop": 4},
     ]
     assert [row["event_type"] for row in configured] == ["agent_configured"] * 2
-    assert (configured[0]["spec"], configured[1]["language_model"]) == (
-        {"parameters": {"seed": 7}},
+    assert (configured[0]["parameters"], configured[1]["language_model"]) == (
+        {"seed": 7},
         "play",
     )
 

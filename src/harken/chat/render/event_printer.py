@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import msgspec
 
@@ -34,7 +33,6 @@ from harken.core.events import (
     AgentConfigured,
     AgentCreated,
     AgentMoved,
-    AnswerGiven,
     Event,
     HookVerdict,
     LlmRequest,

@@ -37,7 +37,13 @@ from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.experiments.replay.recorded_agents import build_kinds, repeat_program_calls
 from harken.experiments.replay.recorded_hooks import RecordedHooks
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
-from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
+from harken.experiments.replay.recorded_model import (
+    RecordedAnswers,
+    RecordedModel,
+    collect_models,
+    collect_parameters,
+    find_first_model,
+)
 from harken.experiments.replay.recorded_world import recorded_actions
 from harken.experiments.replay.triggered_turns import TriggeredTurns
 from harken.llm.replay import ReplayLog
@@ -94,11 +100,11 @@ class Replayer:
         self._templates = collect_templates(events, self.recorded)
         self._hooks = RecordedHooks(self.progress)
         self._runtime = AgentRuntime(
-            model=RecordedModel(self.answers, _first_model(events)),
+            model=RecordedModel(self.answers, find_first_model(events)),
             models=ModelSettings(
                 resolver=lambda name: RecordedModel(self.answers, name),
-                by_model=_collect_parameters(self.recorded),
-                allowed=_collect_models(self.recorded),
+                by_model=collect_parameters(self.recorded),
+                allowed=collect_models(self.recorded),
             ),
             world=self.world,
             library=AgentLibrary(
@@ -486,28 +492,3 @@ def _is_command(event: ev.Event | None) -> bool:
             return True
         case _:
             return False
-
-
-def _collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
-    """Return the recorded model parameters of created agents, by model."""
-    parameters_by_model: dict[str, Mapping[str, Any]] = {}
-    for births in lanes.births.values():
-        for birth in births:
-            parameters = None if birth.spec is None else birth.spec.parameters
-            if parameters is not None and birth.language_model is not None:
-                parameters_by_model.setdefault(birth.language_model, parameters)
-    return parameters_by_model
-
-
-def _collect_models(lanes: AgentEventLists) -> list[str]:
-    """Return the recorded models of created agents."""
-    births = (birth for births in lanes.births.values() for birth in births)
-    return [birth.language_model for birth in births if birth.language_model is not None]
-
-
-def _first_model(events: Links) -> str:
-    """Return the model of the first request, else that of the first agent with a model."""
-    requested = (event.model for event in events if isinstance(event, ev.LlmRequest))
-    births = (event for event in events if isinstance(event, ev.AgentCreated))
-    created = (birth.language_model for birth in births if birth.language_model is not None)
-    return next(requested, None) or next(created, "none")

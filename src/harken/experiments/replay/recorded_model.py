@@ -7,9 +7,9 @@ and a cancelled call must be cancelled at the same point.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
@@ -24,9 +24,11 @@ from harken.core.stream import (
     parse_partial_thinking,
 )
 from harken.errors import Failure, ModelError, ReplayMiss
+from harken.experiments.replay.agent_events import AgentEventLists
 from harken.experiments.replay.progress import Crash, ReplayProgress
 from harken.llm.base import ModelRequest
 from harken.llm.replay import ReplayLog, ReplayModel
+from harken.views.links import Links
 
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
@@ -141,3 +143,28 @@ class RecordedModel:
         except ReplayMiss as miss:
             self._answers.miss_text = self._answers.miss_text or str(miss)
             raise
+
+
+def collect_parameters(lanes: AgentEventLists) -> dict[str, Mapping[str, Any]]:
+    """Return the recorded model parameters of created agents, by model."""
+    parameters_by_model: dict[str, Mapping[str, Any]] = {}
+    for births in lanes.births.values():
+        for birth in births:
+            parameters = None if birth.spec is None else birth.spec.parameters
+            if parameters is not None and birth.language_model is not None:
+                parameters_by_model.setdefault(birth.language_model, parameters)
+    return parameters_by_model
+
+
+def collect_models(lanes: AgentEventLists) -> list[str]:
+    """Return the recorded models of created agents."""
+    births = (birth for births in lanes.births.values() for birth in births)
+    return [birth.language_model for birth in births if birth.language_model is not None]
+
+
+def find_first_model(events: Links) -> str:
+    """Return the model of the first request, else that of the first agent with a model."""
+    requested = (event.model for event in events if isinstance(event, ev.LlmRequest))
+    births = (event for event in events if isinstance(event, ev.AgentCreated))
+    created = (birth.language_model for birth in births if birth.language_model is not None)
+    return next(requested, None) or next(created, "none")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, Self, TypeAlias
 
+from harken.core.event_types.spec import SMART
 from harken.core.events import (
     AgentMoved,
     AnswerGiven,
@@ -169,10 +170,10 @@ class Answers:
 
 
 def _is_smart(agent: AgentState) -> bool:
-    return agent.spec.get("kind") == "smart"
+    return agent.spec.kind in ("", SMART)
 
 
 def _judges_answers(hook: AgentState) -> bool:
     """Whether this is a smart hook at `response`."""
-    points = hook.spec.get("points")
-    return _is_smart(hook) and (not isinstance(points, list) or "response" in points)
+    points = hook.spec.standing.points
+    return _is_smart(hook) and (points is None or "response" in points)

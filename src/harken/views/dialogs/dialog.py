@@ -19,9 +19,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from harken.core.event_types.spec import HookPoint
 from harken.core.events import (
     Event,
-    HookPoint,
     HookVerdict,
     PieceOfText,
     Reference,
@@ -36,7 +36,7 @@ from harken.views.links import Links, causes_of
 from harken.views.message_text import has_same_text, readable_text
 from harken.views.verdicts import VerdictKind, verdict_kind
 
-_NOT_SAID = frozenset({"question", "again", "note", "cut_off", "summary", "duty"})
+_NOT_SAID = frozenset({"question", "again", "told", "note", "cut_off", "summary", "duty"})
 """Purposes of messages that Harken wrote for their reader, and that no agent said."""
 _OF_VERDICTS = frozenset({"comment", "returned"})
 """Purposes of messages with the verdict of a hook."""

@@ -19,6 +19,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import TextPart, ThinkingPart, ToolCall
 from harken.core.record import SparseRecord
 from harken.views.dialogs.answers import AnswerOutcome, Answers
+from harken.views.dialogs.hook_messages import HookMessages
 from harken.views.links import Links
 from harken.views.message_text import call_text, iter_parts, readable_text
 
@@ -78,7 +79,13 @@ class Perspective:
         new_events = list(events)
         self._answers.add(new_events)
         pending_entries, self._held = self._held, []
-        agent_events = [event for event in new_events if event.agent_id == self._agent_id]
+        own_events = [event for event in new_events if event.agent_id == self._agent_id]
+        verdicts = {event.message_id for event in own_events if isinstance(event, HookVerdict)}
+        agent_events = [
+            event
+            for event in HookMessages(self._links).insert_into(own_events)
+            if not isinstance(event, TranscriptEntry) or event.message_id not in verdicts
+        ]
         open_calls = set() if self._holds_back else _find_open_calls(agent_events)
         return [
             item

@@ -202,7 +202,7 @@ def test_a_failure_is_told_and_the_turn_goes_on_and_it_is_not_tried_at_every_ste
     tmp_path: Path,
 ) -> None:
     model = talk(main=["more"] * 9, compaction=ModelError("play: out of tea"))
-    scene = begin(tmp_path, model, window=1300)
+    scene = begin(tmp_path, model, window=1450)
     for text in (WORDS, WORDS, WORDS, "a", "b", "c"):
         assert scene.ask(text) == "more"
     assert len(model.requests_of("compaction")) == 1
@@ -243,7 +243,7 @@ def test_what_is_long_without_a_history_is_told_once_and_not_compacted(tmp_path:
 
 def test_a_summary_that_is_long_itself_is_not_summed_up_again_and_again(tmp_path: Path) -> None:
     model = talk(main=["answer"] * 9, compaction=WORDS * 3)
-    scene = begin(tmp_path, model, window=1300)
+    scene = begin(tmp_path, model, window=1450)
     for text in (WORDS, WORDS, WORDS, "a", "b", "c"):
         scene.ask(text)
     assert len(model.requests_of("compaction")) == 1

@@ -136,7 +136,15 @@ def test_verdict_without_a_message_is_an_item(play: LogBuilder) -> None:
     play.gives_verdict(guard, "action", play.calls(play.root, ("rm", "/")), "DENY: no")
     play.gives_verdict(guard, "input", play.hears(play.root, "Hi"), "OK", failed="OSError: full")
     assert play.viewer().extract_agent_perspective("Guard").splitlines() == [
+        "[Heard]: [action] Agent Root is about to call rm with:",
+        "~~~",
+        "/",
+        "~~~",
         "[Verdict, action of Root]: DENY: no",
+        "[Heard]: [input] Agent Root has heard:",
+        "~~~",
+        "Hi",
+        "~~~",
         "[Verdict, input of Root]: failed: OSError: full",
     ]
 
