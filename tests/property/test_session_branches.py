@@ -12,7 +12,7 @@ import pytest
 
 from examples.__main__ import folders
 from examples.example import Example
-from harken import AgentRuntime, FunctionModel, load_session
+from harken import AgentRuntime, FunctionModel, SessionViewer, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import get_agent
 from harken.agents.open_calls import answer_or_stop
@@ -27,16 +27,28 @@ from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.session.verify import verify
 from tests.agent_kit import check_log, fast_options, full_state, run
+from tests.golden.test_demo_log import GOLDEN
 from tests.property.resumed_sessions import Script, differences
 
 NEW_TEXT = "Something else."
 
 
-@pytest.fixture(scope="module", params=sorted(folders()))
-def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of an example."""
-    folder = folders()[request.param]
-    log = tmp_path_factory.mktemp(request.param) / "s.jsonl"
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The logs of all examples, and that of the demo."""
+    return {"demo": GOLDEN} | {
+        name: play_example(folder, tmp_path_factory.mktemp(name) / "s.jsonl")
+        for name, folder in folders().items()
+    }
+
+
+@pytest.fixture(params=["demo", *sorted(folders())])
+def example(request: pytest.FixtureRequest, logs: dict[str, Path]) -> Path:
+    """The log of an example, or that of the demo."""
+    return logs[request.param]
+
+
+def play_example(folder: Path, log: Path) -> Path:
     play = runpy.run_path(str(folder / "run.py"))["play"]
     asyncio.run(play(Example.of(folder, log)))
     return log
@@ -94,6 +106,33 @@ def check_prefixes(log: Path, folder: Path, step: int) -> int:
     return count
 
 
+def check_resumes(log: Path, folder: Path) -> int:
+    """Resume and branch a log at the end of each group. Return the number of groups."""
+    count = 0
+    for number, content in group_ends(log):
+        prefix = folder / f"{number}.jsonl"
+        prefix.write_bytes(content)
+        last = json.loads(content.splitlines()[-1])["message_id"]
+        resume(branch(prefix, folder / f"branch-{number}.jsonl", last).path)
+        resume(prefix)
+        assert prefix.read_bytes().startswith(content)
+        count += 1
+    return count
+
+
+def resume(log: Path) -> None:
+    """Load a session with its agents, and close it. A log without an agent gets one."""
+    prompt = None if SessionViewer(log).tree() else "You."
+    runtime = AgentRuntime(
+        model=FunctionModel(answer, "play"), policy=ActionPolicy(actions=ACTIONS)
+    )
+    root, session = load_session(log, runtime=runtime, system_prompt=prompt, options=fast_options())
+    with session:
+        agents = [get_agent(root, agent_id) for agent_id in session.agents]
+    assert root in agents
+    check_log(log, finished=False)
+
+
 def check_edits(log: Path, folder: Path, step: int) -> int:
     """Branch a log with another text of every `step`-th message. Return the number of branches."""
     messages = [event for event in iter_events(log) if isinstance(event, TranscriptEntry)]
@@ -109,6 +148,17 @@ def check_edits(log: Path, folder: Path, step: int) -> int:
         assert bodies(made.path, copied) == bodies(log, copied)
         go_on(made.path)
     return len(messages[::step])
+
+
+@pytest.mark.req("S0-32")
+def test_every_prefix_of_the_examples_resumes_and_branches(
+    logs: dict[str, Path], tmp_path: Path
+) -> None:
+    count = 0
+    for name, log in logs.items():
+        (tmp_path / name).mkdir()
+        count += check_resumes(log, tmp_path / name)
+    assert count > 400
 
 
 def test_points_of_the_examples_are_branched_and_go_on(example: Path, tmp_path: Path) -> None:
