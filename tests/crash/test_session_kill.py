@@ -27,10 +27,10 @@ FIRST_LIMIT_S = 0.03
 SERIAL = 10_000
 """Scripts below this number make one call at a time."""
 PARALLEL = 20
-"""Scripts below this number make calls at once whose results do not depend on their order.
+"""Scripts below this number make calls at once, and their logs do not depend on the order of these.
 
-Others have a smart hook that is asked about two calls at once: it judges by its context, which
-holds the questions in the order in which they came.
+Others do: a smart hook that is asked about two calls judges the second one by a context that holds
+the first one, and a discussion writes to its agent's log between the results of other calls.
 """
 
 
