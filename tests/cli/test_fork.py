@@ -138,6 +138,6 @@ def test_what_is_no_log_is_not_forked(demo: Cli, tmp_path: Path) -> None:
     assert "a commit has no log to fork" in demo.refused("fork", commit)
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes((demo.home / "sessions" / "demo.jsonl").read_bytes())
-    assert demo.ok("fork", copy).out.startswith("copy-fork  fork of demo up to ")
+    assert demo.ok("fork", copy).out.startswith("copy-fork  fork of copy up to ")
     copy.write_text(json.dumps({"event_type": "session_started"}) + "\n")
     assert demo("fork", copy).code == 2

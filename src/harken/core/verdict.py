@@ -80,7 +80,7 @@ def parse_model_verdict(words: str) -> ParsedVerdict | None:
     >>> parse_model_verdict("It says:\n```\nOK\n```"), parse_model_verdict("OK, but: DENY")
     (None, None)
     """
-    lines = _unwrap(_THINKING_PATTERN.sub("", words).strip()).split("\n")
+    lines = unwrap(_THINKING_PATTERN.sub("", words).strip()).split("\n")
     verdicts = list(_iter_verdicts(lines))
     first = None if _VERDICT_PATTERN.fullmatch(lines[0]) else _parse_first_word(lines)
     verdicts = verdicts if first is None else [first, *verdicts]
@@ -119,7 +119,7 @@ def strip_code_fence(text: str) -> str:
     return text if any(line.startswith(fence[1]) for line in inner) else "\n".join(inner)
 
 
-def _unwrap(text: str) -> str:
+def unwrap(text: str) -> str:
     """Remove a code block or quotes that enclose the full text."""
     inner = strip_code_fence(text).strip()
     closing = _QUOTES.get(inner[:1])
@@ -131,7 +131,7 @@ def _unwrap(text: str) -> str:
 
 def _iter_verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
     """Yield the verdicts that begin lines, each with the text up to the next verdict."""
-    starts = [start for start in _iter_unfenced_lines(lines) if _is_verdict_line(lines[start])]
+    starts = [start for start in iter_unfenced_lines(lines) if _is_verdict_line(lines[start])]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         match = _VERDICT_PATTERN.fullmatch(lines[start])
         yield (
@@ -141,7 +141,7 @@ def _iter_verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
         )
 
 
-def _iter_unfenced_lines(lines: list[str]) -> Iterator[int]:
+def iter_unfenced_lines(lines: list[str]) -> Iterator[int]:
     """Yield the indexes of lines outside of code blocks."""
     fence = ""
     for index, line in enumerate(lines):

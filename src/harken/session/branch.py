@@ -27,7 +27,7 @@ import msgspec
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
-from harken.core.ids import AgentId, MessageId, Origin, reference_number
+from harken.core.ids import USER, AgentId, MessageId, Origin, reference_number
 from harken.core.messages import replace_content_text
 from harken.errors import (
     ConfigError,
@@ -202,12 +202,20 @@ def _find_origin(path: Path, prefix: _Prefix) -> Origin:
     assert isinstance(start, ev.SessionStarted)
     earlier = start.origin
     if earlier is not None and reference_number(prefix.upto) <= reference_number(earlier.upto):
-        log_of_origin = path.with_name(f"{earlier.session}.jsonl")
-        with suppress(LogError, NameNotFound):
-            return _find_origin(
-                log_of_origin, _find_prefix(log_of_origin, prefix.upto, before=False)
-            )
-    return Origin(start.session_id, prefix.upto, prefix.checksum)
+        log_of_origin = _log_of_origin(path, earlier)
+        if log_of_origin is not None:
+            with suppress(LogError, NameNotFound):
+                return _find_origin(
+                    log_of_origin, _find_prefix(log_of_origin, prefix.upto, before=False)
+                )
+    return Origin(log_path(path).stem, prefix.upto, prefix.checksum)
+
+
+def _log_of_origin(log: Path, origin: Origin) -> Path | None:
+    """Return the path of the log of an origin, or None if its name is that of no session."""
+    name = origin.session
+    is_name = re.fullmatch(r"[^/\\\0]+", name) is not None and name not in (".", "..")
+    return log.with_name(f"{name}.jsonl") if is_name else None
 
 
 def _iter_batches(path: Path, prefix: _Prefix, stem: str, origin: Origin) -> Iterator[bytes]:
@@ -255,12 +263,25 @@ def _edit_group(group: Sequence[ev.Event], edited_id: MessageId, text: str) -> l
             if not isinstance(event, ev.TranscriptEntry):
                 kind = ev.event_type(event)
                 raise ConfigError(f"{edited_id} is an event of type {kind}, not a message")
+            _check_user_edit(group, event)
             content = replace_content_text(event.content, text)
             event = msgspec.structs.replace(event, content=content)
         elif isinstance(event, ev.LlmResponse) and event.entry == edited_id:
             event = _edited_response(event.agent_id, event.request, edited_id)
         events.append(msgspec.structs.replace(event))
     return events
+
+
+def _check_user_edit(group: Sequence[ev.Event], entry: ev.TranscriptEntry) -> None:
+    """Raise ConfigError if other agents have read what a user said in another form."""
+    if entry.agent_id != USER:
+        return
+    id_ = entry.message_id
+    if any(isinstance(event, ev.DiscussionSpoken) and event.said == id_ for event in group):
+        raise ConfigError(f"{id_} is the user's part of a discussion: fork before it instead")
+    has_result = any(isinstance(e, ev.TranscriptEntry) and e.role == "tool" for e in group)
+    if entry.role == "assistant" and entry.cause is not None and not has_result:
+        raise ConfigError(f"{id_} is the user's answer to a call: edit the result of the call")
 
 
 def _edited_response(
@@ -285,9 +306,11 @@ def find_counted_origin(log: Path, start: ev.Event | None) -> Origin | None:
     """
     if not isinstance(start, ev.SessionStarted) or start.origin is None:
         return None
-    log_of_origin = log.with_name(f"{start.origin.session}.jsonl")
+    log_of_origin = _log_of_origin(log, start.origin)
+    if log_of_origin is None or log_of_origin.name == log.name:
+        return None
     is_counted = log_of_origin.exists() or is_packed(log_of_origin)
-    return start.origin if is_counted and log_of_origin.name != log.name else None
+    return start.origin if is_counted else None
 
 
 def find_free_name(folder: Path, session: str, suffix: str) -> str:

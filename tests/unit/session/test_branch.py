@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId, Origin
+from harken.core.ids import USER, AgentId, MessageId, Origin
 from harken.errors import (
     ConfigError,
     InvalidLog,
@@ -24,6 +24,7 @@ from harken.session.branch import (
     branch_with_edit,
     change_model,
     disarm_triggers,
+    find_counted_origin,
     remove_hooks,
 )
 from harken.session.log.checksum import read_body
@@ -34,6 +35,7 @@ from harken.session.session import Session
 from harken.session.verify import verify
 from tests.session_kit import (
     create_agent,
+    log_tool_calls,
     log_user_message,
     new_session,
     read_lines,
@@ -390,3 +392,47 @@ def test_triggers_are_disarmed(scene: Path, tmp_path: Path) -> None:
     assert disarmed == ["t"]
     with Session.load(made.path, options=session_options()) as session:
         assert session.agent(ROOT).triggers == {}
+
+
+def log_of_a_discussion_with_the_user(folder: Path) -> tuple[Path, MessageId, MessageId]:
+    """Return a log in which the user spoke in a discussion and answered a question."""
+    with new_session(folder) as session:
+        main = create_agent(session, name="main")
+        calling = log_tool_calls(session, main, "c1", "c2")
+        ann = create_agent(session, name="Ann", cause=calling, relation="subagent")
+        opened = session.append(
+            ev.DiscussionOpened(agent_id=main, speakers=[USER, ann], cause=f"{calling}.c1")
+        )
+        with session.group():
+            spoken = session.append(
+                ev.TranscriptEntry(agent_id=USER, role="assistant", content="Tea.", cause=opened)
+            )
+            log_user_message(session, ann, "[user]: Tea.", substance=spoken)
+            session.append(
+                ev.DiscussionSpoken(
+                    agent_id=main, discussion=opened, speaker=USER, by=USER, said=spoken
+                )
+            )
+        asked = session.append(
+            ev.TranscriptEntry(
+                agent_id=USER, role="user", content="Which color?", cause=f"{calling}.c2"
+            )
+        )
+        reply = session.append(
+            ev.TranscriptEntry(agent_id=USER, role="assistant", content="Red.", cause=asked)
+        )
+    return session.path, spoken, reply
+
+
+def test_words_of_the_user_that_agents_read_in_another_form_are_not_edited(tmp_path: Path) -> None:
+    log, spoken, reply = log_of_a_discussion_with_the_user(tmp_path)
+    for message, hint in ((spoken, "fork before it"), (reply, "edit the result of the call")):
+        with pytest.raises(ConfigError, match=hint):
+            branch_with_edit(log, tmp_path / "b.jsonl", message, "Milk.", options=session_options())
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["../../a/b", "..", "", "a\\b", "a\0b"])
+def test_an_origin_that_names_no_session_is_not_looked_for(tmp_path: Path, name: str) -> None:
+    start = ev.SessionStarted(session_id="s", origin=Origin(name, MessageId("msg_001"), "0" * 16))
+    assert find_counted_origin(tmp_path / "s.jsonl", start) is None

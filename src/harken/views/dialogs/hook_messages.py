@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from harken.core.events import (
     AgentConfigured,
@@ -35,6 +34,10 @@ class HookMessages:
 
     def __init__(self, links: Links) -> None:
         self._links = links
+        self._names: dict[AgentId, list[tuple[int, str]]] = {}
+        """Agent -> its names, each with the position of the event that set it."""
+        self._named_upto = 0
+        """The number of events whose names are known."""
 
     def insert_into(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield events of agents with the messages that the log lacks.
@@ -131,19 +134,21 @@ class HookMessages:
 
     def _find_watched_name(self, verdict: HookVerdict) -> str:
         """Return the name that the watched agent had at a verdict."""
+        self._collect_names()
         names = self._names.get(verdict.watched, [])
         position = self._links.positions[verdict.message_id]
         index = bisect_left(names, position, key=lambda name: name[0])
         return names[index - 1][1] if index else verdict.watched
 
-    @cached_property
-    def _names(self) -> dict[AgentId, list[tuple[int, str]]]:
-        """Agent -> its names, each with the position of the event that set it."""
-        names: dict[AgentId, list[tuple[int, str]]] = {}
-        for position, event in enumerate(self._links):
+    def _collect_names(self) -> None:
+        """Collect the names in the events that were added since the last time."""
+        events = self._links.events
+        for position in range(self._named_upto, len(events)):
+            event = events[position]
             if isinstance(event, AgentCreated | AgentConfigured) and event.name:
-                names.setdefault(event.agent_id or AgentId(""), []).append((position, event.name))
-        return names
+                names = self._names.setdefault(event.agent_id or AgentId(""), [])
+                names.append((position, event.name))
+        self._named_upto = len(events)
 
 
 def _question_id(verdict: HookVerdict) -> MessageId:

@@ -71,6 +71,7 @@ class Perspective:
         """
         self._links, self._agent_id, self._holds_back = links, AgentId(agent_id), holds_back
         self._answers = Answers()
+        self._hook_messages = HookMessages(links)
         self._held: list[TranscriptEntry] = []
         """Pending answers that were not returned yet."""
 
@@ -83,7 +84,7 @@ class Perspective:
         verdicts = {event.message_id for event in own_events if isinstance(event, HookVerdict)}
         agent_events = [
             event
-            for event in HookMessages(self._links).insert_into(own_events)
+            for event in self._hook_messages.insert_into(own_events)
             if not isinstance(event, TranscriptEntry) or event.message_id not in verdicts
         ]
         open_calls = set() if self._holds_back else _find_open_calls(agent_events)

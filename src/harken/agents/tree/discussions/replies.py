@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harken.core.events import Judgement
+from harken.core.verdict import iter_unfenced_lines, unwrap
 
 _THINKING_PATTERN = re.compile(
     r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE
 )
 _VERDICT_PATTERN = re.compile(
-    r"[\s#>*_\"'`]*(?:(?:(?:final|my)\s+)?(?:verdict|decision|answer)[*_]*\s*:[\s*_]*)?"
+    r"[\s#*_]*(?:(?:(?:final|my)\s+)?(?:verdict|decision|answer)[*_]*\s*:[\s*_]*)?"
     r"(not done|done|continue|go on)[*_\"'`]*\s*(?:[:.,;!\-\u2013\u2014]+[*_\s]*(.*)|$)",
     re.IGNORECASE,
 )
+_MARKS = " \n*_[]\"'`.:!@"
+"""Marks around a name that is the whole answer."""
 _VERDICTS: dict[str, Judgement] = {
     "done": "done",
     "not done": "continue",
@@ -37,7 +40,7 @@ class ParsedJudgement(NamedTuple):
 def parse_judgement(answer: str) -> ParsedJudgement | None:
     r"""Parse the answer of a judge. Return None if it has no verdict, or two that differ.
 
-    A verdict begins a line. The reason follows it, or precedes it.
+    A verdict begins a line that is no quotation. The reason follows it, or precedes it.
 
     >>> parse_judgement("**DONE:** Ada won.")
     ParsedJudgement(verdict='done', text='Ada won.')
@@ -46,11 +49,11 @@ def parse_judgement(answer: str) -> ParsedJudgement | None:
     >>> parse_judgement("We are done here."), parse_judgement("DONE\nCONTINUE")
     (None, None)
     """
-    lines = _THINKING_PATTERN.sub("", answer).strip().split("\n")
+    lines = unwrap(_THINKING_PATTERN.sub("", answer).strip()).split("\n")
     matches = [
         (index, match)
-        for index, line in enumerate(lines)
-        if (match := _VERDICT_PATTERN.fullmatch(line.rstrip())) is not None
+        for index in iter_unfenced_lines(lines)
+        if (match := _VERDICT_PATTERN.fullmatch(lines[index].rstrip())) is not None
     ]
     verdicts = {_VERDICTS[match[1].lower()] for _, match in matches}
     if len(verdicts) != 1:
@@ -71,9 +74,11 @@ def parse_choice(answer: str, names: Sequence[str]) -> str | None:
     (None, None)
     """
     text = _THINKING_PATTERN.sub("", answer).strip()
-    alone = text.strip(" \n*_[]\"'`.:!@").casefold()
+    exact = text.strip(_MARKS)
+    if exact in names:
+        return exact
     for name in names:
-        if alone == name.casefold():
+        if exact.casefold() == name.casefold():
             return name
     mentioned: list[str] = []
     for name in sorted(names, key=len, reverse=True):
