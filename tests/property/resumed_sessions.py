@@ -210,8 +210,18 @@ def cuts(log: Path, begin: int) -> Iterator[tuple[int, bytes]]:
 
 def _has_started_call(events: list[dict[str, Any]]) -> bool:
     """Whether a tool that is not idempotent had begun to act, and its call has no result."""
-    started = [event["call"].partition(".")[0] for event in events if "call" in event]
-    return bool(started) and events[-1]["event_type"] == "action_started"
+    references: dict[tuple[str, str], str] = {}
+    started: set[str] = set()
+    for event in events:
+        calls = event.get("tool_calls") or ()
+        for made in calls:
+            suffix = "" if len(calls) == 1 else f".{made['id']}"
+            references[event["agent_id"], made["id"]] = event["message_id"] + suffix
+        if event["event_type"] == "action_started":
+            started.add(event["call"])
+        elif event.get("role") == "tool":
+            started.discard(references.get((event["agent_id"], event["tool_call_id"]), ""))
+    return bool(started)
 
 
 LINKS = (
