@@ -21,8 +21,8 @@ from harken.context.socket_client import VARIABLE
 from harken.context.socket_server import ContextSocketServer
 from harken.core.arguments import check_arguments
 from harken.core.commits import Checkpoint, CommitId
-from harken.core.events import ContextCommitted, TranscriptEdited
-from harken.core.ids import AgentId, MessageId, parse_id_number
+from harken.core.events import ContextCommitted, TranscriptEdited, TranscriptEntry
+from harken.core.ids import AgentId, MessageId, parse_id_number, reference_number
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import StoreError
 from harken.session.session import Session
@@ -211,7 +211,7 @@ def _draft_edit(
     if state.commit_id is None and edit.reason == "init_prompt":
         return [CommitDraft(messages=edited_context, trigger=trigger, created_at=edit.time)]
     edit_number = _message_number(edit)
-    entries = _entries_after(state.transcript or (), state.committed_upto)
+    entries = _entries_after(state, state.transcript or (), state.committed_upto)
     pending_entries = [
         message
         for message in entries
@@ -239,6 +239,7 @@ def _draft_edit(
 def pending_messages(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Return the messages added to a context since the last commit or edit, oldest first."""
     return _entries_after(
+        state,
         context,
         state.committed_upto
         if state.uncommitted_edit is None
@@ -246,16 +247,34 @@ def pending_messages(state: AgentState, context: Sequence[ChatMessage]) -> list[
     )
 
 
-def _entries_after(messages: Sequence[ChatMessage], id_: MessageId | None) -> list[ChatMessage]:
+def _entries_after(
+    state: AgentState, messages: Sequence[ChatMessage], id_: MessageId | None
+) -> list[ChatMessage]:
     """Return the trailing entries after an event, or all trailing entries if `id_` is None.
 
     Messages loaded from a commit are not entries of this session.
     """
-    last_number = -1 if id_ is None else parse_id_number(id_, "msg_") or 0
+    newer_ids = _find_newer_ids(state.transcript or (), id_)
     newer_messages = takewhile(
-        lambda message: _message_number(message) > last_number, reversed(messages)
+        lambda message: _message_id(message) in newer_ids, reversed(messages)
     )
     return list(newer_messages)[::-1]
+
+
+def _find_newer_ids(transcript: Sequence[TranscriptEntry], id_: MessageId | None) -> set[MessageId]:
+    """Return the ids of the entries of a transcript after an event; `id_` need not be an entry.
+
+    The order of entries decides, since results are in the order of the calls, not of their ids.
+    """
+    last_number = -1 if id_ is None else parse_id_number(id_, "msg_") or 0
+    newer_ids: list[MessageId] = []
+    for entry in reversed(transcript):
+        if entry.message_id == id_:
+            return {*newer_ids}
+        if entry.role != "tool" and _message_number(entry) < last_number:
+            break
+        newer_ids.append(entry.message_id)
+    return {newer for newer in newer_ids if reference_number(newer) > last_number}
 
 
 def _last_covered_id(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:

@@ -79,7 +79,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """The end of the lines that a branch has in common with another session."""
 
     session: str
-    """The id of the other session."""
+    """The name of the other session: that of its log file, usually its id."""
     upto: MessageId
     """The last common event."""
     sum: str

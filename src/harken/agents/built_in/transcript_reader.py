@@ -32,8 +32,8 @@ def entry_at(agent: Agent, subject: Reference) -> TranscriptEntry | None:
     for entry in newest_first(agent):
         if entry.message_id == message_id:
             return entry
-        if reference_number(entry.message_id) < number:
-            return None
+        if entry.role != "tool" and reference_number(entry.message_id) < number:
+            return None  # results are in the order of the calls, not of their ids
     return None
 
 
