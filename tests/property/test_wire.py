@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harken.formats.wire.base import Protocol
@@ -134,9 +134,16 @@ def test_any_stream_events_give_an_answer(name: str, data: st.DataObject) -> Non
 
 
 @NAMES
-@given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
+@example(data=b"data: [DONE]")
+@given(data=st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
 def test_any_bytes_give_an_answer(name: str, data: bytes) -> None:
-    assert decode_stream(WIRE_PROTOCOLS[name], data).finish is None
+    finish = decode_stream(WIRE_PROTOCOLS[name], data).finish
+    # OpenAI's marker is the end of a response, also of one that says nothing.
+    assert finish is None or (name == "openai-chat" and b"[DONE]" in data)
+
+
+def test_end_marker_alone_ends_the_response() -> None:
+    assert decode_stream(WIRE_PROTOCOLS["openai-chat"], b"data: [DONE]").finish is not None
 
 
 @FEWER
