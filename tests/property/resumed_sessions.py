@@ -8,6 +8,7 @@ the requests that the cut left without a response.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
+from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.hooks.options import HookOptions
@@ -41,7 +43,7 @@ from harken.session.log.checksum import has_more
 from harken.session.verify import verify
 from tests.agent_kit import Stage, call, call_message, fast_options, run
 from tests.property.hooked_sessions import Counting, Seeded, look, peek, send
-from tests.property.hooked_voices import IDLE, Voices, arguments, dice
+from tests.property.hooked_voices import IDLE, NAMES, Voices, arguments, dice
 from tests.session_kit import read_lines
 
 TURNS = 3
@@ -51,6 +53,18 @@ PROMPT = "Hi."
 """The prompt of a `task`."""
 EXCLUDED = frozenset({"read_log", "dump", "export", "compact"})
 """Actions whose results hold ids, times or paths."""
+CREATED = re.compile(re.escape(texts.TASK_RESULT).replace(r"\{\}", r"(\w+)"))
+ORDERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"rounds": 2},
+    {"rounds": 3, "until": "judge:Cat"},
+    {"rounds": 2, "order": "moderator:Cat"},
+)
+"""Orders of discussions in a script with moves."""
+STEPS = {"meta": 0.3, "task": 0.6, "hook": 0.15, "endo": 0.5, "talk_with": 0.3}
+"""How likely a participant takes a step, if it may, in a script with moves."""
+MAX_STEPS = 5
+"""A participant with more answers takes no steps."""
 
 
 @dataclass
@@ -63,9 +77,12 @@ class ShortVoices(Voices):
     """
 
     is_parallel: bool = False
+    has_moves: bool = False
 
     async def answer(self, request: ModelRequest) -> str | Message:
         """Answer; an agent that a `task` asked asks no agent in this way: each session ends."""
+        if self.has_moves and (step := self._step(request)) is not None:
+            return step
         message = await super().answer(request)
         is_asked = any(text_of(message.content) == PROMPT for message in request.messages)
         if self.is_parallel and is_asked and isinstance(message, Message):
@@ -82,12 +99,44 @@ class ShortVoices(Voices):
             )
         return message
 
+    def _step(self, request: ModelRequest) -> Message | None:
+        """Return the next step of a discussion in which participants give their places away."""
+        contents = [text_of(message.content) for message in request.messages]
+        answer_count = sum(message.role == "assistant" for message in request.messages)
+        random = dice("step", self.seed, request.agent, answer_count, contents[-3:])
+        offered = {tool["name"] for tool in request.tools}
+        names = [name for content in contents for name in CREATED.findall(content)]
+        members: dict[str, Any] = {}
+        if request.agent == "main":
+            if answer_count < len(NAMES):
+                action, members = "task", {"name": NAMES[answer_count], "instructions": "You."}
+            elif answer_count < 2 * MAX_STEPS and names and random.random() < 0.6:
+                speakers = random.sample(
+                    sorted({*names}), min(len({*names}), random.choice((1, 2)))
+                )
+                action, members = "discuss", {"prompt": "Talk.", "speakers": speakers}
+                members |= random.choice(ORDERS)
+            else:
+                return None
+        elif answer_count > MAX_STEPS or request.agent == "smart":
+            return None
+        else:
+            unneeded = {"task"} if names else {"endo", "talk_with"}
+            chances = {step: STEPS[step] for step in STEPS if step in offered - unneeded}
+            action = next((step for step in chances if random.random() < chances[step]), "")
+            if not action:
+                return None
+            members = arguments(action, random)
+            if action in ("endo", "talk_with"):
+                members["subagent" if action == "endo" else "name"] = names[-1]
+        return call_message(call(action, f"s{answer_count}", **members))
+
     def _message(
         self, random: Random, chance: float, tools: list[str], answer_count: int
     ) -> Message | None:
         excluded = EXCLUDED | {*MOVES, "quit", "keep_note"} if self.is_parallel else EXCLUDED
         offered = [tool for tool in tools if tool not in excluded]
-        if not offered or answer_count > IDLE or random.random() > chance:
+        if self.has_moves or not offered or answer_count > IDLE or random.random() > chance:
             return None
         count = random.choice((1, 2, 3)) if self.is_parallel else 1
         names = [random.choice(sorted(offered)) for _ in range(count)]
@@ -111,10 +160,14 @@ class Script:
 
     seed: int
     is_parallel: bool = False
+    has_moves: bool = False
+    """Whether participants of discussions give their places away."""
 
     def open(self, log: Path) -> Stage:
         """Open or resume the session of a log."""
-        voices = ShortVoices(self.seed, 10**9, is_parallel=self.is_parallel)
+        voices = ShortVoices(
+            self.seed, 10**9, is_parallel=self.is_parallel, has_moves=self.has_moves
+        )
         actions = {name: tool for name, tool in ACTIONS.items() if name not in EXCLUDED}
         runtime = AgentRuntime(
             model=voices.model(),

@@ -32,6 +32,19 @@ def test_a_resumed_session_with_calls_at_once_equals_the_uncut_one(
     assert check_equal(Script(seed, is_parallel=True), tmp_path, every=5) > 10
 
 
+@pytest.mark.req("S0-32", "S4-04")
+@pytest.mark.parametrize("seed", [3])
+def test_a_resumed_discussion_with_moves_equals_the_uncut_one(tmp_path: Path, seed: int) -> None:
+    assert check_equal(Script(seed, has_moves=True), tmp_path, every=2) > 10
+
+
+@pytest.mark.full
+@pytest.mark.req("S0-32", "S4-04")
+def test_resumed_discussions_with_moves_equal_the_uncut_ones(tmp_path: Path) -> None:
+    for seed in range(20):
+        check_equal(Script(seed, has_moves=True), tmp_path / str(seed), every=3)
+
+
 @pytest.mark.full
 @pytest.mark.req("S0-32", "S4-04", "S4-19")
 def test_resumed_sessions_with_calls_at_once_equal_the_uncut_ones(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.ids import USER, AgentId, MessageId, Origin, reference_number
-from harken.core.messages import replace_content_text
+from harken.core.messages import replace_content_text, text_of
 from harken.errors import (
     ConfigError,
     InvalidLog,
@@ -110,11 +110,13 @@ def branch_with_edit(
 
     The copied events end before the group of the message. Then come the events of that group, with
     the new text; thinking, images and calls of the message are kept. An answer of a model ends its
-    request with the stop reason `edited`. Raises ConfigError if the event is no message of a
-    transcript, and as `branch`.
+    request with the stop reason `edited`. An answer of the user in a discussion is passed on when
+    the branch goes on, and an answer to `ask_user` gets its result. Raises ConfigError if the event
+    is no message of a transcript, and as `branch`.
     """
     prefix = replace(_find_prefix(path, at, before=True), changes=(f"edited {at}", *changes))
     edited = _edit_group(prefix.next_group, MessageId(at), text)
+    result = _find_result(path, edited, MessageId(at))
 
     def apply(session: Session) -> None:
         if session.next_id() != edited[0].message_id:
@@ -123,6 +125,8 @@ def branch_with_edit(
             for event in edited:
                 session.append(event)
             _end_request(session, edited, MessageId(at))
+            if result is not None:
+                session.append(msgspec.structs.replace(result, content=text))
         if change is not None:
             change(session)
 
@@ -263,25 +267,51 @@ def _edit_group(group: Sequence[ev.Event], edited_id: MessageId, text: str) -> l
             if not isinstance(event, ev.TranscriptEntry):
                 kind = ev.event_type(event)
                 raise ConfigError(f"{edited_id} is an event of type {kind}, not a message")
-            _check_user_edit(group, event)
             content = replace_content_text(event.content, text)
             event = msgspec.structs.replace(event, content=content)
         elif isinstance(event, ev.LlmResponse) and event.entry == edited_id:
             event = _edited_response(event.agent_id, event.request, edited_id)
         events.append(msgspec.structs.replace(event))
+        if event.message_id == edited_id and _is_discussion_answer(group, edited_id):
+            break  # the discussion goes on with the answer: its other forms follow from it
     return events
 
 
-def _check_user_edit(group: Sequence[ev.Event], entry: ev.TranscriptEntry) -> None:
-    """Raise ConfigError if other agents have read what a user said in another form."""
-    if entry.agent_id != USER:
-        return
-    id_ = entry.message_id
-    if any(isinstance(event, ev.DiscussionSpoken) and event.said == id_ for event in group):
-        raise ConfigError(f"{id_} is the user's part of a discussion: fork before it instead")
-    has_result = any(isinstance(e, ev.TranscriptEntry) and e.role == "tool" for e in group)
-    if entry.role == "assistant" and entry.cause is not None and not has_result:
-        raise ConfigError(f"{id_} is the user's answer to a call: edit the result of the call")
+def _is_discussion_answer(group: Sequence[ev.Event], id_: MessageId) -> bool:
+    """Whether a message is an answer of the user in a discussion, logged with the step it is."""
+    return any(
+        isinstance(event, ev.DiscussionSpoken) and event.said == id_ and event.by == USER
+        for event in group
+    )
+
+
+def _find_result(
+    path: Path, edited: Sequence[ev.KnownEvent], edited_id: MessageId
+) -> ev.TranscriptEntry | None:
+    """Return the result, without its id, of the call that an edited answer of the user answers.
+
+    Return None if the message is none. Raises ConfigError if the result is not the answer itself.
+    """
+    entry = edited[-1]
+    if not isinstance(entry, ev.TranscriptEntry) or entry.message_id != edited_id:
+        return None
+    if entry.agent_id != USER or entry.role != "assistant" or entry.cause is None:
+        return None
+    text = None
+    for event, _ in iter_records(path, LogReadReport()):
+        if isinstance(event, ev.DiscussionSpoken) and event.said == edited_id:
+            return None
+        if not isinstance(event, ev.TranscriptEntry):
+            continue
+        if event.message_id == edited_id:
+            text = text_of(event.content)
+        elif event.role == "tool" and event.substance == edited_id:
+            if text_of(event.content) == text:
+                return msgspec.structs.replace(event, message_id="", time=None)
+            break
+    raise ConfigError(
+        f"{edited_id} is the user's answer to a call, not its result: edit the result of the call"
+    )
 
 
 def _edited_response(

@@ -17,7 +17,7 @@ from harken.core import events as ev
 from harken.core.event_types.spec import NO_SPEC
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
-from harken.session.folds.discussions import fold_opened, fold_step
+from harken.session.folds.discussions import fold_opened, fold_step, fold_user_message
 from harken.session.folds.triggers import fold_armed, fold_disarmed, note_trigger_event
 from harken.session.reviews import (
     DECISION_HANDLERS,
@@ -171,6 +171,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
         if event.agent_id == USER:
+            fold_user_message(state, event)
             return
         agent = get_or_create_agent(state, event.agent_id)
     if event.role == "tool" and event.tool_call_id is not None:

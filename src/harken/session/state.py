@@ -98,6 +98,10 @@ class Round:
     """Its `message_id` is empty if the discussion is not in the log (a user's command)."""
     steps: list[DiscussionStep] = field(default_factory=list)
     """The answers, choices and verdicts so far, oldest first."""
+    user_question: MessageId | None = None
+    """The question to the user whose turn it is."""
+    user_answer: TranscriptEntry | None = None
+    """The answer to that question: it is no step yet."""
 
     @property
     def opened(self) -> MessageId:

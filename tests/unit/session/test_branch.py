@@ -394,41 +394,20 @@ def test_triggers_are_disarmed(scene: Path, tmp_path: Path) -> None:
         assert session.agent(ROOT).triggers == {}
 
 
-def log_of_a_discussion_with_the_user(folder: Path) -> tuple[Path, MessageId, MessageId]:
-    """Return a log in which the user spoke in a discussion and answered a question."""
-    with new_session(folder) as session:
+def test_an_answer_to_a_call_that_has_another_result_is_not_edited(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
         main = create_agent(session, name="main")
-        calling = log_tool_calls(session, main, "c1", "c2")
-        ann = create_agent(session, name="Ann", cause=calling, relation="subagent")
-        opened = session.append(
-            ev.DiscussionOpened(agent_id=main, speakers=[USER, ann], cause=f"{calling}.c1")
-        )
-        with session.group():
-            spoken = session.append(
-                ev.TranscriptEntry(agent_id=USER, role="assistant", content="Tea.", cause=opened)
-            )
-            log_user_message(session, ann, "[user]: Tea.", substance=spoken)
-            session.append(
-                ev.DiscussionSpoken(
-                    agent_id=main, discussion=opened, speaker=USER, by=USER, said=spoken
-                )
-            )
+        calling = log_tool_calls(session, main, "c1")
         asked = session.append(
-            ev.TranscriptEntry(
-                agent_id=USER, role="user", content="Which color?", cause=f"{calling}.c2"
-            )
+            ev.TranscriptEntry(agent_id=USER, role="user", content="Which color?", cause=calling)
         )
         reply = session.append(
             ev.TranscriptEntry(agent_id=USER, role="assistant", content="Red.", cause=asked)
         )
-    return session.path, spoken, reply
-
-
-def test_words_of_the_user_that_agents_read_in_another_form_are_not_edited(tmp_path: Path) -> None:
-    log, spoken, reply = log_of_a_discussion_with_the_user(tmp_path)
-    for message, hint in ((spoken, "fork before it"), (reply, "edit the result of the call")):
-        with pytest.raises(ConfigError, match=hint):
-            branch_with_edit(log, tmp_path / "b.jsonl", message, "Milk.", options=session_options())
+    with pytest.raises(ConfigError, match="edit the result of the call"):
+        branch_with_edit(
+            session.path, tmp_path / "b.jsonl", reply, "Blue.", options=session_options()
+        )
     assert not (tmp_path / "b.jsonl").exists()
 
 

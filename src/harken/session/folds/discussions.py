@@ -44,6 +44,16 @@ def fold_step(
     for current in state.rounds.values():
         if current.opened == event.discussion:
             current.steps.append(event)
+            current.user_question, current.user_answer = None, None
+
+
+def fold_user_message(state: SessionState, event: ev.TranscriptEntry) -> None:
+    """Keep the answer of a user whose turn it is in a discussion, until it is a step."""
+    for call, current in state.rounds.items():
+        if event.role == "user" and event.cause == call:
+            current.user_question, current.user_answer = event.message_id, None
+        elif event.role == "assistant" and event.cause == current.user_question:
+            current.user_answer = event
 
 
 def find_due_step(current: Round) -> DueStep | None:

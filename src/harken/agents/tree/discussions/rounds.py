@@ -8,7 +8,7 @@ question to a judge or a moderator is sent in the group of events that makes its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -38,7 +38,7 @@ from harken.session.folds.discussions import (
     find_end,
     least_heard_speaker,
 )
-from harken.session.state import DiscussionStep, Round
+from harken.session.state import DiscussionStep, Round, StoppedTurn
 from harken.world.result import ToolError
 from harken.world.user import UserQuestion, UserUnavailable
 
@@ -154,25 +154,22 @@ class RoundRunner:
     async def _request_user_answer(
         self, replies: Sequence[DiscussionReply[Agent]]
     ) -> DiscussionReply[Agent]:
-        """Ask the user, with all that was said since the user spoke last. Pass the answer on."""
-        names = [reply.name for reply in replies]
-        since = len(names) - names[::-1].index(USER) if USER in names else 0
-        news = [str(reply.answer.as_said_by(reply.name)) for reply in replies[since:]]
-        if self.prompt is not None and USER not in names:
-            news.insert(0, self.prompt)
-        question = texts.USER_TURN.format("".join(f"\n\n{text}" for text in news))
-        user = LoggedUser(self.agent.runtime.world.user, self.agent, self.call, tool="discuss")
-        request = UserQuestion(agent=self.agent.name, question=question)
-        try:
-            question_id, text = await user.request_answer(request)
-        except UserUnavailable as error:
-            progress = format_progress(self.agent, self.current)
-            raise ToolError(f"the user did not answer: {error}.{progress}") from None
-        with self.agent.session.group():
+        """Ask the user, with all that was said since the user spoke last. Pass the answer on.
+
+        An answer that is in the log and no step yet, as in a branch, is not asked for again.
+        """
+        entry = self.current.user_answer
+        is_new = entry is None
+        if entry is None:
+            question_id, text = await self._ask_user(replies)
             entry = TranscriptEntry(
                 agent_id=USER, role="assistant", content=text, cause=question_id
             )
-            answer = LoggedString(text, self.agent.session.append(entry))
+        text = text_of(entry.content)
+        with self.agent.session.group():
+            if is_new:
+                self.agent.session.append(entry)
+            answer = LoggedString(text, entry.message_id)
             event = DiscussionSpoken(
                 agent_id=self.agent.agent_id,
                 discussion=self.current.opened,
@@ -185,6 +182,22 @@ class RoundRunner:
             reply: DiscussionReply[Agent] = DiscussionReply(None, answer, USER)
             self._log_answer(event, reply)
         return reply
+
+    async def _ask_user(self, replies: Sequence[DiscussionReply[Agent]]) -> tuple[MessageId, str]:
+        """Return the id of the question to the user and the answer. Raises ToolError."""
+        names = [reply.name for reply in replies]
+        since = len(names) - names[::-1].index(USER) if USER in names else 0
+        news = [str(reply.answer.as_said_by(reply.name)) for reply in replies[since:]]
+        if self.prompt is not None and USER not in names:
+            news.insert(0, self.prompt)
+        question = texts.USER_TURN.format("".join(f"\n\n{text}" for text in news))
+        user = LoggedUser(self.agent.runtime.world.user, self.agent, self.call, tool="discuss")
+        request = UserQuestion(agent=self.agent.name, question=question)
+        try:
+            return await user.request_answer(request)
+        except UserUnavailable as error:
+            progress = format_progress(self.agent, self.current)
+            raise ToolError(f"the user did not answer: {error}.{progress}") from None
 
     def _log_answer(self, event: DiscussionSpoken, reply: DiscussionReply[Agent]) -> None:
         """Log an answer, and send it to the other participants."""
@@ -279,9 +292,9 @@ class RoundRunner:
         subagent = current_agent_at(agent, get_agent(agent, participant))
         if current.opened:
             since = current.steps[-1].message_id if current.steps else current.opened
-            earlier = _earlier_stop(subagent, since) or _earlier_answer(subagent, since)
+            earlier = _earlier_reply(subagent, since)
             if earlier is not None:
-                return AgentReply(subagent, earlier)
+                return earlier
         answer = await answer_or_stop(subagent)
         while (taker := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
             taker
@@ -351,24 +364,59 @@ def _is_unreadable(step: DiscussionStep) -> bool:
     return isinstance(step, DiscussionChosen) and step.speaker is None
 
 
-def _earlier_stop(subagent: Agent, since: MessageId) -> LoggedString | None:
-    """Return the text of an agent's turn that was stopped in this step just before a crash."""
-    stop = subagent.state.stop
-    if stop is None or reference_number(stop.event.message_id) < reference_number(since):
-        return None
-    return last_stop(subagent)
+def _earlier_reply(subagent: Agent, since: MessageId) -> AgentReply[Agent] | None:
+    """Return the reply that was given in this step just before a crash, or None.
 
-
-def _earlier_answer(subagent: Agent, since: MessageId) -> LoggedString | None:
-    """Return the answer that an agent of code gave in this step just before a crash, or None.
-
-    A smart agent returns such an answer itself.
+    A smart agent returns its own answer when it is asked. An agent that got its place in this step
+    is asked only if it owes an answer; otherwise the turn of the agent before it was the step.
     """
+    if _is_after(subagent.state.stop, since) and (stop := last_stop(subagent)) is not None:
+        return AgentReply(subagent, stop)
+    start = max(since, subagent.state.placed_by, key=reference_number)
+    if isinstance(subagent, DumbAgent) and (answer := _last_answer(subagent, start)) is not None:
+        return AgentReply(subagent, answer)
+    if has_open_calls(subagent) or _has_answered(subagent, start):
+        return None
+    replies = [
+        AgentReply(before, stop)
+        for before in _replaced_agents(subagent)
+        if _is_after(before.state.stop, since) and (stop := last_stop(before)) is not None
+    ]
+    return max(
+        replies, key=lambda reply: reference_number(reply.answer.message_id or ""), default=None
+    )
+
+
+def _is_after(stop: StoppedTurn | None, since: MessageId) -> bool:
+    """Whether a turn was stopped after an event."""
+    return stop is not None and reference_number(stop.event.message_id) > reference_number(since)
+
+
+def _replaced_agents(taker: Agent) -> Iterator[Agent]:
+    """Yield the agents whose place an agent has now, each of which gave it to the one before."""
+    pending = [taker.agent_id]
+    for taker_id in pending:  # the loop extends it
+        for state in list(taker.session.agents.values()):
+            if state.replaced_by == taker_id:
+                pending.append(state.id)
+                yield get_agent(taker, state.id)
+
+
+def _has_answered(subagent: Agent, start: MessageId) -> bool:
+    """Whether an agent has given an answer after an event; comments of hooks may follow it."""
+    entries = reversed(subagent.state.transcript or ())
+    number = reference_number(start)
+    recent = takewhile(lambda entry: reference_number(entry.message_id) > number, entries)
+    return any(entry.is_utterance for entry in recent)
+
+
+def _last_answer(subagent: Agent, start: MessageId) -> LoggedString | None:
+    """Return the answer of an agent after an event, if it is its last entry."""
     entries = subagent.state.transcript or ()
-    if not isinstance(subagent, DumbAgent) or not entries or not entries[-1].is_utterance:
+    if not entries or not entries[-1].is_utterance:
         return None
     entry = entries[-1]
-    if reference_number(entry.message_id) < reference_number(since):
+    if reference_number(entry.message_id) < reference_number(start):
         return None
     return LoggedString(text_of(entry.content), entry.message_id)
 
