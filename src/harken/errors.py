@@ -5,7 +5,7 @@
     │   ├── LogNotFound             the file does not exist
     │   ├── InvalidLog              the file is not a session log: empty, binary, a folder
     │   ├── LogCorrupted            a line does not verify (file, line, byte)
-    │   ├── LogVersionUnsupported   written with a newer schema version
+    │   ├── LogVersionUnsupported   written with a newer or an unreleased schema version
     │   ├── LogReadOnly             an older dialect: readable, but not continued
     │   ├── LogLocked               another process writes it (its pid)
     │   ├── SessionClosed           a call on a session that the program has closed
@@ -89,14 +89,15 @@ class LogCorrupted(LogError):
 
 
 class LogVersionUnsupported(LogError):
-    """The log was written with a newer schema version."""
+    """The log was written with a newer schema version, or with one that was never released."""
 
     def __init__(self, file: str | Path, *, found: int, known: int) -> None:
-        super().__init__(
-            file,
-            f"schema version {found} is not supported (this Harken supports up to "
-            f"{known}); upgrade Harken",
+        note = (
+            f"(this Harken supports up to {known}); upgrade Harken"
+            if found > known
+            else "(written by a development version of Harken; no release wrote it)"
         )
+        super().__init__(file, f"schema version {found} is not supported {note}")
         self.found, self.known = found, known
 
 

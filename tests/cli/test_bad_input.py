@@ -53,7 +53,7 @@ KINDS = {
     "text": "bad.jsonl: not a session log: the first line is not a JSON object",
     "newer": (
         "bad.jsonl: schema version 99 is not supported (this Harken supports up "
-        "to 1); upgrade Harken"
+        "to 2); upgrade Harken"
     ),
 }
 

@@ -117,9 +117,9 @@ TOOLS = "a60f1406a2c10ade0b841dc36c19ecc56498523355e0d428053b2677318d4c9f"
 
 NOON_US = 1_769_860_800_000_000
 LOG = b"""\
-{"event_type":"session_started","message_id":"msg_000","time":"2026-01-31T12:00:00.000000Z","session_id":"cafe","schema_version":1,"sum":"63669a5581dc3992"}
-{"event_type":"agent_created","message_id":"msg_001","time":"2026-01-31T12:00:00.000000Z","agent_id":"agent_001","language_model":"scripted:cafe.yaml","relation":"primary","sum":"6bece0af3af23a0c"}
-{"event_type":"transcript_entry","message_id":"msg_002","time":"2026-01-31T12:00:00.000000Z","agent_id":"agent_001","role":"user","content":"Hi","sum":"b24bf3982c941cfa"}
+{"event_type":"session_started","message_id":"msg_000","time":"2026-01-31T12:00:00.000000Z","session_id":"cafe","schema_version":2,"sum":"fa5e80d20e68d750"}
+{"event_type":"agent_created","message_id":"msg_001","time":"2026-01-31T12:00:00.000000Z","agent_id":"agent_001","language_model":"scripted:cafe.yaml","relation":"primary","sum":"93c8dfef816fb998"}
+{"event_type":"transcript_entry","message_id":"msg_002","time":"2026-01-31T12:00:00.000000Z","agent_id":"agent_001","role":"user","content":"Hi","sum":"ec94e871b9ad8bde"}
 """
 
 

@@ -42,7 +42,7 @@ from harken.core.ids import AgentId, MessageId, Origin
 from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
 from harken.errors import StopReason
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Purpose: TypeAlias = Literal[
     "duty", "question", "again", "comment", "returned", "told", "note", "cut_off", "summary"

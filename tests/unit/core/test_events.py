@@ -252,7 +252,7 @@ def test_event_and_its_dict_are_equal() -> None:
 
 
 def test_session_started_names_the_schema() -> None:
-    assert SessionStarted(session_id="cafe", schema_version=SCHEMA_VERSION).schema_version == 1
+    assert SessionStarted(session_id="cafe", schema_version=SCHEMA_VERSION).schema_version == 2
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ class TestADamagedLog:
             "message_id": "msg_000",
             "time": read_lines(path)[1]["time"],
             "session_id": "s",
-            "schema_version": 1,
+            "schema_version": ev.SCHEMA_VERSION,
             "sum": read_lines(result.path)[0]["sum"],
         }
 

@@ -96,9 +96,9 @@ def test_unverified_log_of_a_newer_schema_reports_both(
 ) -> None:
     with Session(tmp_path / "s.jsonl") as session:
         session.log_agent_created(session.allocate_agent_id())
-    text = (tmp_path / "s.jsonl").read_text().replace('"schema_version":1', '"schema_version":2')
+    text = (tmp_path / "s.jsonl").read_text().replace('"schema_version":2', '"schema_version":3')
     (tmp_path / "s.jsonl").write_text(text)
     with pytest.raises(
-        LogCorrupted, match=r"checksum mismatch .*schema version 2.* upgrade Harken"
+        LogCorrupted, match=r"checksum mismatch .*schema version 3.* upgrade Harken"
     ):
         Session.load(tmp_path / "s.jsonl")

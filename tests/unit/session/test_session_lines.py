@@ -79,7 +79,7 @@ def test_first_line_starts_the_session(session: Session) -> None:
 
 
 def test_first_line_has_the_schema(session: Session) -> None:
-    assert read_lines(session.path)[0]["schema_version"] == 1
+    assert read_lines(session.path)[0]["schema_version"] == 2
 
 
 @pytest.mark.req("S0-02")

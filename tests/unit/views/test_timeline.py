@@ -64,7 +64,7 @@ def test_every_mark_has_a_description(play: LogBuilder) -> None:
     play.session.end("bye")
     marks = timeline(play.viewer().events).marks
     assert [mark.text for mark in marks] == [
-        "play, schema version 1",
+        "play, schema version 2",
         "Root, primary",
         "Hi",
         "look",

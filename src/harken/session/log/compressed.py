@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 
 from harken.errors import InvalidLog, LogWriteError
 from harken.session.log.disk import Disk
+from harken.session.log.version import check_release
 
 ZSTD, GZIP = ".zst", ".gz"
 _MAX_ATTEMPTS = 20
@@ -100,7 +101,7 @@ def restore_plain_log(path: Path, disk: Disk) -> None:
     """Restore the plain file of a compressed log, and keep the pack. A plain log is left unchanged.
 
     Other processes may decompress or compress it concurrently: no existing file is replaced. Raises
-    InvalidLog, LogWriteError.
+    InvalidLog, LogVersionUnsupported, LogWriteError.
     """
     for _ in range(_MAX_ATTEMPTS):
         packs = [] if os.path.lexists(path) else find_packs(path)
@@ -118,6 +119,8 @@ def restore_plain_log(path: Path, disk: Disk) -> None:
 def _unpack(path: Path, pack: Path, disk: Disk) -> None:
     part: Path | None = None
     try:
+        with io.BufferedReader(_Unpacked(pack)) as file:
+            check_release(file, path)
         fd, name = tempfile.mkstemp(_PART, f".{path.name}.", path.parent)
         part = Path(name)
         try:

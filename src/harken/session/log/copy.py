@@ -21,7 +21,7 @@ from blake3 import blake3
 from harken.core.canonical import from_json
 from harken.core.clock import parse_rfc3339
 from harken.core.events import SessionStarted
-from harken.errors import InvalidLog, LogError, LogWriteError
+from harken.errors import InvalidLog, LogError, LogVersionUnsupported, LogWriteError
 from harken.session.log.checksum import has_more, seems_sealed
 from harken.session.log.compressed import is_packed, log_path, stat_log
 from harken.session.log.disk import move_durably
@@ -75,8 +75,14 @@ def sanitize_stem(name: str) -> str:
 
 
 def is_session_log(path: Path) -> bool:
-    """Whether a file begins as a log, also of an older dialect. Raises LogNotFound, InvalidLog."""
-    first = _read_first_line(path)
+    """Whether a file begins as a log, also of an older dialect or an unreleased version.
+
+    Raises LogNotFound, InvalidLog.
+    """
+    try:
+        first = _read_first_line(path)
+    except LogVersionUnsupported:
+        return True
     if first.startswith(b"{") and seems_sealed(first + b"\n"):
         return True
     try:

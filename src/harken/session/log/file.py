@@ -27,6 +27,7 @@ from harken.errors import (
 )
 from harken.session.log.compressed import drop_packs, is_packed, restore_plain_log
 from harken.session.log.disk import Disk, RealDisk
+from harken.session.log.version import MAX_FIRST_LINE_BYTES, check_first_line
 
 
 def new_log(folder: Path, stem: str) -> Path:
@@ -64,7 +65,8 @@ class LogFile:
     def __init__(self, path: Path, *, disk: Disk | None = None, create: bool = False) -> None:
         """Open and lock a log. With `create`, create a missing file, readable by its owner only.
 
-        Raises LogLocked if another process writes it, LogNotFound, InvalidLog, LogWriteError.
+        Raises LogLocked if another process writes it, LogNotFound, InvalidLog,
+        LogVersionUnsupported, LogWriteError.
         """
         self.path = path
         self.disk = disk or RealDisk()
@@ -103,6 +105,7 @@ class LogFile:
             is_new = os.fstat(fd).st_size == 0 and is_packed(path)
             if is_new:
                 path.unlink()
+            _check_release(fd, path)
             if not is_new and _is_file_at(path, fd):
                 drop_packs(path, self.disk)
                 return fd
@@ -243,6 +246,12 @@ def _open(path: Path, *, create: bool) -> int:
         os.close(fd)
         raise InvalidLog(path, "is not a regular file; name a session log (a .jsonl file)")
     return fd
+
+
+def _check_release(fd: int, path: Path) -> None:
+    """Raise LogVersionUnsupported if the open log is of an unreleased version."""
+    with open(fd, "rb", closefd=False) as file:
+        check_first_line(file.readline(MAX_FIRST_LINE_BYTES), path)
 
 
 def _is_file_at(path: Path, fd: int) -> bool:

@@ -41,6 +41,7 @@ from harken.session.log.checksum import (
 )
 from harken.session.log.compressed import log_path, open_packed
 from harken.session.log.dialects import Dialect, dialect_of
+from harken.session.log.version import check_release
 
 Record: TypeAlias = tuple[Event, bytes]
 """One event and its line (with its newline), including members that this version does not know."""
@@ -76,7 +77,20 @@ def paused_gc() -> Iterator[None]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for reading, plain or compressed. Raises LogNotFound or InvalidLog."""
+    """Open a log for reading, plain or compressed.
+
+    Raises LogNotFound, InvalidLog, or LogVersionUnsupported for an unreleased version.
+    """
+    file = _open_any_version(path)
+    try:
+        check_release(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_any_version(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
@@ -288,6 +302,9 @@ _NAME_PATTERN = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
 
 
 def find_mentioned_names(path: Path) -> set[str]:
-    """Return the full names of commits and artifacts in a log. Raises LogNotFound, InvalidLog."""
-    with open_log(path) as file:
+    """Return the full names of commits and artifacts in a log of any version.
+
+    Raises LogNotFound, InvalidLog.
+    """
+    with _open_any_version(path) as file:
         return {name.decode() for line in file for name in _NAME_PATTERN.findall(line)}

@@ -22,6 +22,7 @@ from harken.session.log.checksum import DIGITS_AT, has_sum, is_valid_line
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
 from harken.session.log.reader import open_log
+from harken.session.log.version import check_first_line
 
 _LOOK_BACK_BYTES = 64 * 1024
 
@@ -49,14 +50,15 @@ def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None
     Lines that the log already has are skipped. A missing file is created, readable by its owner
     only. Raises ValueError for lines that are invalid or do not follow each other, LogDiverged if
     the log has other lines there or lines between are missing, LogLocked if another process writes
-    it, InvalidLog, LogWriteError; nothing was appended then.
+    it, InvalidLog, LogVersionUnsupported, LogWriteError; nothing was appended then.
     """
     if not lines.endswith(b"\n"):
         raise ValueError("the last line has no newline: send complete lines")
     if at:
         _check_reaches(path, at)
-    else:
-        _check_lines(LogEnd(), lines)  # No file is created for invalid lines.
+    else:  # No file is created for invalid lines.
+        check_first_line(lines[: lines.index(b"\n") + 1], path)
+        _check_lines(LogEnd(), lines)
     log = LogFile(path, disk=disk, create=True)
     with closing(log), open(log.fd, "rb", closefd=False) as file:
         end = _read_end(file, path)

@@ -19,6 +19,7 @@ from harken.errors import (
     LogDiverged,
     LogError,
     LogLocked,
+    LogVersionUnsupported,
     LogWriteError,
     NameNotFound,
     NotesConflict,
@@ -148,10 +149,10 @@ def encode_error(error: Exception) -> Problem:
             return Problem("notes_changed", text, name=error.name)
         case StoreWriteError() | LogWriteError():
             return Problem("store_full", text, reason=error.reason)
+        case ValueError() | OverflowError() | LogVersionUnsupported():
+            return Problem("invalid", text)
         case StoreError() | LogError():
             return Problem("store_failed", text)
-        case ValueError() | OverflowError():
-            return Problem("invalid", text)
         case RecursionError():
             return Problem("invalid", "it is nested too deeply")
         case _:

@@ -196,13 +196,13 @@ def test_unreadable_path_is_refused(path: Path) -> None:
 
 
 def test_newer_schema_is_refused_before_decoding(path: Path) -> None:
-    newer = {**START, "schema_version": 2, "more": 1}
+    newer = {**START, "schema_version": 3, "more": 1}
     path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
     data_before = path.read_bytes()
     for open_it in (read_message_ids, Session, Session.load):
-        with pytest.raises(LogVersionUnsupported, match="schema version 2") as refused:
+        with pytest.raises(LogVersionUnsupported, match="schema version 3") as refused:
             open_it(path)
-        assert (refused.value.found, refused.value.known) == (2, 1)
+        assert (refused.value.found, refused.value.known) == (3, 2)
     assert path.read_bytes() == data_before
 
 
