@@ -23,6 +23,7 @@ import pytest
 
 from harken.agents import texts
 from harken.session.log.checksum import has_more
+from harken.world.result import error_result
 from tests.property.reworded_scene import play
 from tests.property.reworded_texts import reword, reword_constants
 from tests.session_kit import read_lines
@@ -33,7 +34,7 @@ PROGRAM = "from tests.property.reworded_scene import print_resumes; print_resume
 
 SENTENCES = (
     texts.INTERRUPTED,
-    texts.ACTION_BLOCKED,
+    f"Error: {texts.ACTION_BLOCKED}",
     texts.TASK_RESULT,
     texts.CUT_OFF,
     texts.VERDICT_REQUEST,
@@ -103,3 +104,16 @@ def test_every_sentence_is_reworded() -> None:
     sentences = {name: text for name, text in vars(texts).items() if name.isupper()}
     assert originals == sentences
     assert all(reword(text) != text for text in sentences.values())
+
+
+def test_the_reason_of_an_error_has_no_prefix_that_code_would_have_to_remove() -> None:
+    """A reworded reason stands once behind the prefix, in the result and in the exception."""
+    reasons = (texts.ACTION_BLOCKED, texts.TAKEN_OVER, texts.STOPPED)
+    for reason in (*reasons, *map(reword, reasons)):
+        result = error_result(reason, closed="denied")
+        assert (result.content, result.is_error, result.closed) == (
+            f"Error: {reason}",
+            True,
+            "denied",
+        )
+        assert not reason.startswith("Error: ")

@@ -11,7 +11,7 @@ from harken.core.events import Reference, TranscriptEntry
 from harken.core.untrusted import escape_content_hook_markers
 from harken.errors import InvalidEvent
 from harken.session.state import OpenCall
-from harken.world.result import ToolResult
+from harken.world.result import ToolResult, error_result
 
 Result = TypeVar("Result", bound=ToolResult)
 
@@ -30,8 +30,7 @@ def answer_call(agent: Agent, call: Reference, result: Result) -> Result:
 
 def close_moved_call(agent: Agent, call: OpenCall) -> None:
     """Give a call that has not begun a result: another agent has taken the agent's place."""
-    text = texts.TAKEN_OVER.format(call.name)
-    log_result(agent, call, ToolResult(text, is_error=True, closed="moved"))
+    log_result(agent, call, error_result(texts.TAKEN_OVER.format(call.name), closed="moved"))
 
 
 def log_result(agent: Agent, call: OpenCall, result: ToolResult) -> None:

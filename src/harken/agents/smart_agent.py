@@ -64,7 +64,7 @@ from harken.errors import BudgetExceeded, ModelError, StopReason, TurnStopped
 from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState
-from harken.world.result import ToolResult
+from harken.world.result import error_result
 
 Position: TypeAlias = tuple[Place, AgentId | None]
 """The position of an agent in the tree: its place, and the agent above it."""
@@ -465,8 +465,7 @@ class SmartAgent(ToolAgent):
     def _close_undone_calls(self, why: str, closed: Closed) -> None:
         """Give the open calls of an ended turn a result with the reason."""
         for call in list(self.state.open_calls.values()):
-            result = ToolResult(why.format(call.name), is_error=True, closed=closed)
-            log_result(self, call, result)
+            log_result(self, call, error_result(why.format(call.name), closed=closed))
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""

@@ -17,17 +17,17 @@ INTERRUPTED = (
 """The result of an interrupted call, with the name of its tool. A progress note may follow."""
 GIVEN_UP = "Error: {} was not run: you got another message first"
 """The result of a call that had not begun when its turn was given up."""
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-"""The result of a call that was not run because a move ended the turn."""
-STOPPED = "Error: {} was not run: a hook ended the turn"
-"""The result of a call that was not run because a hook ended the turn."""
+TAKEN_OVER = "{} was not run: another agent has taken your place"
+"""The error of a call that was not run because a move ended the turn."""
+STOPPED = "{} was not run: a hook ended the turn"
+"""The error of a call that was not run because a hook ended the turn."""
 HALF_A_CALL = (
     "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
     "Say less at once: do it in several smaller calls."
 )
 """The result of an incomplete call."""
-ACTION_BLOCKED = "Error: Action blocked by hook '{}': {}"
-"""The result of an action that a hook denied, with the hook's name and the reason."""
+ACTION_BLOCKED = "Action blocked by hook '{}': {}"
+"""The error of an action that a hook denied, with the hook's name and the reason."""
 RESULT_LOST = "Error: {} ran, and its result cannot be kept: {}"
 """The result of a call whose own result is not valid in a log, with the error."""
 

@@ -59,6 +59,11 @@ class ToolResult:
     """Why the action has no result of its own."""
 
 
+def error_result(message: str, *, cause: Cause = None, closed: Closed | None = None) -> ToolResult:
+    """Return the result of an action that failed with this message."""
+    return ToolResult(f"Error: {message}", cause=cause, is_error=True, closed=closed)
+
+
 async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
     """Await the result of an action; convert its own failure to a result.
 
@@ -71,14 +76,13 @@ async def run_catching(name: str, action: Awaitable[ToolResult]) -> ToolResult:
     except asyncio.CancelledError:
         if current_task_cancelled():
             raise
-        return ToolResult(f"Error: {name}: it was cancelled from inside", is_error=True)
+        return error_result(f"{name}: it was cancelled from inside")
     except ToolError as error:
-        text = f"Error: {error}"
-        return ToolResult(text, cause=error.cause, is_error=True, closed=error.closed)
+        return error_result(str(error), cause=error.cause, closed=error.closed)
     except (BudgetExceeded, ConfigError) as error:
-        return ToolResult(f"Error: {error}", is_error=True)
+        return error_result(str(error))
     except Exception as error:  # noqa: BLE001 - any failure of an action is a result
-        return ToolResult(f"Error: {name}: {type(error).__name__}: {error}", is_error=True)
+        return error_result(f"{name}: {type(error).__name__}: {error}")
 
 
 def current_task_cancelled() -> bool:

@@ -33,7 +33,14 @@ from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, ActionStarted
 from harken.core.messages import FunctionCall
 from harken.session.state import OpenCall
-from harken.world.result import ActionBlocked, InvalidArguments, ToolError, ToolResult, run_catching
+from harken.world.result import (
+    ActionBlocked,
+    InvalidArguments,
+    ToolError,
+    ToolResult,
+    error_result,
+    run_catching,
+)
 from harken.world.tool import ToolContext, parse
 
 
@@ -166,7 +173,7 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> None:
     try:
         arguments = await judged_arguments(agent, call)
     except ActionBlocked as error:
-        log_result(agent, call, ToolResult(f"Error: {error}", is_error=True, closed="denied"))
+        log_result(agent, call, error_result(str(error), closed=error.closed))
         return
     result = await run_catching(call.name, _run(agent, call, arguments))
     if call.id in agent.state.open_calls:  # an action logs it with its effect
@@ -183,8 +190,8 @@ async def judged_arguments(agent: Agent, call: OpenCall) -> str:
     verdicts = await judge_call(agent, call)
     if verdicts.denial is not None:
         name = hook_name(agent, verdicts.denial)
-        text = texts.ACTION_BLOCKED.format(name, verdicts.denial.text or "")
-        raise ActionBlocked(text.removeprefix("Error: "), closed="denied")
+        reason = texts.ACTION_BLOCKED.format(name, verdicts.denial.text or "")
+        raise ActionBlocked(reason, closed="denied")
     if verdicts.replacement is None:
         return call.arguments
     arguments, cause = verdicts.replacement.text or "", verdicts.replacement.message_id

@@ -219,5 +219,4 @@ async def _run_judged(
 
 def _raise_not_run(template: str, call: OpenCall, closed: Closed) -> NoReturn:
     """Raise the error of a call that a hook kept from running."""
-    text = template.format(call.name).removeprefix("Error: ")
-    raise ActionBlocked(text, closed=closed) from None
+    raise ActionBlocked(template.format(call.name), closed=closed) from None
