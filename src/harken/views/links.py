@@ -38,7 +38,7 @@ class Link(NamedTuple):
 
 
 class Links:
-    """Events, oldest first, with lazily built indexes."""
+    """Events, oldest first, with lazily built indexes that grow with the events."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = list(events)
@@ -49,7 +49,7 @@ class Links:
         return events if isinstance(events, Links) else Links(events)
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Add later events of a running session. The indexes of links are built again on use."""
+        """Add later events of a running session, also to the indexes that exist."""
         start = len(self.events)
         self.events.extend(events)
         computed = self.__dict__  # The values of the cached properties.
@@ -58,8 +58,10 @@ class Links:
         if "positions" in computed:
             for position, event in enumerate(self.events[start:], start):
                 self.positions.setdefault(event.message_id, position)
-        for name in ("_links_by_result", "_events_by_target"):
-            computed.pop(name, None)
+        if "_call_links" in computed:
+            self._call_links.add(self.events[start:])
+        if "_events_by_target" in computed:
+            self._add_targets(self._events_by_target, self.events[start:])
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
@@ -95,7 +97,7 @@ class Links:
             links.append(Link("substance", substance, substance))
         references = _verdict_causes(event) if isinstance(event, HookVerdict) else causes_of(event)
         links.extend(Link("cause", self.target(reference), reference) for reference in references)
-        call = self._links_by_result.get(event.message_id)
+        call = self._call_links.by_result.get(event.message_id)
         if call is not None:
             links.append(call)
         elif isinstance(event, ActionRewritten):
@@ -146,31 +148,46 @@ class Links:
         return next((call for call in calls or () if call_id in (call.id, target)), None)
 
     @cached_property
-    def _links_by_result(self) -> dict[MessageId, Link]:
-        """Result -> link to its call: the agent's latest earlier call with this id."""
-        entries_by_call: dict[tuple[AgentId | None, str], TranscriptEntry] = {}
-        links_by_result: dict[MessageId, Link] = {}
-        for event in self.events:
-            if not isinstance(event, TranscriptEntry):
-                continue
-            for call in event.tool_calls or ():
-                entries_by_call[event.agent_id, call.id] = event
-            id_ = event.tool_call_id
-            caller = None if id_ is None else entries_by_call.get((event.agent_id, id_))
-            if id_ is not None and caller is not None:
-                reference = format_call_reference(caller, id_)
-                links_by_result[event.message_id] = Link("call", caller.message_id, reference)
-        return links_by_result
+    def _call_links(self) -> _CallLinks:
+        links = _CallLinks()
+        links.add(self.events)
+        return links
 
     @cached_property
     def _events_by_target(self) -> dict[MessageId, list[Event]]:
         events_by_target: dict[MessageId, list[Event]] = {}
-        for event in self.events:
+        self._add_targets(events_by_target, self.events)
+        return events_by_target
+
+    def _add_targets(
+        self, events_by_target: dict[MessageId, list[Event]], new_events: Iterable[Event]
+    ) -> None:
+        for event in new_events:
             for link in self.links_from(event):
                 events = events_by_target.setdefault(link.target, [])
                 if not events or events[-1] is not event:
                     events.append(event)
-        return events_by_target
+
+
+class _CallLinks:
+    """The links of results to their calls: to the agent's latest earlier call with that id."""
+
+    def __init__(self) -> None:
+        self.by_result: dict[MessageId, Link] = {}
+        self._entries_by_call: dict[tuple[AgentId | None, str], TranscriptEntry] = {}
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add later events."""
+        for event in events:
+            if not isinstance(event, TranscriptEntry):
+                continue
+            for call in event.tool_calls or ():
+                self._entries_by_call[event.agent_id, call.id] = event
+            id_ = event.tool_call_id
+            caller = None if id_ is None else self._entries_by_call.get((event.agent_id, id_))
+            if id_ is not None and caller is not None:
+                reference = format_call_reference(caller, id_)
+                self.by_result[event.message_id] = Link("call", caller.message_id, reference)
 
 
 def substance_of(event: Event | None) -> MessageId | None:
