@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harken.session.session import Session
 from tests.cli.kit import Cli, start
 from tests.session_kit import read_lines
 
@@ -141,3 +142,31 @@ def test_what_is_no_log_is_not_forked(demo: Cli, tmp_path: Path) -> None:
     assert demo.ok("fork", copy).out.startswith("copy-fork  fork of copy up to ")
     copy.write_text(json.dumps({"event_type": "session_started"}) + "\n")
     assert demo("fork", copy).code == 2
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_fork_of_a_session_that_was_renamed_is_counted_once(
+    demo: Cli, *, is_compressed: bool
+) -> None:
+    alone = demo.ok("stats", "--json").json
+    demo.ok("fork", "demo", "--name", "b")
+    demo.ok("sessions", "rename", "demo", "a")
+    if is_compressed:
+        demo.ok("sessions", "compress", "a")
+    both = demo.ok("stats", "--json").json
+    assert both["amplification"] == alone["amplification"]
+
+
+def test_a_fork_is_counted_in_full_beside_another_session_with_the_name_of_its_origin(
+    demo: Cli, tmp_path: Path
+) -> None:
+    alone = demo.ok("stats", "--json").json
+    demo.ok("fork", "demo", "--name", "b")
+    demo.ok("sessions", "rename", "demo", "a")
+    (demo.home / "sessions" / "a.jsonl").rename(tmp_path / "a.jsonl")
+    with Session(demo.home / "sessions" / "demo.jsonl"):
+        pass
+    assert (
+        demo.ok("stats", "--json").json["amplification"]["responses"]
+        == alone["amplification"]["responses"]
+    )

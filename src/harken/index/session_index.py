@@ -33,8 +33,8 @@ from harken.index.ingest.usage import Costs
 from harken.index.message_text import searchable_text, to_utf8
 from harken.index.stored_text import read_texts
 from harken.llm.prices import Prices
-from harken.session.branch import find_counted_origin
 from harken.session.log.compressed import is_packed
+from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import iter_events as events_of
 from harken.store.base import Store
 

@@ -41,6 +41,7 @@ from harken.session.log.checksum import DIGITS_AT, has_more, is_valid_line, read
 from harken.session.log.compressed import is_packed, log_path
 from harken.session.log.disk import move_durably
 from harken.session.log.file import LogFile, is_being_written
+from harken.session.log.origin import find_log_of_origin
 from harken.session.log.reader import LogReadReport, iter_records, open_log
 from harken.session.session import Session, SessionOptions
 
@@ -206,20 +207,13 @@ def _find_origin(path: Path, prefix: _Prefix) -> Origin:
     assert isinstance(start, ev.SessionStarted)
     earlier = start.origin
     if earlier is not None and reference_number(prefix.upto) <= reference_number(earlier.upto):
-        log_of_origin = _log_of_origin(path, earlier)
+        log_of_origin = find_log_of_origin(path, start)
         if log_of_origin is not None:
             with suppress(LogError, NameNotFound):
                 return _find_origin(
                     log_of_origin, _find_prefix(log_of_origin, prefix.upto, before=False)
                 )
     return Origin(log_path(path).stem, prefix.upto, prefix.checksum)
-
-
-def _log_of_origin(log: Path, origin: Origin) -> Path | None:
-    """Return the path of the log of an origin, or None if its name is that of no session."""
-    name = origin.session
-    is_name = re.fullmatch(r"[^/\\\0]+", name) is not None and name not in (".", "..")
-    return log.with_name(f"{name}.jsonl") if is_name else None
 
 
 def _iter_batches(path: Path, prefix: _Prefix, stem: str, origin: Origin) -> Iterator[bytes]:
@@ -326,21 +320,6 @@ def _end_request(session: Session, events: Sequence[ev.KnownEvent], edited_id: M
     request = session.state.requests.get(entry.agent_id or AgentId(""))
     if request is not None and isinstance(entry, ev.TranscriptEntry) and entry.role == "assistant":
         session.append(_edited_response(entry.agent_id, request.message_id, edited_id))
-
-
-def find_counted_origin(log: Path, start: ev.Event | None) -> Origin | None:
-    """Return the origin of a branch if the log of that session is in the same folder.
-
-    Then a program that counts calls, tokens or messages of several sessions leaves out the events
-    of the origin in the branch. `start` is the first event. Return None if nothing is left out.
-    """
-    if not isinstance(start, ev.SessionStarted) or start.origin is None:
-        return None
-    log_of_origin = _log_of_origin(log, start.origin)
-    if log_of_origin is None or log_of_origin.name == log.name:
-        return None
-    is_counted = log_of_origin.exists() or is_packed(log_of_origin)
-    return start.origin if is_counted else None
 
 
 def find_free_name(folder: Path, session: str, suffix: str) -> str:

@@ -24,12 +24,12 @@ from harken.session.branch import (
     branch_with_edit,
     change_model,
     disarm_triggers,
-    find_counted_origin,
     remove_hooks,
 )
 from harken.session.log.checksum import read_body
 from harken.session.log.compress import compress_log
 from harken.session.log.disk import RealDisk
+from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.session.verify import verify

@@ -16,8 +16,8 @@ from harken.chat.usage import UsageTotal
 from harken.config.home import Home
 from harken.core.events import decode_event
 from harken.errors import HarkenError, LogError
-from harken.session.branch import find_counted_origin
 from harken.session.log.compressed import stat_log
+from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import open_log
 
 if TYPE_CHECKING:
