@@ -12,6 +12,7 @@ from benchmarks import (
     append,
     chat,
     discussion,
+    growth,
     hooks,
     idle,
     importing,
@@ -53,6 +54,7 @@ PARTS = {
     "import": importing.rows,
     "index": index.rows,
     "recorded": recorded.rows,
+    "growth": growth.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

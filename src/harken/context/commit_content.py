@@ -12,10 +12,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from harken.context.message_reader import check_size, iter_leaves, read_entry_messages
+from harken.context.message_reader import (
+    check_size,
+    iter_leaves,
+    read_entry_messages,
+    read_messages,
+)
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, encode_entry
 from harken.core.messages import Message
-from harken.errors import FormatError, NameNotFound
+from harken.errors import ArtifactNotMessages, FormatError, NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.formats.registry import FORMATS, FormatRegistry
 from harken.store.base import Store, StoredCommit
@@ -48,6 +53,14 @@ def read_entries(
     """
     contents = read_contents(store, commits)
     return [entry for content in contents for entry in entries_or_note(content, formats)]
+
+
+def read_commit_messages(store: Store, commits: Sequence[StoredCommit]) -> list[Message]:
+    """Return the messages of commits, oldest first. Errors as `read_entries`."""
+    try:
+        return read_messages(store, [commit.commit.artifact for commit in commits])
+    except ArtifactNotMessages:  # The bytes are parsed by the reader of their format.
+        return [entry.message for entry in read_entries(store, commits)]
 
 
 def read_delta_entries(

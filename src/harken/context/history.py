@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import Protocol, runtime_checkable
 
 from harken.context.checkpoint import normalize_time
-from harken.context.commit_content import read_entries
+from harken.context.commit_content import read_commit_messages
 from harken.context.materialize import select_commits, walk
 from harken.core.arguments import check_arguments
 from harken.core.clock import parse_rfc3339
@@ -134,8 +135,22 @@ def diff(store: Store, ours: CommitId, theirs: CommitId) -> CommitDiff:
     )
 
 
+@runtime_checkable
+class _AncestorStore(Protocol):
+    """A store that finds common ancestors without reading commits."""
+
+    def common_ancestor(self, one: CommitId, other: CommitId) -> CommitId | None:
+        """Return the last commit in the histories of both commits, or None."""
+        ...
+
+
 def find_common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | None:
-    """Return the last commit in both histories, including both commits, or None."""
+    """Return the last commit in both histories, including both commits, or None.
+
+    The cost is that of the way to that commit. Raises NameNotFound.
+    """
+    if isinstance(store, _AncestorStore):
+        return store.common_ancestor(one, other)
     walks = [walk(store, one), walk(store, other)]
     seen: list[set[CommitId]] = [set(), set()]
     open_sides = [0, 1]
@@ -158,7 +173,7 @@ def _read_messages_since(store: Store, ancestor: CommitId | None, ctx: CommitId)
         if ancestor is None
         else _select_after(store, ancestor, ctx)
     )
-    return [entry.message for entry in read_entries(store, commits)]
+    return read_commit_messages(store, commits)
 
 
 def _select_after(store: Store, ancestor: CommitId, ctx: CommitId) -> list[StoredCommit]:

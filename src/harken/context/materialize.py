@@ -10,26 +10,28 @@ conversation. The selection depends on the stop of the walk:
 
 The snapshot with which a subagent begins ends every walk: the subagent did not read what came
 before. Commits never change, so neither does the result for a commit and a stop: it is computed
-once, and stored as a derived artifact. Messages are read lazily.
+once, and stored as a derived artifact. A walk ends early at an ancestor with a stored result, and
+the sequence of artifacts shares its beginning with that of the ancestor: what is read and stored
+depends on what is new, not on the length of the chain. Messages are read lazily.
 
 Source: docs/formats/store.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import msgspec
 
-from harken.context.commit_content import read_entries
+from harken.context.commit_content import read_commit_messages
 from harken.context.message_reader import read_messages
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, encode_sequence, hash_raw
+from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.core.events import ContextLoaded
 from harken.core.messages import Message
 from harken.errors import (
@@ -41,6 +43,7 @@ from harken.errors import (
 )
 from harken.session.fold import Resolver
 from harken.store.base import Store, StoredCommit, WriteBatch
+from harken.store.sequence_tree import SequenceTree, read_artifacts
 
 Stop: TypeAlias = str
 """`compaction`, `root`, or the full name of a commit."""
@@ -52,13 +55,18 @@ class WalkResult(msgspec.Struct, frozen=True):
     """The result of a walk."""
 
     ref: ArtifactRef
-    """The sequence of the conversation's artifacts, oldest first."""
+    """The tree of sequences of the conversation's artifacts, oldest first."""
+    artifact_count: int
     message_count: int
     token_count: int
 
 
 Cache: TypeAlias = MutableMapping[tuple[CommitId, Stop], WalkResult]
 """Completed walks, by commit and stop. They stay valid, whatever is committed later."""
+_ResultFinder: TypeAlias = Callable[
+    [Store, Sequence[CommitId], Stop], Mapping[CommitId, WalkResult]
+]
+"""Returns stored results of the walks from some of these commits to a stop."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +74,17 @@ class MaterializedContext:
     """A complete conversation. Its messages are read from the store lazily."""
 
     ref: ArtifactRef
-    """The sequence under which it is stored."""
+    """The top of the tree of sequences under which it is stored."""
     message_count: int
     """The sum of the commits' counts."""
     token_count: int
+    artifact_count: int = field(repr=False, compare=False)
+    """The number of artifacts in the tree."""
     store: Store = field(repr=False, compare=False)
     commit_and_stop: tuple[CommitId, Stop] | None = field(default=None, repr=False, compare=False)
     """The commit and the stop of the walk, or None for the empty conversation."""
     artifacts: Sequence[ArtifactRef] | None = field(default=None, repr=False, compare=False)
-    """The content of the sequence, if it is known."""
+    """The artifacts in the tree, if the walk passed all of them."""
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -82,20 +92,18 @@ class MaterializedContext:
 
         Raises ObjectNotFound, ObjectCorrupted, StoreError.
         """
+        if self.commit_and_stop is None:
+            return []
         artifacts = self.artifacts
         if artifacts is None:
-            artifacts = self.store.sequences([self.ref]).get(self.ref)
-        if artifacts is None:
-            raise ObjectNotFound("the store", self.ref)
-        try:
-            return read_messages(self.store, artifacts)
-        except ArtifactNotMessages:
-            if self.commit_and_stop is None:
-                raise
-            commits = select_commits(
-                self.store, *self.commit_and_stop
-            )  # The commits contain the formats of their bytes.
-            return [entry.message for entry in read_entries(self.store, commits)]
+            try:
+                artifacts = read_artifacts(self.store, self.ref, self.artifact_count)
+            except ObjectNotFound:  # The tree was collected, or could not be written.
+                artifacts = None
+        if artifacts is not None:
+            with suppress(ArtifactNotMessages):
+                return read_messages(self.store, artifacts)
+        return read_commit_messages(self.store, select_commits(self.store, *self.commit_and_stop))
 
 
 @check_arguments
@@ -112,22 +120,21 @@ def materialize(
     not one of its ancestors; ObjectNotFound, ObjectCorrupted.
     """
     if ctx is None:
-        empty = _build_context(store, [])
-        if empty.ref not in store.sequences([empty.ref]):
-            _write_derived(store, WriteBatch(sequences={empty.ref: []}))
-        return empty
-    result = None if cache is None else cache.get((ctx, stop))
+        tree = SequenceTree(store)
+        if tree.ref not in store.sequences([tree.ref]):
+            _write_derived(store, WriteBatch(sequences=tree.new_sequences()))
+        return MaterializedContext(tree.ref, 0, 0, 0, store)
+    result = _find_results(store, [ctx], stop, cache).get(ctx)
+    artifacts: list[ArtifactRef] | None = None
     if result is None:
-        result = _find_derived(store, ctx, stop)
-    if result is None:
-        context = _compute(store, ctx, stop)
-        result = WalkResult(context.ref, context.message_count, context.token_count)
-    else:
-        counts = result.message_count, result.token_count
-        context = MaterializedContext(result.ref, *counts, store, (ctx, stop))
+        try:
+            result, artifacts = _compute(store, ctx, stop, partial(_find_results, cache=cache))
+        except ObjectNotFound:  # A sequence of an earlier result was collected.
+            result, artifacts = _compute(store, ctx, stop, lambda *_: {})
     if cache is not None:
         cache[ctx, stop] = result
-    return context
+    counts = result.message_count, result.token_count, result.artifact_count
+    return MaterializedContext(result.ref, *counts, store, (ctx, stop), artifacts)
 
 
 def make_resolver(store: Store, cache: Cache | None = None) -> Resolver:
@@ -144,14 +151,37 @@ def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> li
 
     Raises NameNotFound as `materialize`.
     """
+    return _select(store, ctx, stop, lambda *_: {}).commits
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The selected commits of a walk, oldest first."""
+
+    commits: list[StoredCommit]
+    earlier: WalkResult | None
+    """The result of the ancestor at which the walk ended, which covers all earlier commits."""
+
+
+def _select(store: Store, ctx: CommitId, stop: Stop, find_results: _ResultFinder) -> _Selection:
+    """Walk until the stop, or an ancestor with a result. Raises NameNotFound as `materialize`."""
     selected: list[StoredCommit] = []
-    for commit in walk(store, ctx):
-        is_complete = commit.commit.type != "delta"
-        is_end = commit.id == stop or is_spawn(commit) or (is_complete and stop == "compaction")
-        if is_end or not is_complete or commit.commit.parent is None:
-            selected.append(commit)
-        if is_end:
-            break
+    for batch in _iter_chain(store, ctx):
+        results = find_results(store, [commit.id for commit in batch], stop)
+        for commit in batch:
+            if commit.id in results:
+                return _Selection(selected[::-1], results[commit.id])
+            is_complete = commit.commit.type != "delta"
+            is_end = commit.id == stop or is_spawn(commit) or (is_complete and stop == "compaction")
+            if is_end or not is_complete or commit.commit.parent is None:
+                selected.append(commit)
+            if is_end:
+                return _Selection(_check_stop(selected, stop), None)
+    return _Selection(_check_stop(selected, stop), None)
+
+
+def _check_stop(selected: list[StoredCommit], stop: Stop) -> list[StoredCommit]:
+    """Return commits, oldest first. Raises NameNotFound if they do not end at the stop."""
     if stop not in ("compaction", "root") and (not selected or selected[-1].id != stop):
         raise NameNotFound("ancestor commit", stop, (commit.id for commit in selected))
     return selected[::-1]
@@ -159,11 +189,16 @@ def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> li
 
 def walk(store: Store, ctx: CommitId) -> Iterator[StoredCommit]:
     """Yield a commit and its ancestors, newest first, reading in batches of increasing size."""
+    for batch in _iter_chain(store, ctx):
+        yield from batch
+
+
+def _iter_chain(store: Store, ctx: CommitId) -> Iterator[list[StoredCommit]]:
     name: CommitId | None = ctx
     steps = _INITIAL_DEPTH
     while name is not None:
         commits = store.chain(name, steps)
-        yield from commits
+        yield commits
         name, steps = commits[-1].commit.parent, steps * 2
 
 
@@ -172,35 +207,41 @@ def is_spawn(commit: StoredCommit) -> bool:
     return commit.commit.type == "snapshot" and commit.commit.checkpoint == "spawn"
 
 
-def _build_context(
-    store: Store, commits: Sequence[StoredCommit], stop_point: tuple[CommitId, Stop] | None = None
-) -> MaterializedContext:
-    artifacts = [commit.commit.artifact for commit in commits]
-    return MaterializedContext(
-        ref=encode_sequence(artifacts)[0],
-        message_count=sum(commit.commit.message_count for commit in commits),
-        token_count=sum(commit.commit.token_count for commit in commits),
-        store=store,
-        commit_and_stop=stop_point,
-        artifacts=artifacts,
+def _compute(
+    store: Store, ctx: CommitId, stop: Stop, find_results: _ResultFinder
+) -> tuple[WalkResult, list[ArtifactRef] | None]:
+    """Walk, and store the result as derived. Return also the artifacts, if all were passed.
+
+    Raises NameNotFound as `materialize`; ObjectNotFound if a sequence of an earlier result is
+    missing.
+    """
+    selection = _select(store, ctx, stop, find_results)
+    artifacts = [commit.commit.artifact for commit in selection.commits]
+    earlier = selection.earlier
+    if earlier is None:
+        tree, message_count, token_count = SequenceTree(store), 0, 0
+    else:
+        tree = SequenceTree.load(store, earlier.ref, earlier.artifact_count)
+        message_count, token_count = earlier.message_count, earlier.token_count
+    for artifact in artifacts:
+        tree.append(artifact)
+    result = WalkResult(
+        tree.ref,
+        tree.count,
+        message_count + sum(commit.commit.message_count for commit in selection.commits),
+        token_count + sum(commit.commit.token_count for commit in selection.commits),
     )
-
-
-def _compute(store: Store, ctx: CommitId, stop: Stop) -> MaterializedContext:
-    """Walk, and store the result as derived."""
-    context = _build_context(store, select_commits(store, ctx, stop), (ctx, stop))
-    result = WalkResult(context.ref, context.message_count, context.token_count)
     record = canonical.to_canonical_bytes(result)
-    refs = (context.ref, hash_raw(record))
+    refs = (tree.ref, hash_raw(record))
     _write_derived(
         store,
         WriteBatch(
-            sequences={context.ref: context.artifacts or []},
+            sequences=tree.new_sequences(),
             raw={hash_raw(record): record},
             derived=dict(zip(_derived_keys(ctx, stop), refs, strict=True)),
         ),
     )
-    return context
+    return result, artifacts if earlier is None else None
 
 
 def _write_derived(store: Store, batch: WriteBatch) -> None:
@@ -209,18 +250,24 @@ def _write_derived(store: Store, batch: WriteBatch) -> None:
         store.write(batch)
 
 
-def _find_derived(store: Store, ctx: CommitId, stop: Stop) -> WalkResult | None:
-    """Return the stored result of an earlier walk, or None if parts of it were collected."""
-    keys = _derived_keys(ctx, stop)
-    refs = store.find_derived(keys)
-    if len(refs) < len(keys):
-        return None
-    sequence, record = (refs[key] for key in keys)
-    try:
-        result = msgspec.convert(canonical.from_json(store.raw(record)), WalkResult)
-    except (ObjectNotFound, ValueError):
-        return None
-    return result if result.ref == sequence else None
+def _find_results(
+    store: Store, names: Sequence[CommitId], stop: Stop, cache: Cache | None
+) -> dict[CommitId, WalkResult]:
+    """Return the result of the first of these commits that has one, if parts are not collected."""
+    if cache is not None:
+        for name in names:
+            if (name, stop) in cache:
+                return {name: cache[name, stop]}
+    keys = {name: _derived_keys(name, stop) for name in names}
+    refs = store.find_derived(key for pair in keys.values() for key in pair)
+    for name, (sequence_key, record_key) in keys.items():
+        if sequence_key in refs and record_key in refs:
+            with suppress(ObjectNotFound, ValueError):
+                record = store.raw(refs[record_key])
+                result = msgspec.convert(canonical.from_json(record), WalkResult)
+                if result.ref == refs[sequence_key]:
+                    return {name: result}
+    return {}
 
 
 def _derived_keys(ctx: CommitId, stop: Stop) -> tuple[str, str]:

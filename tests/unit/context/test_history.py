@@ -1,5 +1,8 @@
 """Names, histories, metadata, and the common ancestor of two commits."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +20,8 @@ from harken.context.refs import abbreviate_name, find_commit
 from harken.core.commits import CommitId, CommitNotes
 from harken.core.messages import Message, text_of
 from harken.errors import AmbiguousName, NameNotFound, NotesConflict, ObjectNotFound
+from harken.store.base import StoredCommit
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import NOON, alternating_messages, commit, texts
 from tests.unit.context.watched_store import WatchedStore
 
@@ -157,6 +162,27 @@ def test_diff_does_not_read_common_messages(store: WatchedStore) -> None:
     assert diff(store, our_commit, their_commit).ancestor == base
     assert store.asked["commits walked"] <= 64
     assert store.asked["deltas read"] == 2
+
+
+@pytest.mark.req("S2-08")
+@pytest.mark.parametrize("length", [100, 400])
+def test_diff_in_a_file_reads_the_commits_after_the_ancestor(tmp_path: Path, length: int) -> None:
+    class CountingStore(SqliteStore):
+        walked = 0
+
+        def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
+            commits = super().chain(name, depth)
+            self.walked += len(commits)
+            return commits
+
+    with closing(CountingStore(tmp_path / "store.db")) as store:
+        base = None
+        for number in range(length):
+            base = commit(store, base, f"step {number}")
+        ours, theirs = commit(store, base, "a"), commit(store, base, "b")
+        difference = diff(store, ours, theirs)
+        assert (difference.ancestor, store.walked) == (base, 32)
+        assert [text_of(m.content) for m in (*difference.ours, *difference.theirs)] == ["a", "b"]
 
 
 @pytest.mark.req("S2-24")

@@ -1,5 +1,8 @@
 """The materialized context of a commit for each stop."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin
@@ -7,8 +10,11 @@ from harken.context.compaction import snapshot
 from harken.context.materialize import Cache, make_resolver, materialize
 from harken.core.commits import CommitId, encode_sequence
 from harken.core.events import ContextLoaded
-from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
+from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall, text_of
 from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound
+from harken.store.base import ObjectKind
+from harken.store.sequence_tree import BLOCK_LENGTH
+from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import NOON, commit, texts
 from tests.unit.context.watched_store import WatchedStore
 
@@ -203,3 +209,56 @@ def test_messages_before_a_compaction_are_not_read(store: WatchedStore) -> None:
     assert store.asked["deltas read"] == 4
     assert store.asked["objects read"] == 8, "four messages and their parts"
     assert store.asked["commits walked"] <= 16
+
+
+@pytest.mark.req("S2-17", "D-05")
+@pytest.mark.parametrize("stop", ["root", "compaction"])
+def test_next_commit_of_a_chain_costs_the_same_at_any_length(
+    store: WatchedStore, stop: str
+) -> None:
+    tip, costs = commit(store, None, "0"), []
+    for number in range(1, 1_024):
+        tip = commit(store, tip, str(number))
+        if number + 16 not in (128, 256, 512, 1_024):
+            continue
+        materialize(store, tip, stop)
+        store.asked.clear()
+        for later in range(16):
+            tip = commit(store, tip, f"{number} {later}")
+            materialize(store, tip, stop)
+        costs.append((store.asked["commits walked"], store.asked["names written"]))
+    assert max(walked for walked, _ in costs) <= 16 * 16
+    assert max(names for _, names in costs) <= 16 * 17 + BLOCK_LENGTH + 3 + 2
+    assert len(costs) == 4
+
+
+def test_result_of_a_fork_shares_the_sequences_of_the_trunk(store: WatchedStore) -> None:
+    trunk = [commit(store, None, "0")]
+    for number in range(1, 400):
+        trunk.append(commit(store, trunk[-1], str(number)))
+    materialize(store, trunk[-1], "root")
+    fork = commit(store, trunk[390], "fork")
+    before = {obj.name for obj in store.iter_objects() if obj.kind is ObjectKind.SEQUENCE}
+    assert texts(store, fork, "root") == [*map(str, range(391)), "fork"]
+    after = {obj.name for obj in store.iter_objects() if obj.kind is ObjectKind.SEQUENCE}
+    assert len(after - before) <= 4
+
+
+def test_result_that_was_collected_is_computed_again(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "store.db")) as store:
+        tip = None
+        for number in range(60):
+            tip = commit(store, tip, str(number))
+        assert tip is not None
+        cache: Cache = {}
+        before = materialize(store, tip, "root", cache)
+        store.collect([], now="2100-01-01T00:00:00Z", grace_s=0)
+        assert store.sequences([before.ref]) == {}
+        expected = [str(number) for number in range(60)]
+        stale = materialize(store, tip, "root", cache)
+        assert [text_of(message.content) for message in stale.messages] == expected
+        later = materialize(store, commit(store, tip, "later"), "root", cache)
+        assert [text_of(message.content) for message in later.messages] == [*expected, "later"]
+        assert store.sequences([later.ref])
+        assert materialize(store, tip, "root").ref == before.ref
+        assert store.sequences([before.ref])

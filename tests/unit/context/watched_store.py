@@ -32,6 +32,7 @@ class WatchedStore(MemoryStore):
         self.asked["objects written"] += len(batch.objects)
         self.asked["entries written"] += sum(map(len, batch.deltas.values()))
         self.asked["sequences written"] += len(batch.sequences)
+        self.asked["names written"] += sum(map(len, batch.sequences.values()))
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         objects_found = super().objects(name for name in names if name not in self.lost)

@@ -29,6 +29,19 @@ WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
     FROM up JOIN history h ON h.id = up.parent WHERE h.id < up.id AND depth < ?
 ) SELECT id, name, pack, notes FROM up
 """
+_COMMON_ANCESTOR_SQL = """
+WITH RECURSIVE pair (one, other) AS (
+    VALUES (?, ?)
+    UNION ALL
+    SELECT
+        CASE WHEN one > other
+            THEN (SELECT parent FROM history WHERE id = one AND parent < one) ELSE one END,
+        CASE WHEN other > one
+            THEN (SELECT parent FROM history WHERE id = other AND parent < other) ELSE other END
+    FROM pair WHERE one <> other
+) SELECT id, name, pack, notes FROM history WHERE id = (SELECT one FROM pair WHERE one = other)
+"""
+"""A parent's id is smaller: the commit with the larger id is no ancestor of the other."""
 _INSERT_SQL = """
 INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
     ?1, ?2,
@@ -88,6 +101,12 @@ def select_ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> li
     if limit < 1:
         return []
     return [CommitRow(*row) for row in connection.execute(_ANCESTORS_SQL, [id_, limit]).fetchall()]
+
+
+def find_common_ancestor(connection: sqlite3.Connection, one: int, other: int) -> CommitRow | None:
+    """Return the row of the last commit in both histories, by the ids of two rows, or None."""
+    row = connection.execute(_COMMON_ANCESTOR_SQL, [one, other]).fetchone()
+    return None if row is None else CommitRow(*row)
 
 
 def select_latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:

@@ -188,6 +188,16 @@ class SqliteStore:
             raise ObjectNotFound(self.path, current, needed_by=commits[-1].id)
         return commits
 
+    def common_ancestor(self, one: CommitId, other: CommitId) -> CommitId | None:
+        """Return the last commit in the histories of both commits, or None.
+
+        Only rows are read, one for each commit in between. Raises NameNotFound.
+        """
+        with self._reading() as connection:
+            ids = [self._get_row(connection, name).id for name in (one, other)]
+            row = commit_table.find_common_ancestor(connection, *ids)
+            return None if row is None else self._read_names(connection, [row])[0]
+
     def children(self, name: CommitId) -> list[CommitId]:
         with self._reading() as connection:
             row = commit_table.find_row(connection, name)
