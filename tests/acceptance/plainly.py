@@ -178,9 +178,15 @@ def _heard(record: Record, done_ids: set[str]) -> Iterator[Item]:
             if block["tool_use_id"] not in done_ids:
                 yield "result", block["tool_use_id"], _texts(block.get("content"))
         elif block["type"] == "text":
-            yield "user", block["text"]
+            yield "user" if _is_of_user(record) else "system", block["text"]
         else:
             yield ("image",) if block["type"] == "image" else ("other", block["type"])
+
+
+def _is_of_user(record: Record) -> bool:
+    attachment = record.get("attachment") or {}
+    kind = (attachment.get("origin") or record.get("origin") or {}).get("kind")
+    return attachment.get("commandMode", "prompt") == "prompt" and kind in (None, "human")
 
 
 def codex(data: bytes) -> list[Item]:

@@ -31,11 +31,11 @@ def transcripts(format: str) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def recordings(prefix: str) -> list[Recorded]:
-    """Return what was recorded of one client: its files begin with `prefix`."""
-    paths = []
-    for path in sorted((DATA / "sent").glob(f"{prefix}*.json")):
+def recordings() -> list[Recorded]:
+    """Return what was recorded of all clients."""
+    recorded = []
+    for path in sorted(DATA.glob("sent*/*.json")):
         data = json.loads(path.read_bytes())
         source = DATA / "transcripts" / data["source"]
-        paths.append(Recorded(path.stem, source, data["request_messages"]))
-    return paths
+        recorded.append(Recorded(path.stem, source, data["request_messages"]))
+    return recorded

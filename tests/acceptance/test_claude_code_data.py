@@ -9,17 +9,15 @@ import pytest
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import iter_files
-from harken.capture.resume.verify import compare_requests
 from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.claude_code.reader import FORMAT
-from harken.formats.runtimes.claude_code.resume_request import build_resume_request
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts
+from tests.acceptance.shared_data import DATA, needed, transcripts
 from tests.unit.formats.transcript_kit import read_transcript
 
 FILES = transcripts("claude-code")
@@ -99,10 +97,3 @@ def test_subagents_begin_where_they_were_spawned(
     ]
     assert len(parents) > 5
     assert sum(parent is not None for parent in parents) >= len(parents) - 2
-
-
-@pytest.mark.parametrize("recorded", recordings("cc"), ids=lambda recorded: recorded.name)
-def test_resume_request_equals_the_request_of_the_client(recorded: Recorded) -> None:
-    assert FORMAT.reads is not None
-    request = build_resume_request(FORMAT.reads(recorded.source.read_bytes()))
-    assert compare_requests("claude", request, recorded.messages).differences == []

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from harken.capture.resume.request_diff import Message, Request, comparison_key
 from harken.formats.images import read_image_header
+from harken.formats.runtimes.claude_code.resume_request import LOADED
 
 RequestTransform: TypeAlias = Callable[[Request, Request], Request]
 """Removes content from the first request. The second is the one it is compared with."""
@@ -54,22 +55,36 @@ def without_default_members(request: Request, _other: Request) -> Request:
 
 
 def without_reminders(request: Request, expected: Request) -> Request:
-    """Remove reminder blocks, and `system` messages, that are not expected."""
+    """Remove reminders and system messages, or the paragraphs of them, that are not expected."""
     expected_keys = {comparison_key(block) for message in expected for block in blocks_of(message)}
+    texts = [text for message in expected for text in _reminder_texts(message)]
     messages = []
     for message in request:
-        blocks = [
-            block
-            for block in blocks_of(message)
-            if comparison_key(block) in expected_keys or not _is_reminder(block)
-        ]
-        if message.get("role") != "system" and (blocks or not blocks_of(message)):
+        blocks = []
+        for block in blocks_of(message):
+            is_optional = message.get("role") == "system" or _is_reminder(block)
+            if not is_optional or comparison_key(block) in expected_keys:
+                blocks.append(block)
+            elif text := next((t for t in texts if _has_paragraphs(text_of_block(block), t)), ""):
+                blocks.append({**block, "text": text})
+        if blocks or (not blocks_of(message) and message.get("role") != "system"):
             messages.append(_with_blocks(message, blocks))
     return messages
 
 
+def _reminder_texts(message: Message) -> list[str]:
+    is_system = message.get("role") == "system"
+    return [text_of_block(b) for b in blocks_of(message) if is_system or _is_reminder(b)]
+
+
 def _is_reminder(block: Any) -> bool:
     return text_of_block(block).startswith("<system-reminder>")
+
+
+def _has_paragraphs(text: str, part: str) -> bool:
+    """Whether a text contains all paragraphs of another one, in order."""
+    paragraphs = iter(text.split("\n\n"))
+    return all(paragraph in paragraphs for paragraph in part.split("\n\n"))
 
 
 def without_line_end(request: Request, expected: Request) -> Request:
@@ -88,12 +103,21 @@ def without_line_end(request: Request, expected: Request) -> Request:
 
 
 def without_removed_tools(expected: Request, sent: Request) -> Request:
-    """Remove references to tools, and members of their inputs, that the client no longer has."""
+    """Remove references to tools, and members of their inputs, that the client no longer has.
+
+    In place of the last reference of a result, the client sends a note.
+    """
     blocks = [block for message in sent for block in blocks_of(message) if isinstance(block, dict)]
     sent_keys = {
         comparison_key(inner_block) for block in blocks for inner_block in _content_list(block)
     }
     inputs = {comparison_key(block.get("id")): block.get("input") for block in blocks}
+    notes = {
+        comparison_key(block.get("tool_use_id")): [
+            inner for inner in _content_list(block) if _is_removal_note(inner)
+        ]
+        for block in blocks
+    }
 
     def plain(block: Any) -> Any:
         if not isinstance(block, dict):
@@ -110,10 +134,26 @@ def without_removed_tools(expected: Request, sent: Request) -> Request:
                 for inner_block in _content_list(block)
                 if not _is_reference(inner_block) or comparison_key(inner_block) in sent_keys
             ]
-            return {**block, "content": content}
+            note = notes.get(comparison_key(block.get("tool_use_id")), [])
+            return {**block, "content": content or note}
         return block
 
-    return [_with_blocks(message, [*map(plain, blocks_of(message))]) for message in expected]
+    def plain_message(message: Message) -> Message:
+        converted = [*map(plain, blocks_of(message))]
+        if _has_reference(blocks_of(message)) and not _has_reference(converted):
+            converted = [block for block in converted if text_of_block(block) != LOADED]
+        return _with_blocks(message, converted)
+
+    return [*map(plain_message, expected)]
+
+
+def _has_reference(blocks: Sequence[Any]) -> bool:
+    results = [block for block in blocks if isinstance(block, dict)]
+    return any(_is_reference(inner) for block in results for inner in _content_list(block))
+
+
+def _is_removal_note(block: Any) -> bool:
+    return text_of_block(block).startswith("[Tool references removed - ")
 
 
 def _current_input(block: dict[str, Any], sent_input: dict[str, Any]) -> dict[str, Any]:

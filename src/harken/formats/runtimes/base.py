@@ -153,6 +153,16 @@ ResumeRequestBuilder: TypeAlias = Callable[[Sequence[ConversationEntry]], list[d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """The model that continues a session, which the session alone does not determine."""
+
+    model: str = ""
+    """The model that the client selected. If empty, it is the one that answered last."""
+    has_system_messages: bool = True
+    """Whether the client sends system messages between other messages to this model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewSessionInfo:
     """The name and the environment of a session to write."""
 
@@ -186,6 +196,10 @@ class RuntimeFormat:
     """Whether a file is of this format, by its path and its first 64 KB."""
     steps: StepReader
     build_resume_request: ResumeRequestBuilder | None = None
+    build_request_for_model: (
+        Callable[[Sequence[ConversationEntry], ModelUse], list[dict[str, Any]]] | None
+    ) = None
+    """As `build_resume_request`, for a given model. None if the model does not matter."""
     writes: SessionWriter | None = None
     """None if sessions of this format cannot be written."""
     copy_merged: Callable[[Path, Path], Path] | None = None

@@ -18,6 +18,9 @@ from harken.formats.runtimes.base import ImportStep, ReadReport
 
 PROMPT, SYSTEM = "prompt", "system"
 """The `kind` in the source of a user message of a person, or of the runtime in the user's name."""
+NOTIFICATION = "notification"
+"""The `kind` of a system message that the runtime received from another source than the user: a
+background task, a schedule, another session. The user approved nothing in it."""
 INSTRUCTIONS = "instructions"
 """The `kind` of a system message with a runtime's instructions for its model."""
 

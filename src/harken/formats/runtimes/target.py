@@ -77,6 +77,8 @@ class TargetRules:
     name_length: int = NAME_LENGTH
     has_system: bool = False
     """Whether the target has system messages; else they become user messages."""
+    has_notifications: bool = False
+    """Whether the target marks notifications itself: its own ones then stay as they are."""
     has_free_calls: bool = False
     """Whether calls of type `custom` have free text; else the text is wrapped in `input`."""
     has_result_images: bool = True

@@ -21,6 +21,7 @@ from harken.core.messages import (
     Message,
     Meta,
     Part,
+    Role,
     TextPart,
     ThinkingPart,
     ToolCall,
@@ -29,12 +30,14 @@ from harken.core.messages import (
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
 from harken.formats.runtimes.base import parse_time
+from harken.formats.runtimes.claude_code.origins import read_origin
 from harken.formats.runtimes.claude_code.records import (
     RecordKind,
     classify_origin,
     iter_blocks,
     record_content,
 )
+from harken.formats.runtimes.steps import NOTIFICATION
 from harken.formats.tool_calls import build_assistant_message, parse_json_object
 
 Record = Mapping[str, Any]
@@ -98,22 +101,19 @@ def _is_hidden(item: object) -> bool:
 def _iter_user_entries(record: Record) -> Iterator[ConversationEntry]:
     """Yield the results of a record as separate messages, and the remaining content."""
     time, uuid = _time(record), _text(record.get("uuid"))
-    content = record_content(record)
+    content, kind = record_content(record), classify_origin(record)
+    role: Role = "system" if kind == NOTIFICATION else "user"
     if isinstance(content, str):
-        yield ConversationEntry(
-            Message("user", content), time, _build_source(record, classify_origin(record), uuid)
-        )
+        yield ConversationEntry(Message(role, content), time, _build_source(record, kind, uuid))
         return
     for is_result, blocks in groupby(iter_blocks(content), _is_result):
-        source = _build_source(
-            record, "tool_result" if is_result else classify_origin(record), uuid
-        )
+        source = _build_source(record, "tool_result" if is_result else kind, uuid)
         if is_result:
             for block in blocks:
                 flags = {"is_error": False} if block.get("is_error") is False else {}
                 yield ConversationEntry(_parse_result(block), time, {**source, **flags})
         else:
-            yield ConversationEntry(Message("user", [*_parse_parts(blocks)]), time, source)
+            yield ConversationEntry(Message(role, [*_parse_parts(blocks)]), time, source)
 
 
 def _is_result(block: Record) -> bool:
@@ -122,7 +122,10 @@ def _is_result(block: Record) -> bool:
 
 def _build_source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
     source: dict[str, Any] = {"kind": kind, "uuid": uuid} if uuid else {"kind": kind}
-    if record.get("isMeta") is True:
+    attachment = record.get("attachment")
+    if record.get("isMeta") is True or (
+        isinstance(attachment, dict) and attachment.get("isMeta") is True
+    ):
         source["meta"] = True
     if record.get("isCompactSummary") is True:
         source["summary"] = True
@@ -130,7 +133,7 @@ def _build_source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
         source["queued"] = True
     if record.get("type") == "system":
         source["local"] = True
-    return source
+    return source | read_origin(record)
 
 
 def _parse_result(block: Record) -> Message:

@@ -344,6 +344,7 @@ NATIVE = RuntimeFormat(
     is_session_file=is_session_file,
     steps=iter_steps,
     build_resume_request=build_resume_request,
+    build_request_for_model=build_resume_request,
     writes=write_session,
 )
 FORMAT = Format(

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
+from harken.formats.runtimes.claude_code.origins import find_origin, is_other, read_origin
+from harken.formats.runtimes.steps import NOTIFICATION, PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CLAUDE_CODE_PHRASES, CLAUDE_CODE_TAGS
 
 MAX_ORIGIN_CHARS = 4096
@@ -235,20 +237,24 @@ _INJECTED_PATTERN = re.compile(
 
 
 def classify_origin(record: Mapping[str, Any]) -> str:
-    """Return the origin of a text in a user message: `prompt` for a person, else `system`.
+    """Return the kind of a user message: `prompt` for a person, `notification`, else `system`.
 
-    The client writes many texts in the user's name. They are recognized by its marks, else by the
-    text.
+    The client writes many texts in the user's name. They are recognized by its marks. Only a record
+    without an origin is recognized by its text.
     """
-    if record.get("isMeta") is True or record.get("isCompactSummary") is True:
-        return "system"
+    origin = find_origin(read_origin(record))
+    if is_other(origin):
+        return NOTIFICATION
+    attachment = record.get("attachment")
+    is_meta = isinstance(attachment, dict) and attachment.get("isMeta") is True
+    if is_meta or record.get("isMeta") is True or record.get("isCompactSummary") is True:
+        return SYSTEM
     if record.get("type") == "system":
-        return "system"
-    origin = record.get("origin")
-    if isinstance(origin, dict) and origin.get("kind") not in (None, "user", "human"):
-        return "system"
+        return SYSTEM
+    if origin is not None:
+        return PROMPT
     texts = _text_beginnings(record)
-    return "system" if texts and all(_INJECTED_PATTERN.match(text) for text in texts) else "prompt"
+    return SYSTEM if texts and all(_INJECTED_PATTERN.match(text) for text in texts) else PROMPT
 
 
 def _text_beginnings(record: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from harken.core import canonical
@@ -25,11 +26,19 @@ from harken.core.messages import (
     Message,
     Part,
     ToolCall,
-    text_of,
+    parts_of,
 )
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
+from harken.formats.runtimes.base import ModelUse
 from harken.formats.runtimes.claude_code.entries import build_block
+from harken.formats.runtimes.claude_code.origins import (
+    find_origin,
+    frame_message,
+    frame_queued_text,
+    is_other,
+    wrap_reminder,
+)
 from harken.formats.tool_calls import iter_items
 
 Block = dict[str, Any]
@@ -49,18 +58,8 @@ UNANSWERED = "No response requested."
 """The answer to a message that the model did not answer."""
 LOADED = "Tool loaded."
 """Follows a result that is a tool."""
-QUEUED = (
-    "<system-reminder>\nThe user sent a new message while you were working:\n{}\n\nThis is how "
-    "Claude Code surfaces messages the user sends mid-turn — within the running turn, often "
-    "alongside the next tool result, rather than as a separate conversation turn. Address the "
-    "message above as you continue this turn.\n</system-reminder>\n"
-)
-"""The template around a message that a user sent during a turn of the model."""
 RENAMED = {"Task": "Agent"}
 """Current names of renamed tools."""
-DEFAULT_MODEL = "claude-opus-5-5"
-"""The model that continues if the previous one is not offered any more."""
-_OFFERED_PATTERN = re.compile(r"claude-(?:(?:opus|sonnet)-(?:4-[5-8]|5|5-5)|haiku-4-5)(?:-\d{8})?")
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -70,6 +69,10 @@ class _Turn:
 
     role: str
     blocks: list[Block]
+    attached: str = ""
+    """The text of a message that was sent during a turn of the model, instead of blocks."""
+    is_from_user: bool = True
+    """Whether the user sent the attached text."""
 
     @property
     def message(self) -> dict[str, Any]:
@@ -77,23 +80,31 @@ class _Turn:
         return {"role": self.role, "content": self.blocks}
 
 
-def build_resume_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
-    """Return the messages of the request, oldest first."""
-    turns = _merge_turns(_iter_turns(entries))
+def build_resume_request(
+    entries: Sequence[ConversationEntry], use: ModelUse | None = None
+) -> list[dict[str, Any]]:
+    """Return the messages of the request, oldest first.
+
+    use: the model that continues, if it is known.
+    """
+    use = use or ModelUse()
+    turns = _merge_turns(_iter_turns(entries, use.model), use)
     _pair_results(turns)
-    if turns and turns[-1].role == "user" and not _needs_no_answer(entries):
+    is_unanswered = bool(turns) and turns[-1].role in ("user", "system")
+    if is_unanswered and not _needs_no_answer(entries):
         turns.append(_Turn("assistant", [_text_block(UNANSWERED)]))
     return [turn.message for turn in turns]
 
 
 def build_partial_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return the messages for a part of a conversation, whose calls may be in the previous part."""
-    return [turn.message for turn in _merge_turns(_iter_turns(entries))]
+    return [turn.message for turn in _merge_turns(_iter_turns(entries, ""), ModelUse())]
 
 
 def _needs_no_answer(entries: Sequence[ConversationEntry]) -> bool:
     """Whether all entries after the last answer are local actions of a user."""
-    last = max((index for index, e in enumerate(entries) if e.message.role != "user"), default=-1)
+    roles = [entry.message.role for entry in entries]
+    last = max((i for i, role in enumerate(roles) if role in ("assistant", "tool")), default=-1)
     after = entries[last + 1 :]
     if not after or any((entry.source or {}).get("kind") != "system" for entry in after):
         return False
@@ -102,10 +113,10 @@ def _needs_no_answer(entries: Sequence[ConversationEntry]) -> bool:
     return has_caveat or all((entry.source or {}).get("local") for entry in after)
 
 
-def _iter_turns(entries: Sequence[ConversationEntry]) -> Iterator[_Turn]:
-    """Yield the turns that are not omitted."""
+def _iter_turns(entries: Sequence[ConversationEntry], model: str) -> Iterator[_Turn]:
+    """Yield the turns that are not omitted. model: the one that continues, or empty."""
     result_ids = {entry.message.tool_call_id for entry in entries if entry.message.role == "tool"}
-    model = _resume_model(entries)
+    model = identify_model(model) or _last_model(entries)
     last = max((index for index, e in enumerate(entries) if e.message.role != "tool"), default=-1)
     for index, entry in enumerate(entries):
         source = entry.source or {}
@@ -116,30 +127,41 @@ def _iter_turns(entries: Sequence[ConversationEntry]) -> Iterator[_Turn]:
                     yield _Turn("assistant", blocks)
             case "tool":
                 yield _Turn("user", _build_result(entry))
-            case "user" if source.get("queued") is True:
-                yield _Turn(
-                    "user", [_text_block(QUEUED.replace("{}", text_of(entry.message.content)))]
-                )
-            case "user":
-                yield _Turn("user", _user_blocks(entry.message))
+            case "user" | "system" if source.get("queued") is True:
+                yield _queued_turn(entry)
+            case "user" | "system":
+                yield _Turn("user", frame_message(source, _user_blocks(entry.message)))
 
 
-def _resume_model(entries: Iterable[ConversationEntry]) -> str:
-    """Return the model that continues: that of the last answer, without its date."""
+def _queued_turn(entry: ConversationEntry) -> _Turn:
+    """Return the turn of a message that was sent during a turn of the model."""
+    source = entry.source or {}
+    blocks = [_build_block(part) for part in parts_of(entry.message.content)]
+    text = frame_queued_text(source, [b["text"] for b in blocks if b["type"] == "text"])
+    others = [block for block in blocks if block["type"] != "text"]
+    if others:
+        return _Turn("user", [_text_block(wrap_reminder(text)), *others])
+    return _Turn("user", [], text, not is_other(find_origin(source)))
+
+
+def _last_model(entries: Iterable[ConversationEntry]) -> str:
+    """Return the identity of the model that answered last, which the client selects on resume."""
     models = [str((e.source or {}).get("model") or "") for e in entries if _is_answer(e)]
-    return (
-        _without_date(models[-1])
-        if models and _OFFERED_PATTERN.fullmatch(models[-1])
-        else DEFAULT_MODEL
-    )
+    return identify_model(models[-1]) if models else ""
 
 
 def _is_answer(entry: ConversationEntry) -> bool:
     return entry.message.role == "assistant" and (entry.source or {}).get("kind") == "response"
 
 
-def _without_date(model: str) -> str:
-    return re.sub(r"-\d{8}$", "", model)
+def identify_model(name: str) -> str:
+    """Return a model's name without its date, version and context window, and those of providers.
+
+    >>> identify_model("us.anthropic.claude-opus-4-5-20251101-v1:0")
+    'claude-opus-4-5'
+    """
+    name = re.split(r"[/.](?=claude-)", name)[-1]
+    return re.sub(r"(?:[-@]\d{8})?(?:-v\d+(?::\d+)?)?(?:\[\dm\])?\Z", "", name)
 
 
 def _answer_blocks(
@@ -153,7 +175,11 @@ def _answer_blocks(
     blocks = [_build_block(item) for item in iter_items(entry.message)]
     answer_model = str((entry.source or {}).get("model") or "")
     for record in _split_records(entry, blocks):
-        visible = [block for block in record if _pop_model(block, answer_model) in (None, model)]
+        visible = [
+            block
+            for block in record
+            if _is_sent(block, _pop_model(block, answer_model), entry, model)
+        ]
         calls = [block["id"] for block in visible if block["type"] == "tool_use"]
         is_blank = all(block["type"] == "text" and not block["text"].strip() for block in visible)
         is_open = result_ids is not None and calls and not any(id_ in result_ids for id_ in calls)
@@ -181,9 +207,24 @@ def _type_letter(kind: str) -> str:
 
 
 def _pop_model(block: Block, answer_model: str) -> str | None:
-    """Return the model of a thinking block and remove its tag. Return None for other blocks."""
+    """Return the model of a signed thought and remove its tag. Return None for other blocks.
+
+    Only signed thoughts belong to a model.
+    """
     tag = block.pop(THINKING_MODEL_KEY, None)
-    return _without_date(str(tag or answer_model)) if block["type"] in _THINKING_TYPES else None
+    is_signed = block["type"] == "redacted_thinking" or bool(block.get("signature"))
+    is_bound = block["type"] in _THINKING_TYPES and is_signed
+    return identify_model(str(tag or answer_model)) if is_bound else None
+
+
+def _is_sent(block: Block, bound_to: str | None, entry: ConversationEntry, model: str) -> bool:
+    """Whether a block is sent to a model. bound_to: the model of a signed thought.
+
+    An unsigned thought of another runtime is no thought of this client.
+    """
+    if block["type"] in _THINKING_TYPES and bound_to is None:
+        return "uuids" in (entry.source or {})
+    return bound_to in (None, model)
 
 
 def _split_records(entry: ConversationEntry, blocks: list[Block]) -> Iterator[list[Block]]:
@@ -207,20 +248,54 @@ def _user_blocks(message: Message) -> list[Block]:
     return visible or [_text_block(NOTHING)]
 
 
-def _merge_turns(turns: Iterable[_Turn]) -> list[_Turn]:
-    """Merge consecutive user messages: results first, then all other blocks.
-
-    Adjacent texts are separated by a line end.
-    """
+def _merge_turns(turns: Iterable[_Turn], use: ModelUse) -> list[_Turn]:
+    """Merge the user messages between answers, and add the texts that were attached to them."""
     merged: list[_Turn] = []
-    for turn in turns:
-        last = merged[-1].blocks if merged and merged[-1].role == turn.role == "user" else None
-        if last is None:
-            merged.append(turn)
-            continue
-        if last and turn.blocks and last[-1]["type"] == turn.blocks[0]["type"] == "text":
-            last[-1] = _text_block(last[-1]["text"] + "\n")
-        last[:] = sorted([*last, *turn.blocks], key=lambda block: block["type"] != "tool_result")
+    for role, group in groupby(turns, key=lambda turn: turn.role):
+        if role == "assistant":
+            merged += group
+        elif use.has_system_messages:
+            merged += _merge_input([*group])
+        else:
+            merged.append(_merge_input_in_place([*group]))
+    return merged
+
+
+def _merge_input(turns: Sequence[_Turn]) -> list[_Turn]:
+    """Merge the turns of one input. The attached texts follow as one system message.
+
+    Without any other message they are a reminder in a message of the user.
+    """
+    blocks = _merge_blocks(turn.blocks for turn in turns if not turn.attached)
+    attached = "\n\n".join(turn.attached for turn in turns if turn.attached)
+    if not attached:
+        return [_Turn("user", blocks)]
+    if not blocks:
+        return [_Turn("user", [_text_block(wrap_reminder(attached))])]
+    return [_Turn("user", blocks), _Turn("system", [_text_block(attached)])]
+
+
+def _merge_input_in_place(turns: Sequence[_Turn]) -> _Turn:
+    """Merge the turns of one input. The attached texts are reminders in the last result, if any."""
+    attached = [wrap_reminder(turn.attached) for turn in turns if turn.attached]
+    blocks = _merge_blocks(turn.blocks for turn in turns if not turn.attached)
+    result = next((b for b in reversed(blocks) if b["type"] == "tool_result"), None)
+    if result is None or isinstance(result.get("content"), list):
+        start = [_text_block(text) for text in attached]
+        return _Turn("user", _merge_blocks([start, blocks]) if start and blocks else start + blocks)
+    texts = [str(result.get("content") or ""), *attached]
+    if attached:
+        result["content"] = "\n\n".join(filter(None, (text.strip() for text in texts)))
+    return _Turn("user", blocks)
+
+
+def _merge_blocks(groups: Iterable[Sequence[Block]]) -> list[Block]:
+    """Merge the blocks of user messages: results first. A line end separates adjacent texts."""
+    merged: list[Block] = []
+    for blocks in groups:
+        if merged and blocks and merged[-1]["type"] == blocks[0]["type"] == "text":
+            merged[-1] = _text_block(merged[-1]["text"] + "\n")
+        merged = sorted([*merged, *blocks], key=lambda block: block["type"] != "tool_result")
     return merged
 
 
@@ -231,10 +306,14 @@ def _pair_results(turns: list[_Turn]) -> None:
         if turn.role == "assistant":
             waiting |= dict.fromkeys(b["id"] for b in turn.blocks if b["type"] == "tool_use")
             continue
+        if turn.role == "system":
+            continue
         turn.blocks[:] = [
             b for b in turn.blocks if b["type"] != "tool_result" or _take_waiting(b, waiting)
         ]
-        is_last = index + 1 == len(turns) and all(b["type"] == "tool_result" for b in turn.blocks)
+        is_last = all(t.role == "system" for t in turns[index + 1 :]) and all(
+            b["type"] == "tool_result" for b in turn.blocks
+        )
         if is_last:
             turn.blocks += [_build_closing_result(id_, INTERRUPTED) for id_ in waiting]
         else:

@@ -21,8 +21,9 @@ from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.entries import build_block
+from harken.formats.runtimes.claude_code.origins import MODE, ORIGIN
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
-from harken.formats.runtimes.claude_code.resume_request import DEFAULT_MODEL, INTERRUPTED
+from harken.formats.runtimes.claude_code.resume_request import INTERRUPTED
 from harken.formats.runtimes.new_session import RecordNames, derive_session_info, iter_timed
 from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import SYSTEM
@@ -31,6 +32,8 @@ from harken.formats.tool_calls import iter_items, replace_surrogates, sanitize_n
 
 VERSION = "2.1.329"
 """The version of Claude Code that defines the form of the transcript."""
+DEFAULT_MODEL = "claude-opus-5-5"
+"""The model of answers of other runtimes, which the client requires in each answer."""
 _MODEL_PREFIX = "claude"
 """The common prefix of the names of accepted models."""
 
@@ -128,6 +131,7 @@ FIT = TargetRules(
     accepts=_accepts,
     is_aside=_is_error,
     has_calls_last=True,
+    has_notifications=True,
     has_error_images=False,
     no_result=INTERRUPTED,
 )
@@ -212,20 +216,23 @@ class _TranscriptBuilder:
     def _user_records(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
         """Yield the record of a result or of a user message."""
         source = _source_of(entry)
+        origin = {ORIGIN: source[ORIGIN]} if _owns(entry) and ORIGIN in source else {}
         if entry.message.role == "tool":
             record: Record = {"type": "user", "message": _user_message([_build_result(entry)])}
         elif _owns(entry) and source.get("queued") is True:
-            attachment = {"type": QUEUED, "prompt": _build_content(entry), "commandMode": "prompt"}
-            record = {"type": "attachment", "attachment": attachment}
+            mode = source.get(MODE, "prompt")
+            attachment = {"type": QUEUED, "prompt": _build_content(entry), "commandMode": mode}
+            meta = {"isMeta": True} if source.get("meta") is True else {}
+            record = {"type": "attachment", "attachment": {**attachment, **origin, **meta}}
         elif _owns(entry) and source.get("local") is True:
             members = {"subtype": LOCAL_COMMAND, "level": "info"}
             record = {"type": "system", **members, "content": _build_content(entry)}
         else:
-            record = {"type": "user", "message": _user_message(_build_content(entry))}
+            record = {"type": "user", "message": _user_message(_build_content(entry)), **origin}
             if source.get("summary") is True and self._last_uuid is None:
                 record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         is_meta = source.get("meta") is True if _owns(entry) else source.get("kind") == SYSTEM
-        if is_meta:
+        if is_meta and record["type"] != "attachment":
             record["isMeta"] = True
         yield self.names.reuse_id(source.get("uuid")), record
 

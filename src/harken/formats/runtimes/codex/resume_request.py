@@ -14,14 +14,14 @@ from uuid import UUID, uuid5
 
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, get_object, get_objects, get_text
+from harken.formats.json_records import Record, get_text
 from harken.formats.providers.openai_responses import (
     CALL_TYPES,
-    HOSTED_TYPES,
     OUTPUT_TYPES,
     build_items,
     is_instructions,
 )
+from harken.formats.runtimes.codex.protocol import declared_item, is_read
 from harken.formats.tool_calls import replace_surrogates
 
 OUTPUT_BYTES = 12_000
@@ -32,14 +32,6 @@ _BYTES_PER_TOKEN = 4
 ABORTED = "aborted"
 _OUTPUT_ID_NAMESPACE = UUID("90d38d3e-6a5b-4d52-bfe2-2f1e634bfac4")
 """The namespace of the ids of outputs that Codex adds."""
-_INTERNAL_MEMBER = "internal_chat_message_metadata_passthrough"
-"""A member for OpenAI's own service."""
-_BLOCK_TYPES = frozenset({"input_text", "input_image", "input_audio", "output_text"})
-"""Codex cannot read a message with a block of another type."""
-_SHELL_DEFAULTS = {"timeout_ms": None, "working_directory": None, "env": None, "user": None}
-_CALL_MEMBERS = frozenset({"type", "id", "status", "namespace", "name", "arguments", "call_id"})
-"""The members of a call that Codex reads. It drops members of other programs."""
-_SENT_TYPES = CALL_TYPES | OUTPUT_TYPES | HOSTED_TYPES | {"reasoning"}
 
 
 def build_resume_request(
@@ -51,7 +43,7 @@ def build_resume_request(
     """
     return list(
         _pair_items(
-            [_to_sent(item, output_bytes) for item in _iter_items(entries) if _is_sent(item)]
+            [_to_sent(item, output_bytes) for item in _iter_items(entries) if is_read(item)]
         )
     )
 
@@ -132,24 +124,9 @@ def _estimate_tokens(size_bytes: int) -> int:
     return -(-size_bytes // _BYTES_PER_TOKEN)
 
 
-def _is_sent(item: Record) -> bool:
-    if get_text(item, "type") != "message":
-        return get_text(item, "type") in _SENT_TYPES
-    blocks = get_objects(item, "content")
-    return item.get("role") != "system" and all(
-        get_text(block, "type") in _BLOCK_TYPES for block in blocks
-    )
-
-
 def _to_sent(item: Record, output_bytes: int) -> Record:
     """Return an item in the form that is sent."""
-    item = {name: value for name, value in item.items() if name != _INTERNAL_MEMBER}
-    if item["type"] == "function_call":
-        return {name: value for name, value in item.items() if name in _CALL_MEMBERS}
-    if item["type"] == "reasoning":
-        return {"content": None, "encrypted_content": None, **item}
-    if item["type"] == "local_shell_call":
-        return {**item, "action": {**_SHELL_DEFAULTS, **get_object(item, "action")}}
+    item = declared_item(item)
     if item["type"] in OUTPUT_TYPES and "output" in item:
         return {**item, "output": _truncate_output(item["output"], output_bytes)}
     return item

@@ -38,6 +38,7 @@ from harken.formats.json_records import (
     get_text,
     to_safe_json,
 )
+from harken.formats.providers.alternation import SYSTEM_PREFIX
 from harken.formats.runtimes.json_lines import normalize_time
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.tool_calls import (
@@ -151,7 +152,7 @@ def _user_entries(
     content = normalize_content([part for part in parts if not isinstance(part, ToolCall)])
     if content is not None:
         text = text_of(content).strip()
-        kind = SYSTEM if text.startswith(ENVIRONMENT_PREFIXES) else PROMPT
+        kind = SYSTEM if text.startswith((*ENVIRONMENT_PREFIXES, SYSTEM_PREFIX)) else PROMPT
         source = {"kind": kind, **_id_source(message)}
         entries.append(ConversationEntry(Message("user", content), time, source))
     return entries

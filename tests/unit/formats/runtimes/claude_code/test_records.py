@@ -87,8 +87,14 @@ def test_meta_record_is_no_prompt_and_is_marked() -> None:
 
 
 def test_origin_other_than_a_person_is_no_prompt() -> None:
-    assert record_kinds("Some words", origin={"kind": "task-notification"}) == ["system"]
+    assert record_kinds("Some words", origin={"kind": "task-notification"}) == ["notification"]
     assert record_kinds("Some words", origin={"kind": "user"}) == ["prompt"]
+
+
+def test_recorded_origin_takes_precedence_over_the_text() -> None:
+    pasted = "<task-notification>\nI pasted this."
+    assert record_kinds(pasted, origin={"kind": "human"}) == ["prompt"]
+    assert record_kinds(pasted) == ["system"]
 
 
 def test_text_queued_while_the_model_ran_is_a_prompt() -> None:

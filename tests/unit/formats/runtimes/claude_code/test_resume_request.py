@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harken.core.messages import Message, ThinkingPart
+from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.base import ModelUse
 from harken.formats.runtimes.claude_code.resume_request import (
     INTERRUPTED,
     MISSING,
@@ -203,11 +204,12 @@ def test_api_error_is_omitted_and_the_synthetic_answer_is_kept() -> None:
     [
         ("claude-opus-4-5-20251101", ["claude-opus-4-5-20251101", "claude-opus-4-5"]),
         ("claude-opus-4-5", ["claude-opus-4-5-20251101", "claude-opus-4-5"]),
-        ("claude-sonnet-4-20250514", ["claude-opus-5-5"]),
-        ("gpt-5", ["claude-opus-5-5"]),
+        ("claude-sonnet-4-20250514", ["claude-sonnet-4-20250514"]),
+        ("us.anthropic.claude-opus-5-5-20260101-v1:0", ["claude-opus-5-5", "us."]),
+        ("claude-of-next-year", ["claude-of-next-year"]),
     ],
 )
-def test_only_thinking_of_the_resuming_model_is_sent(last: str, retained: list[str]) -> None:
+def test_only_thinking_of_the_last_model_is_sent(last: str, retained: list[str]) -> None:
     models = ["claude-opus-4-5-20251101", "claude-opus-4-5", "claude-opus-5-5", last]
     transcript = Transcript()
     for model in models:
@@ -215,15 +217,29 @@ def test_only_thinking_of_the_resuming_model_is_sent(last: str, retained: list[s
         transcript.answer(thinking_block(model), text_block("a"), model=model)
     thoughts = [block for message in build_request(transcript) for block in message["content"]]
     result = [block["thinking"] for block in thoughts if block["type"] == "thinking"]
-    assert {*result} == {*retained}
+    assert {*result} == {last if name == "us." else name for name in retained}
+
+
+def test_thinking_is_omitted_if_the_client_continues_with_another_model() -> None:
+    transcript = user_message()
+    transcript.answer(thinking_block("Hm."), text_block("a"), model="claude-sonnet-4-20250514")
+    entries = read_transcript(transcript).entries()
+    kinds = [
+        [
+            block["type"]
+            for block in build_resume_request(entries, ModelUse(model=model))[1]["content"]
+        ]
+        for model in ("claude-opus-5-5", "claude-sonnet-4")
+    ]
+    assert kinds == [["text"], ["thinking", "text"]]
 
 
 def test_thinking_of_another_runtime_is_not_sent() -> None:
-    answer = Message("assistant", [ThinkingPart("Hm.", {"encrypted": "x"})])
+    answer = Message("assistant", [ThinkingPart("Hm.", {"encrypted": "x"}), TextPart("a")])
     entries = [ConversationEntry(Message("user", "q")), ConversationEntry(answer)]
     assert build_resume_request(entries) == [
         {"role": "user", "content": [text_block("q")]},
-        UNANSWERED,
+        {"role": "assistant", "content": [text_block("a")]},
     ]
 
 
@@ -270,17 +286,6 @@ def test_results_precede_other_content_of_their_message() -> None:
     transcript.result("c2", "two")
     transcript.answer(text_block("a"))
     assert format_messages(transcript)[2] == "u tool_result | c2: two | 'Tool loaded.'"
-
-
-def test_queued_prompt_is_marked() -> None:
-    transcript = user_message()
-    transcript.answer(tool_use_block("c1"))
-    transcript.result("c1", "one")
-    transcript.add("attachment", attachment={"type": "queued_command", "prompt": "And {cake}!"})
-    transcript.answer(text_block("a"))
-    words = build_request(transcript)[2]["content"][1]["text"]
-    assert words.startswith("<system-reminder>\nThe user sent a new message while you were")
-    assert "And {cake}!" in words
 
 
 def test_server_blocks_are_sent_back_unchanged() -> None:
