@@ -105,6 +105,6 @@ def check_views(viewer: SessionViewer) -> None:
     requests = [event for event in viewer.events if isinstance(event, ev.LlmRequest)]
     if requests:
         last = requests[-1].message_id
-        assert viewer.context(last).verified
+        assert not viewer.context(last).is_damaged
         viewer.trace_message_flow(last)
         viewer.trace_content_references(last)

@@ -130,7 +130,7 @@ def test_the_context_of_a_request_is_what_the_commit_materializes_to(tea: Cli) -
     raw = tea.ok("view", NAME, "raw", "--json").json
     last = [event for event in raw if event["event_type"] == "llm_response"][-1]["request"]
     view = tea.ok("view", NAME, "context", last, "--json").json
-    assert view["verified"]
+    assert "is_damaged" not in view
     expected = tea.ok("ctx", "cat", ctx, "--json").json[:-1]
     shown = [message["message"] for message in view["messages"]]
     assert [{**one, "name": None} for one in shown] == [{**one, "name": None} for one in expected]

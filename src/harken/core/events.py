@@ -193,6 +193,14 @@ class ToolsDefined(EventBase, tag="tools_defined", kw_only=True):
     tools_hash: str
 
 
+Evidence: TypeAlias = Literal["recorded", "partial", "rebuilt"]
+"""How a request is known: seen as it was made; reported or confirmed in part by the program that
+made it; or derived from a transcript."""
+RequestPart: TypeAlias = Literal["messages", "system", "tools"]
+"""A part of a request that its source may lack: messages that the program added for this request
+only, its system prompt, its tools."""
+
+
 class LlmRequest(EventBase, tag="llm_request", kw_only=True):
     """A model call was started; `context` describes the messages that were sent."""
 
@@ -204,6 +212,15 @@ class LlmRequest(EventBase, tag="llm_request", kw_only=True):
     tools: MessageId | None = None
     wire: dict[str, Json] | None = None
     """For a call of another program: details of the wire format that the context lacks."""
+    evidence: Evidence | None = None
+    """None if the request was recorded."""
+    missing: list[RequestPart] | None = None
+    """The parts that are unknown, sorted. None if the log has the complete request."""
+
+    @property
+    def known_by(self) -> Evidence:
+        """How the request is known."""
+        return self.evidence or "recorded"
 
 
 class LlmResponse(EventBase, tag="llm_response", kw_only=True):
@@ -311,6 +328,8 @@ class ThreadNoted(EventBase, tag="thread_noted", kw_only=True):
     message: str | None = None
     """The id of the logged message; empty if none; absent if it is the message at `position`."""
     position: int | None = None
+    evidence: Evidence | None = None
+    """For a request, as in `LlmRequest`."""
     snapshot: dict[str, Json] | None = None
     operation: dict[str, Json] | None = None
 

@@ -59,7 +59,8 @@ from harken.interactions.search import find_messages
 from harken.interactions.thread import ThreadRow, placeholder_messages, thread_rows
 from harken.interactions.thread_index import ThreadIndex
 from harken.interactions.unit import to_message
-from harken.interactions.writer import RequestSettings
+from harken.interactions.writer import ROW_MISSING
+from harken.recording.request import RequestSettings
 from harken.session.log.compressed import is_packed, log_path
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability
@@ -273,7 +274,8 @@ class InteractionLogger:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.log_context(parsed_messages, event_type, RequestSettings(model=model))
+                settings = RequestSettings(model=model, missing=ROW_MISSING)
+                writer.log_context(parsed_messages, event_type, settings)
                 writer.session.sync()
                 if event_type in _COMMIT_TRIGGERS:
                     self._commit(thread_id, _COMMIT_TRIGGERS[event_type])
@@ -284,15 +286,21 @@ class InteractionLogger:
         messages: Sequence[MessageLike],
         *,
         model: str = "",
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, Any]] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> LoggedCall:
         """Return a context manager that logs the request and the outcome of a model call.
 
-        Each tool has `name`, `description` and `parameters`. Raises ValueError for an invalid
-        message. Entering the context manager raises NameNotFound, LogError.
+        Each tool has `name`, `description` and `parameters`; None means that the tools are unknown,
+        an empty list that there were none. Raises ValueError for an invalid message. Entering the
+        context manager raises NameNotFound, LogError.
         """
-        settings = RequestSettings(model=model, parameters=parameters or {}, tools=tools)
+        settings = RequestSettings(
+            model=model,
+            parameters=parameters or {},
+            tools=tools or (),
+            missing=ROW_MISSING if tools is None else (),
+        )
         parsed_messages = to_messages(messages)
         begin = partial(self._begin, thread_id, parsed_messages, settings)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))

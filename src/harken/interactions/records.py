@@ -8,12 +8,14 @@ Source: spec [S3] "Data Structures"; docs/formats/interactions.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 
 import msgspec
 
 from harken.core.clock import normalize_rfc3339
+from harken.core.events import Evidence
 
 
 class MessageRole(StrEnum):
@@ -120,6 +122,8 @@ class ThreadEntry(_Record, frozen=True, kw_only=True):
     event_type: ThreadEventType
     context_snapshot: ContextSnapshot | None = None
     memory_operation: MemoryOperationRecord | None = None
+    evidence: Evidence | None = None
+    """For a request that was not recorded as it was made: how it is known."""
 
     def __post_init__(self) -> None:
         """Normalize the time. Raises ValueError if it is invalid."""
@@ -145,6 +149,19 @@ class ThreadSummary(_Record, frozen=True, kw_only=True):
     requests: int = 0
     title: str = ""
     """The beginning of the first message to the agent."""
+    evidence: Evidence | None = None
+    """How its requests are known, if any of them was not recorded as it was made."""
+
+
+def weakest_evidence(all_evidence: Iterable[Evidence | None]) -> Evidence | None:
+    """Return the weakest evidence of some requests. Return None if all were recorded.
+
+    >>> weakest_evidence([None, "rebuilt", "partial"])
+    'rebuilt'
+    """
+    ranked: tuple[Evidence, ...] = ("rebuilt", "partial")
+    values = set(all_evidence)
+    return next((evidence for evidence in ranked if evidence in values), None)
 
 
 def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:

@@ -229,6 +229,7 @@ class ThreadReader:
             position_in_context=None if last is None else self._size - 1,
             event_type=ThreadEventType.LLM_REQUEST,
             context_snapshot=self.snapshot(agent, event.model),
+            evidence=event.evidence,
         )
         unit = None if last is None else last[0]
         row = ThreadRow(entry, unit, event.message_id, event.message_id)
@@ -359,6 +360,7 @@ class ThreadReader:
             event_type=ThreadEventType(event.entry_type),
             context_snapshot=_convert(event.snapshot, ContextSnapshot),
             memory_operation=_convert(event.operation, MemoryOperationRecord),
+            evidence=event.evidence,
         )
         if match is None:
             return ThreadRow(entry, source_id=event.of)

@@ -20,6 +20,7 @@ from harken.core.events import (
     AgentConfigured,
     AgentCreated,
     Event,
+    Evidence,
     LlmRequest,
     LlmResponse,
     SessionStarted,
@@ -33,7 +34,7 @@ from harken.errors import LogError, StoreError, StoreWriteError
 from harken.index import database
 from harken.index.ingest.logs import LogChanged, LogOffset, has_grown, iter_chunks
 from harken.index.message_text import to_utf8
-from harken.interactions.records import LoggedMessage, ThreadSummary
+from harken.interactions.records import LoggedMessage, ThreadSummary, weakest_evidence
 from harken.interactions.unit import MessageUnit, split_message
 from harken.session.log.reader import open_log
 
@@ -51,10 +52,11 @@ CREATE TABLE threads (
     ended TEXT NOT NULL, messages INTEGER NOT NULL, requests INTEGER NOT NULL, title TEXT NOT NULL,
     asked TEXT,                     -- the model whose answer is waited for
     recorded INTEGER NOT NULL,      -- whether another program runs the agent
+    evidence TEXT,                  -- the weakest of its requests; NULL: all were recorded
     PRIMARY KEY (log, agent)
 ) STRICT, WITHOUT ROWID;
 """
-_SCHEMA = database.DatabaseSchema("the index of threads", 0x48726B74, 2, _TABLES)  # "Hrkt"
+_SCHEMA = database.DatabaseSchema("the index of threads", 0x48726B74, 3, _TABLES)  # "Hrkt"
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class _Thread:
     title: str = ""
     asked: str | None = None
     is_recorded: bool = False
+    evidence: Evidence | None = None
 
 
 @dataclass(slots=True)
@@ -98,6 +101,7 @@ class _LogRows:
                 thread.model = to_utf8(event.language_model or "") or thread.model
             case LlmRequest():
                 thread.requests += 1
+                thread.evidence = weakest_evidence([thread.evidence, event.evidence])
                 thread.asked = to_utf8(event.model)
                 thread.model = thread.asked or thread.model
             case LlmResponse():
@@ -270,11 +274,29 @@ def _read_unit(path: Path, start: int, part: int) -> MessageUnit | None:
 
 def _thread_row(log: int, agent: str, thread: _Thread) -> tuple[object, ...]:
     counts = (thread.messages, thread.requests, thread.title, thread.asked, thread.is_recorded)
-    return (log, agent, thread.name, thread.model, thread.began, thread.ended, *counts)
+    return (
+        log,
+        agent,
+        thread.name,
+        thread.model,
+        thread.began,
+        thread.ended,
+        *counts,
+        thread.evidence,
+    )
 
 
 def _build_summary(session: str, agent: str, *row: object) -> ThreadSummary:
-    names = ("name", "model", "started_at", "updated_at", "messages", "requests", "title")
+    names = (
+        "name",
+        "model",
+        "started_at",
+        "updated_at",
+        "messages",
+        "requests",
+        "title",
+        "evidence",
+    )
     values = dict(zip(names, row, strict=True))
     ids = {"thread_id": f"{session}/{agent}", "session_id": session, "agent_id": agent}
     return ThreadSummary(**ids, **values)  # type: ignore[arg-type]
@@ -284,7 +306,7 @@ _FIND_SQL = """
 SELECT path, start, part, time, model FROM units JOIN logs ON logs.id = log WHERE units.id = ?
 """
 _THREADS_SQL = """
-SELECT session, agent, name, model, began, ended, messages, requests, title
+SELECT session, agent, name, model, began, ended, messages, requests, title, evidence
 FROM threads JOIN logs ON logs.id = log WHERE messages > 0 OR requests > 0 OR recorded
 ORDER BY ended DESC, logs.id DESC, agent LIMIT ?
 """
@@ -296,9 +318,12 @@ log = excluded.log, start = excluded.start, part = excluded.part, time = exclude
 model = excluded.model WHERE excluded.time < time
 """
 _PUT_THREAD_SQL = """
-INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, agent) DO UPDATE SET
+INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (log, agent) DO UPDATE SET
 name = ifnull(excluded.name, name), model = ifnull(excluded.model, model), ended = excluded.ended,
 asked = excluded.asked, messages = messages + excluded.messages,
 requests = requests + excluded.requests,
+evidence = CASE WHEN 'rebuilt' IN (evidence, excluded.evidence) THEN 'rebuilt'
+ELSE ifnull(evidence, excluded.evidence) END,
 title = CASE WHEN title = '' THEN excluded.title ELSE title END
 """

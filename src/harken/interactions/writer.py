@@ -8,8 +8,8 @@ row is read back unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -32,12 +32,15 @@ from harken.interactions.unit import to_message
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.context_diff import common_prefix_length
 from harken.recording.item import Item
+from harken.recording.request import RequestSettings
 from harken.session.fold import fold
 from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 
 Kind = ThreadEventType
+ROW_MISSING: tuple[ev.RequestPart, ...] = ("tools",)
+"""The parts of a request that its rows do not have."""
 
 
 @dataclass(slots=True)
@@ -54,15 +57,6 @@ class SettableClock:
     def set(self, time: str = "") -> None:
         """Set the time (RFC 3339). An empty string resets to the underlying clock."""
         self.fixed_us = parse_rfc3339(time) if time else None
-
-
-@dataclass(slots=True, kw_only=True)
-class RequestSettings:
-    """Model, parameters and tools of a request."""
-
-    model: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    tools: Sequence[Mapping[str, Any]] = ()
 
 
 class ThreadWriter:
@@ -86,9 +80,7 @@ class ThreadWriter:
         items = self._to_items(messages)
         self._flush_pending()
         if self.contexts:
-            return self.recorder.log_request(
-                items, model=settings.model, parameters=settings.parameters, tools=settings.tools
-            )
+            return self.recorder.log_request(items, settings)
         self.recorder.set_context(items)
         snapshot = self._live_reader.snapshot(self._agent, settings.model)
         entry = ThreadEntry(event_type=Kind.LLM_REQUEST, context_snapshot=snapshot)
@@ -207,7 +199,9 @@ class ThreadWriter:
         snapshot = entry.context_snapshot
         model = "" if snapshot is None else snapshot.model_used or ""
         items = [Item(item.key, []) for item in self.recorder.items]
-        self._note_if_different(self.recorder.log_request(items, model=model), entry)
+        settings = RequestSettings(model=model, evidence=entry.evidence, missing=ROW_MISSING)
+        request_id = self.recorder.log_request(items, settings)
+        self._note_if_different(request_id, entry)
 
     def _add_response_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         snapshot = entry.context_snapshot
@@ -320,6 +314,7 @@ class ThreadWriter:
                 position=position,
                 snapshot=snapshot,
                 operation=operation,
+                evidence=entry.evidence,
             )
         )
 

@@ -28,6 +28,7 @@ from harken.core.stream import Finish, format_partial
 from harken.formats.wire.base import Form
 from harken.recording.context_diff import SegmentBuilder, common_prefix_length, find_origins
 from harken.recording.item import Item, LoggedItem, message_key
+from harken.recording.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
 from harken.session.session import Session, build_entry
 
@@ -128,11 +129,8 @@ class AgentRecorder:
     def log_request(
         self,
         items: Sequence[Item],
+        settings: RequestSettings,
         *,
-        model: str,
-        parameters: Mapping[str, Any] | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
-        wire: Mapping[str, Any] | None = None,
         reason: str = "rewritten",
         summary: int | None = None,
     ) -> MessageId:
@@ -146,17 +144,20 @@ class AgentRecorder:
             self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
         self._arrange(items, reason, summary)
         forms = self._dressed(items)
-        if wire is not None:
-            wire = {**wire, "forms": forms} if forms else wire
+        wire = None if settings.wire is None else dict(settings.wire)
+        if wire is not None and forms:
+            wire["forms"] = forms
         request = ev.LlmRequest(
             agent_id=self.agent_id,
             context=self.session.agent(self.agent_id).segments(),
             count=self.count,
             context_hash=self.context_hash,
-            model=model,
-            parameters=dict(parameters) if parameters else None,
-            tools=self._tools_id(tools),
-            wire=None if wire is None else dict(wire),
+            model=settings.model,
+            parameters=dict(settings.parameters) or None,
+            tools=self._tools_id(settings.tools),
+            wire=wire,
+            evidence=settings.evidence,
+            missing=list(settings.missing) or None,
         )
         self.open_request = self.session.append(request)
         self.requested_count = len(self.items)

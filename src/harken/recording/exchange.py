@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harken.core.arguments import check_arguments
+from harken.core.events import Evidence, RequestPart
 
 PROVIDER_DISCONNECTED = "the provider cut the connection"
 CLIENT_DISCONNECTED = "the client hung up"
@@ -49,6 +50,10 @@ class CapturedRequest:
     time: str
     """UTC, RFC 3339, microseconds."""
     hints: ClientHints = ClientHints()
+    evidence: Evidence | None = None
+    """None if this is the request as it was made."""
+    missing: tuple[RequestPart, ...] = ()
+    """The parts of the request that are not in the body although it may have had them, sorted."""
 
 
 @check_arguments

@@ -44,6 +44,7 @@ from harken.recording.parentage import (
     find_cause,
     free_name,
 )
+from harken.recording.request import RequestSettings
 from harken.session.session import Session
 
 _MAX_ANSWERS = 16
@@ -167,15 +168,15 @@ class RecordedSession:
             wire["shape"] = parsed.shape
         if parsed.marks:
             wire["marks"] = [[list(path), value] for path, value in parsed.marks]
-        id_ = recorder.log_request(
-            request.items,
+        settings = RequestSettings(
             model=parsed.model,
-            parameters=parsed.parameters,
+            parameters=parsed.parameters or {},
             tools=parsed.tools,
             wire=wire,
-            reason=reason,
-            summary=summary,
+            evidence=call.evidence,
+            missing=call.missing,
         )
+        id_ = recorder.log_request(request.items, settings, reason=reason, summary=summary)
         self.requests_by_call[call.id] = id_
         self.pending_calls[call.id] = PendingCall(recorder, id_, request.protocol)
         return id_

@@ -89,12 +89,19 @@ def format_context_message(row: ContextMessage, mark: str | None = None) -> str:
 
 
 def format_call_options(view: ContextView) -> str:
-    """Return the tools and parameters of a model call."""
+    """Return the tools and parameters of a model call, and its system prompt if that is unknown."""
     parameters = [
         f"{name}={format_value(value)}" for name, value in (view.parameters or {}).items()
     ]
     tools, parameter_text = join_tool_names(view.tools or ()), ", ".join(parameters)
-    return f"tools: {tools or 'none'}; parameters: {parameter_text or 'none'}"
+    is_certain = view.evidence == "recorded"
+    options = [
+        f"tools: {'unknown' if 'tools' in view.missing else tools or 'none'}",
+        f"parameters: {parameter_text or ('none' if is_certain else 'unknown')}",
+    ]
+    if "system" in view.missing:
+        options.insert(0, "system prompt: unknown")
+    return "; ".join(options)
 
 
 def iter_hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The exact messages in the context of one model call, and the new ones among them.
 
 The context is rebuilt from the segments of the request, regardless of later edits. Its rolling hash
-is computed and compared with the logged one: see `verified`.
+is computed and compared with the logged one: see `verified`. A request that was not recorded as it
+was made is never verified: `evidence` tells how it is known, and `missing` the parts that are not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import takewhile
 
 import msgspec
 
-from harken.core.events import Event, Json, LlmRequest
+from harken.core.events import Event, Evidence, Json, LlmRequest, RequestPart
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.record import SparseRecord
@@ -43,7 +44,7 @@ class ContextView(SparseRecord, frozen=True, kw_only=True):
     model: str
     parameters: dict[str, Json] | None = None
     tools: list[dict[str, Json]] | None = None
-    """The full schemas of the tools in the request."""
+    """The full schemas of the tools in the request. None as well if they are missing."""
     messages: list[ContextMessage]
     previous: MessageId | None = None
     """The previous request of the agent."""
@@ -53,8 +54,14 @@ class ContextView(SparseRecord, frozen=True, kw_only=True):
     """Number of common leading messages with the previous request, which a cache may have."""
     broken_by: str | None = None
     """The first difference from the previous request: `model`, `tools`, or `messages`."""
+    evidence: Evidence
+    """How the request is known."""
+    missing: list[RequestPart] = msgspec.field(default_factory=list)
+    """The parts of the request that are unknown."""
     verified: bool
-    """Whether the messages have the hash that was logged with the call."""
+    """Whether the request was recorded, and the messages have the hash that was logged with it."""
+    is_damaged: bool = False
+    """Whether the messages do not have the logged hash."""
 
 
 def context(
@@ -78,6 +85,7 @@ def context(
     keys, previous_keys = calls.keys(request), [] if previous is None else calls.keys(previous)
     kept, broken_by = _compare_prefix(request, previous, keys, previous_keys)
     key_set = set(keys)
+    is_intact = _context_hash(messages) == request.context_hash
     return ContextView(
         request=request.message_id,
         agent_id=request.agent_id,
@@ -98,7 +106,10 @@ def context(
         ],
         kept=kept,
         broken_by=broken_by,
-        verified=_context_hash(messages) == request.context_hash,
+        evidence=request.known_by,
+        missing=request.missing or [],
+        verified=is_intact and request.known_by == "recorded",
+        is_damaged=not is_intact,
     )
 
 

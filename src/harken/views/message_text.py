@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from harken.core.events import Evidence, RequestPart
 from harken.core.messages import (
     ChatMessage,
     Content,
@@ -216,3 +217,28 @@ def _describe_image(part: ImagePart) -> str:
 
 def _byte_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+_PARTS: dict[RequestPart, str] = {
+    "messages": "messages that the program added for this request only",
+    "system": "its system prompt",
+    "tools": "its tools",
+}
+_SOURCES: dict[Evidence, str] = {
+    "recorded": "Recorded",
+    "partial": "Reported by the program that made the request, not recorded",
+    "rebuilt": "Rebuilt from a transcript, not recorded",
+}
+
+
+def format_evidence(evidence: Evidence, missing: Collection[RequestPart]) -> str:
+    """Return a sentence about how a request is known, or an empty text for a recorded one.
+
+    >>> format_evidence("rebuilt", ["system"])
+    'Rebuilt from a transcript, not recorded; unknown: its system prompt.'
+    """
+    if evidence == "recorded" and not missing:
+        return ""
+    parts = ", ".join(_PARTS[part] for part in missing)
+    unknown = f"; unknown: {parts}" if parts else ""
+    return f"{_SOURCES[evidence]}{unknown}."

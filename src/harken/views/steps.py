@@ -47,6 +47,10 @@ class RequestStep(SparseRecord, frozen=True, kw_only=True):
     model: str
     messages: int
     """Number of messages in its context."""
+    evidence: ev.Evidence
+    """How the request is known."""
+    missing: list[ev.RequestPart] = msgspec.field(default_factory=list)
+    """The parts of the request that are unknown."""
     ended: bool = False
     """Whether the log has its response event; some programs do not log one."""
     stop_reason: str | None = None
@@ -179,6 +183,8 @@ class RequestSteps:
             time=request.time,
             model=request.model,
             messages=request.count,
+            evidence=request.known_by,
+            missing=request.missing or [],
             ended=response is not None,
             stop_reason=answered.stop_reason,
             latency_s=answered.latency_s,
@@ -200,10 +206,14 @@ class RequestSteps:
         return self.calls.schemas(self.requests[number - 1]) or []
 
     def verified(self, number: int) -> bool:
+        """Whether a call was recorded, and its messages are intact. Raises as `context`."""
+        return self.requests[number - 1].known_by == "recorded" and self.is_intact(number)
+
+    def is_intact(self, number: int) -> bool:
         """Whether the messages of a call have the hash that was logged with it.
 
         A prefix that is taken from an earlier call is assumed to have that call's hash: if all
-        calls are verified, so is each context. Raises as `context`.
+        calls are intact, so is each context. Raises as `context`.
         """
         request = self.requests[number - 1]
         segments, hash_ = request.context, ""

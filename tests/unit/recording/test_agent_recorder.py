@@ -25,6 +25,7 @@ from harken.core.messages import (
 from harken.core.stream import Finish
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.item import Item, message_key
+from harken.recording.request import RequestSettings
 from harken.session.log.reader import iter_events
 from harken.session.segments import resolve_context
 from harken.session.session import Session
@@ -57,7 +58,9 @@ def recorded(session: Session, **members: Any) -> AgentId:
 def record_request(voice: AgentRecorder, *messages: Message, **members: Any) -> ev.LlmRequest:
     """Record a request with these messages and check its context in the log."""
     items = [Item.from_message(message) for message in messages]
-    id_ = voice.log_request(items, model="m", **members)
+    placed = ("reason", "summary")
+    settings = {name: members.pop(name) for name in [*members] if name not in placed}
+    id_ = voice.log_request(items, RequestSettings(model="m", **settings), **members)
     request = requests(voice.session)[id_]
     assert saw(voice.session, request) == [text_of(message.content) for message in messages]
     hash_ = ""
@@ -108,7 +111,7 @@ def test_known_messages_are_not_decoded(voice: AgentRecorder) -> None:
         raise AssertionError("it was read again")
 
     known_items = [Item(message_key(message), never) for message in (SYSTEM, HI)]
-    voice.log_request([*known_items, Item.from_message(MORE)], model="m")
+    voice.log_request([*known_items, Item.from_message(MORE)], RequestSettings(model="m"))
     assert log_texts(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
 
@@ -195,7 +198,7 @@ def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
         Message("tool", "of nothing"),
         Message("assistant", [TextPart("?"), ToolCallSlot("c9")], [call]),
     ):
-        voice.log_request([Item(str(id(message)), [message])], model="m")
+        voice.log_request([Item(str(id(message)), [message])], RequestSettings(model="m"))
     entries = logged(voice.session, ev.TranscriptEntry)
     assert [entry.name for entry in entries] == [None, "look", "look", "unnamed", None]
     assert entries[3].tool_call_id == "unnamed"
@@ -215,7 +218,7 @@ class FormattedItem(Item):
 
 
 def forms(voice: AgentRecorder, *items: Item) -> Any:
-    id_ = voice.log_request(list(items), model="m", wire={"protocol": "test"})
+    id_ = voice.log_request(list(items), RequestSettings(model="m", wire={"protocol": "test"}))
     return (requests(voice.session)[id_].wire or {}).get("forms")
 
 
@@ -238,7 +241,9 @@ def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
 
 
 def test_answer_is_recognized_by_similarity(voice: AgentRecorder) -> None:
-    request = voice.log_request([Item.from_message(HI)], model="m", wire={"protocol": "test"})
+    request = voice.log_request(
+        [Item.from_message(HI)], RequestSettings(model="m", wire={"protocol": "test"})
+    )
     voice.log_response(
         request, [FormattedItem(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
     )
@@ -269,7 +274,9 @@ def test_recorder_resumes_from_its_log(voice: AgentRecorder, *, compacted: bool)
     forms(voice, Item.from_message(SYSTEM), both)
     record_answer(voice, HELLO)
     if compacted:
-        voice.log_request([Item.from_message(SYSTEM), Item.from_message(HELLO)], model="m")
+        voice.log_request(
+            [Item.from_message(SYSTEM), Item.from_message(HELLO)], RequestSettings(model="m")
+        )
     loaded = reload_session(voice.session)
     known_forms = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
@@ -296,7 +303,7 @@ def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> 
         messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
         items = [Item.from_message(message) for message in messages]
         begun_s = time.process_time()
-        agent.log_request(items, model="m")
+        agent.log_request(items, RequestSettings(model="m"))
         return time.process_time() - begun_s
 
     others_s = took_s(is_same=False)
@@ -304,10 +311,14 @@ def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> 
 
 
 def test_copied_answer_is_recognized_when_it_returns(voice: AgentRecorder) -> None:
-    request = voice.log_request([Item.from_message(HI)], model="m")
+    request = voice.log_request([Item.from_message(HI)], RequestSettings(model="m"))
     voice.log_response(request, [FormattedItem(HELLO, None, alike="hello")])
     back = FormattedItem(Message("assistant", "Hello. "), None, alike="hello", key="k")
-    voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
-    voice.log_request([Item.from_message(HI), Item.from_message(MORE)], model="m")
-    voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
+    voice.log_request(
+        [Item.from_message(HI), back, Item.from_message(MORE)], RequestSettings(model="m")
+    )
+    voice.log_request([Item.from_message(HI), Item.from_message(MORE)], RequestSettings(model="m"))
+    voice.log_request(
+        [Item.from_message(HI), back, Item.from_message(MORE)], RequestSettings(model="m")
+    )
     assert log_texts(voice.session) == ["Hi", "Hello.", "How are you?"]

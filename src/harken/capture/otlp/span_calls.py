@@ -15,6 +15,7 @@ from harken.capture.otlp.span import Attributes, ReceivedSpan, SpanEvent
 from harken.capture.otlp.span_messages import SpanMessages, read_span_messages
 from harken.core import canonical
 from harken.core.clock import format_rfc3339
+from harken.core.events import RequestPart
 from harken.core.messages import Message
 from harken.formats.json_records import to_safe_json
 from harken.formats.providers import otel_attributes
@@ -60,6 +61,8 @@ def parse_exchange(
         body=canonical.to_json_line(_request_body(span.attributes, messages)),
         time=format_rfc3339(span.start_ns // 1000),
         hints=hints,
+        evidence="partial",
+        missing=_find_missing(messages),
     )
     first_s = otel_attributes.get_attribute(span.attributes, otel_attributes.FIRST_CHUNK)
     has_failed = span.failed is not None and not messages.answers
@@ -75,6 +78,13 @@ def parse_exchange(
         first_byte_s=first_s if isinstance(first_s, float) else None,
     )
     return Exchange(call, reply)
+
+
+def _find_missing(messages: SpanMessages) -> tuple[RequestPart, ...]:
+    """Return the parts that a span does not report; it may omit them although they were sent."""
+    has_system = any(message.role == "system" for message in messages.input_messages)
+    parts: list[RequestPart] = [] if has_system else ["system"]
+    return tuple(parts if messages.tools else [*parts, "tools"])
 
 
 def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
             f"{format_count(thread.messages, 'message')}, "
             f"{format_count(thread.requests, 'request')}"
         )
+        sums += f", {thread.evidence}" if thread.evidence else ""
         updated = thread.updated_at[:16].replace("T", " ")
         print_text(f"{updated}  {name}  {sums}  {one_line(thread.title, 60)}")
     if not threads:
@@ -212,12 +213,13 @@ def _line(row: ThreadRow) -> str:
     """Return a row for people."""
     entry = row.entry
     position = "" if entry.position_in_context is None else str(entry.position_in_context)
+    evidence = f"  ({entry.evidence})" if entry.evidence else ""
     head = f"{entry.timestamp[11:19]}  {entry.event_type.value:<{_KIND}} {position:>5}"
     if row.unit is not None:
         role = row.unit.role.value.lower()
         tool = f" {one_line(row.unit.tool_name, 30)}" if row.unit.tool_name else ""
         text = one_line(row.unit.content, _SHOWN)
-        return f"{head}  {row.unit.id[:_ID]}  {role}{tool}: {text}"
+        return f"{head}  {row.unit.id[:_ID]}  {role}{tool}: {text}{evidence}"
     memory = entry.memory_operation
     if memory is not None:
         facts = [memory.memory_type.value, memory.file_path, memory.query, memory.content_preview]

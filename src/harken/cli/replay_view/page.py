@@ -19,7 +19,13 @@ from harken.core.messages import Message
 from harken.errors import HarkenError
 from harken.terminal.styled_text import Line, clean_text
 from harken.views.message_diff import MessageDiff, TextSpan
-from harken.views.message_text import format_count, format_message, heading, join_tool_names
+from harken.views.message_text import (
+    format_count,
+    format_evidence,
+    format_message,
+    heading,
+    join_tool_names,
+)
 from harken.views.steps import (
     ChangedSetting,
     Changes,
@@ -67,6 +73,8 @@ def facts_line(step: RequestStep) -> Line:
         format_tokens_in_out(sums),
     ]
     facts += [format_cost(sums), latency, clean_text(_end(step))]
+    if step.evidence != "recorded":
+        facts.append(step.evidence)
     return [("dim", " · ".join(filter(None, facts)))]
 
 
@@ -92,15 +100,18 @@ def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     """Yield the full context of a call. New messages since the agent's call before have a `+`."""
     try:
         rows = steps.context(number)
-        is_verified = steps.verified(number)
+        is_intact = steps.is_intact(number)
     except HarkenError as error:
         yield [("red", f"! {clean_text(str(error))}")]
         return
     yield [("bold", f"The full context: {format_count(len(rows), 'message')}")]
-    if not is_verified:
+    if not is_intact:
         yield [
             ("red", ("! The hash of these messages differs from the logged hash of the request."))
         ]
+    step = steps.step(number)
+    if evidence := format_evidence(step.evidence, step.missing):
+        yield [("yellow", evidence)]
     for row in rows:
         mark, style = ("+", "green") if row.new else (" ", "")
         id_ = row.message_id or row.loaded or ""
@@ -111,14 +122,12 @@ def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
 
 def tool_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     """Yield the tools that a call was offered, with their schemas, and its parameters."""
-    tools = steps.tools(number)
+    tools, step = steps.tools(number), steps.step(number)
     parameters = steps.requests[number - 1].parameters or {}
-    yield [
-        (
-            "bold",
-            f"{format_count(len(tools), 'tool')}: {clean_text(join_tool_names(tools) or 'none')}",
-        )
-    ]
+    names = clean_text(join_tool_names(tools) or "none")
+    is_known = "tools" not in step.missing
+    title = f"{format_count(len(tools), 'tool')}: {names}" if is_known else "Tools: unknown"
+    yield [("bold", title)]
     for tool in tools:
         yield []
         yield from text_lines(json.dumps(tool, ensure_ascii=False, indent=2))
@@ -300,7 +309,7 @@ def as_rows(
             if is_full:
                 row["context"] = [item.as_json() for item in steps.context(number)]
                 row["verified"] = steps.verified(number)
-                row["tools"] = steps.tools(number)
+                row["tools"] = None if "tools" in row.get("missing", ()) else steps.tools(number)
         except HarkenError as error:
             row["cannot"] = str(error)
         yield {**row, "outcome": steps.outcome(number).as_json()}

@@ -27,6 +27,7 @@ from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import Message, ToolCall, text_of
 from harken.formats.base import ConversationEntry
+from harken.session.fold import current_messages
 from harken.session.state import AgentState
 from harken.store.base import StoredCommit
 
@@ -78,6 +79,8 @@ class AgentEvents:
             count=len(self.context),
             context_hash=self.context.hash,
             model=self.model or UNKNOWN,
+            evidence="rebuilt",
+            missing=self._find_missing(),
         )
         self._request = self.log.append(request, self.time)
 
@@ -142,6 +145,15 @@ class AgentEvents:
             upto=self.last,
         )
         self.log.append(event, self.time)
+
+    def _find_missing(self) -> list[ev.RequestPart]:
+        """Return the parts of a request that commits do not have.
+
+        A transcript may lack messages that the program added for one request only, and never has
+        the tools.
+        """
+        has_system = any(message.role == "system" for message in current_messages(self.state))
+        return ["messages", "tools"] if has_system else ["messages", "system", "tools"]
 
     def _log_response(
         self, entry: ConversationEntry, request: MessageId, answer: MessageId

@@ -68,7 +68,7 @@ def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> Reb
     bodies = 0
     for number, request in enumerate(steps.requests, start=1):
         try:
-            if not steps.verified(number):
+            if not steps.is_intact(number):
                 failures.append((request.message_id, "its messages do not have the logged hash"))
             elif request.wire is not None:
                 rebuilder.body(request.message_id)

@@ -143,6 +143,8 @@ OPENINFERENCE_PARAMETERS: Final = "llm.invocation_parameters"
 """All parameters of a request, as a JSON object."""
 COST: Final = "llm.cost.total"
 """US dollars. A name of OpenInference, because the conventions have none."""
+EVIDENCE: Final = "harken.request.evidence"
+"""Of Harken: how a request that was not recorded as it was made is known."""
 TRACELOOP_KIND: Final = "traceloop.span.kind"
 TRACELOOP_REQUEST: Final = "llm.request.type"
 OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {

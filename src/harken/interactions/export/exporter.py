@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
-from harken.core.events import AgentConfigured, AgentCreated, Event
+from harken.core.events import AgentConfigured, AgentCreated, Event, Evidence
 from harken.core.ids import USER
 from harken.core.messages import MessageContent, split_occurrence
 from harken.core.secrets.redaction import Credentials
@@ -29,7 +29,12 @@ from harken.interactions.export.layout import (
     encode_line,
     thread_file_name,
 )
-from harken.interactions.records import LoggedMessage, ThreadEntry, ThreadEventType
+from harken.interactions.records import (
+    LoggedMessage,
+    ThreadEntry,
+    ThreadEventType,
+    weakest_evidence,
+)
 from harken.interactions.thread import ThreadRow, thread_rows
 from harken.interactions.unit import MessageUnit, split_content, to_message
 from harken.session.fold import Resolver
@@ -127,12 +132,14 @@ class _SessionExporter:
         lines: list[bytes] = []
         first = last = ThreadEntry(event_type=ThreadEventType.LLM_REQUEST)
         requests, model = 0, None
+        evidence: set[Evidence | None] = set()
         for row in rows:
             last = self._export_entry(row)
             first = first if lines else last
             lines.append(encode_line(last))
             if last.event_type is ThreadEventType.LLM_REQUEST:
                 requests += 1
+                evidence.add(last.evidence)
                 snapshot = last.context_snapshot
                 model = (snapshot and snapshot.model_used) or model
         if not lines:
@@ -153,6 +160,7 @@ class _SessionExporter:
                 entries=len(lines),
                 requests=requests,
                 model=model,
+                evidence=weakest_evidence(evidence),
             )
         )
 

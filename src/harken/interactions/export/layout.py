@@ -18,6 +18,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.canonical import RAW_DOMAIN, hash_bytes
+from harken.core.events import Evidence
 from harken.errors import ConfigError
 
 MESSAGES, THREADS, INDEX = "messages", "threads", "index.json"
@@ -42,6 +43,8 @@ class ExportedThread(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     entries: int = 0
     requests: int = 0
     model: str | None = None
+    evidence: Evidence | None = None
+    """How its requests are known, if any of them was not recorded as it was made."""
 
 
 class ExportedIndex(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,9 @@ from harken.interactions.records import (
     ThreadEntry,
     ThreadEventType,
 )
-from harken.interactions.writer import ThreadWriter
+from harken.interactions.writer import ROW_MISSING, ThreadWriter
 from harken.recording.item import Item
+from harken.recording.request import RequestSettings
 
 Kind = ThreadEventType
 _CONTEXT = (Kind.MESSAGE_ADDED, Kind.CONTEXT_REPLAYED)
@@ -158,7 +159,10 @@ class ThreadReplay:
         self._model = "" if snapshot is None else snapshot.model_used or ""
         self._is_assembled = False
         self.writer.clock.set(request.timestamp)
-        self.writer.recorder.log_request(items, model=self._model)
+        settings = RequestSettings(
+            model=self._model, evidence=request.evidence, missing=ROW_MISSING
+        )
+        self.writer.recorder.log_request(items, settings)
 
     def _build_context(self, rows: Sequence[ThreadEntry], time: str) -> list[_ReplayedItem]:
         """Return the items of a context. New ones are written now."""

@@ -74,6 +74,8 @@ class SpanAttributes:
             otel_attributes.REQUEST_MODEL: self.text(model),
             **self._parameter_attributes(request.parameters or {}),
         }
+        if request.evidence is not None:
+            attributes[otel_attributes.EVIDENCE] = request.evidence
         if self.much == "none":
             return attributes
         if self.much == "new":

@@ -66,6 +66,20 @@ def test_call_has_request_and_response() -> None:
     ]
 
 
+def test_call_of_a_span_is_partial_and_names_what_the_span_does_not_report() -> None:
+    receiver, ear = _receiver()
+    instructions = '[{"type": "text", "content": "Be brief."}]'
+    complete = {
+        "gen_ai.tool.definitions": [{"name": "look", "description": "", "parameters": {}}],
+        "gen_ai.system_instructions": instructions,
+    }
+    receiver.add([new_span(1, chat_attributes()), new_span(2, {**chat_attributes(), **complete})])
+    assert [(call.evidence, call.missing) for call in ear.calls] == [
+        ("partial", ("system", "tools")),
+        ("partial", ()),
+    ]
+
+
 def test_failed_call_has_its_error() -> None:
     receiver, ear = _receiver()
     attributes = {**chat_attributes(answers=()), "error.type": "rate_limit"}

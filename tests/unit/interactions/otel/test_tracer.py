@@ -354,3 +354,17 @@ def test_empty_session_and_unknown_events_are_accepted(session: Session) -> None
     nobody = ev.LlmResponse(agent_id=AgentId("agent_009"), request=MessageId("msg_1"), time="?")
     assert export_spans([*iter_events(session.path), nobody]) == []
     session.close()
+
+
+def test_span_of_a_request_that_was_not_recorded_says_so(session: Session) -> None:
+    agent = create_agent(session, name="main")
+    log_user_message(session, agent)
+    log_request(session, agent)
+    session.close()
+    events = [*iter_events(session.path)]
+    for evidence in (None, "partial", "rebuilt"):
+        for event in events:
+            if isinstance(event, ev.LlmRequest):
+                event.evidence = evidence
+        [call] = [span for span in export_spans(events) if span.is_client]
+        assert call.attributes.get("harken.request.evidence") == evidence

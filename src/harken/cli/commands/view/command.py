@@ -45,7 +45,7 @@ from harken.views.dialogs.perspective import perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
-from harken.views.message_text import format_count, strip_label
+from harken.views.message_text import format_count, format_evidence, strip_label
 from harken.views.tree import TreeRow, format_origin, format_rerun
 from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
@@ -356,7 +356,9 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
         f"{view.request}: {name} asked {view.model} with "
         f"{format_count(len(view.messages), 'message')}"
     )
-    if not view.verified:
+    if evidence := format_evidence(view.evidence, view.missing):
+        print_text(evidence)
+    if view.is_damaged:
         _note("The hash of these messages differs from the logged hash of the request.")
     if view.broken_by is not None:
         _note(
