@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.unit.formats.native_kit import read_context, read_steps
 
-Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]
+Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy", "confused"]
 ROOT = Path(__file__).parents[1]
 SESSION_PATHS = {
     "claude": "{CLAUDE_CONFIG_DIR:.claude}/projects/*/{session}.jsonl",
@@ -94,6 +94,8 @@ def build_conversation(runtime: str, data: bytes, manner: str) -> list[dict[str,
     messages = native.build_resume_request(read_context(steps, next(iter(reading.tips.values()))))
     if manner == "forgetful":
         del messages[1]
+    if manner == "confused":
+        messages[-1], messages[-3] = messages[-3], messages[-1]
     if manner == "wordy":
         messages.append({"role": "assistant", "content": "By the way, it rains."})
     return messages

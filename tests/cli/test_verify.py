@@ -62,7 +62,8 @@ def test_a_difference_is_shown_and_the_exit_code_tells(cli: Cli, tmp_path: Path)
     row = cli("verify", SESSION, "--client", "claude", "--json").json
     assert (row["same"], row["client"], row["message"]) == (False, "claude", 4)
     assert [one["state"] for one in row["messages"]] == ["same", "missing", "same", "same"]
-    assert row["not_written"] == []
+    assert {item["place"] for item in row["lost"]} == {1}
+    assert (row["reordered"], row["omitted_by_client"]) == ([], [])
 
 
 @pytest.mark.usefixtures("talk")

@@ -1,17 +1,20 @@
-"""Check that a written conversation contains everything that was materialized.
+"""Check that a conversation contains everything that was materialized.
 
-Answers, calls, user messages and the results of each call are separate streams of texts, because
-runtimes place calls differently among the texts of an answer. Each materialized text must occur in
-the same stream of the written conversation, in order. Exceptions are listed in
-`harken.capture.resume.allowed_differences`. The check does not depend on the writer.
+The other conversation is a written session, or what a client sent of it. Answers, calls, user
+messages and the results of each call are separate streams of texts, because runtimes place calls
+differently among the texts of an answer. Each materialized text must occur in the same stream of
+the other conversation, in order; a text at another position is reordered, not lost. Calls are
+matched by their ids. Exceptions are listed in `harken.capture.resume.allowed_differences`. The
+check does not depend on the writer.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 from harken.capture.resume.allowed_differences import (
     BLOCKS,
@@ -24,7 +27,13 @@ from harken.capture.resume.allowed_differences import (
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall, UnknownPart
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.normalize import is_client_instructions, is_unread
-from harken.formats.tool_calls import iter_items, parse_json_object, replace_surrogates
+from harken.formats.runtimes.target import ID_LENGTH
+from harken.formats.tool_calls import (
+    iter_items,
+    parse_json_object,
+    replace_surrogates,
+    sanitize_name,
+)
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
 _STREAMS_BY_TYPE: dict[type, tuple[str | None, AllowedDifference | None]] = {
@@ -41,7 +50,7 @@ The stream None is that of the message.
 
 @dataclass(frozen=True, slots=True)
 class MissingContent:
-    """A text that was not written."""
+    """A text that is missing, or stands at another position."""
 
     place: int
     """The index of its message among the materialized ones, from 0."""
@@ -51,7 +60,7 @@ class MissingContent:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """The comparison of a written conversation with the materialized one."""
+    """The comparison of another conversation with the materialized one."""
 
     lost: tuple[MissingContent, ...]
     allowed: tuple[AllowedDifference, ...]
@@ -61,13 +70,121 @@ class Completeness:
 
     The difference is None if it is not allowed. A message without text is not absent.
     """
+    reordered: tuple[MissingContent, ...] = ()
+    """Texts that the other conversation contains at another position of their stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call, by its number among all calls of a conversation."""
+
+    number: int
+    id: str
+    arguments: str
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamText:
+    """A text of a message, in its stream."""
+
+    place: int
+    stream: str
+    text: str
+    allowed: AllowedDifference | None
+
+
+def check_completeness(
+    before: Sequence[ConversationEntry], after: Iterable[ConversationEntry]
+) -> Completeness:
+    """Compare another conversation with the materialized one."""
+    reader, other_reader = _ConversationReader(), _ConversationReader()
+    texts = [text for place, entry in enumerate(before) for text in reader.texts(place, entry)]
+    other_texts = [text for entry in after for text in other_reader.texts(0, entry)]
+    numbers = _match_calls(reader.calls, other_reader.calls)
+    streams: defaultdict[str, list[str]] = defaultdict(list)
+    for text in other_texts:
+        streams[_renumber(text.stream, numbers)].append(text.text)
+    states = _find_texts(texts, streams)
+    lost_texts: list[MissingContent] = []
+    reordered: list[MissingContent] = []
+    allowed: dict[AllowedDifference, None] = {}
+    absent: dict[int, AllowedDifference | None] = {}
+    for text, state in zip(texts, states, strict=True):
+        entry, reason = before[text.place], text.allowed
+        missing = MissingContent(text.place, entry.message.role, text.text)
+        if is_unread(entry):
+            reason = INSTRUCTED if is_client_instructions(entry) else UNREAD
+        if state == "lost":
+            absent[text.place] = reason
+        if state == "lost" and reason is not None:
+            allowed[reason] = None
+        elif state == "lost":
+            lost_texts.append(missing)
+        elif state == "reordered" and reason is None:
+            reordered.append(missing)
+    present = {text.place for text, state in zip(texts, states, strict=True) if state != "lost"}
+    fully_absent = {place: reason for place, reason in absent.items() if place not in present}
+    return Completeness(tuple(lost_texts), tuple(allowed), fully_absent, tuple(reordered))
+
+
+def _find_texts(texts: Sequence[_StreamText], streams: Mapping[str, list[str]]) -> list[str]:
+    """Return whether each text is `present`, `reordered` or `lost`."""
+    states = ["lost"] * len(texts)
+    by_stream: defaultdict[str, list[int]] = defaultdict(list)
+    for index, text in enumerate(texts):
+        if text.allowed is BLOCKS:  # An optional text must not take the place of a required one.
+            is_present = any(text.text in candidate for candidate in streams.get(text.stream, ()))
+            states[index] = "present" if is_present else "lost"
+        else:
+            by_stream[text.stream].append(index)
+    # The result of a missing call is written as a user message, or stands alone.
+    late_results = [
+        text for name, values in streams.items() if _is_for_late_results(name) for text in values
+    ]
+    for stream, indexes in by_stream.items():
+        aligned = _align([texts[index].text for index in indexes], streams.get(stream, []))
+        for index, state in zip(indexes, aligned, strict=True):
+            is_late = state == "lost" and stream.startswith(RESULTS)
+            late = late_results if is_late else ()
+            states[index] = "present" if any(texts[index].text in t for t in late) else state
+    return states
+
+
+def _is_for_late_results(stream: str) -> bool:
+    return stream == USERS or (
+        stream.startswith(RESULTS) and not stream.removeprefix(RESULTS).isdecimal()
+    )
+
+
+def _align(texts: Sequence[str], candidates: Sequence[str]) -> list[str]:
+    """Return the states of the texts of a stream. Several may be joined in one candidate.
+
+    Equal texts are aligned first, so that one missing text does not move the following ones.
+    """
+    states, free = ["present"] * len(texts), dict.fromkeys(range(len(candidates)))
+    gaps: list[tuple[range, range]] = []
+    matcher = SequenceMatcher(None, texts, candidates, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            for index in range(j1, j2):
+                del free[index]
+        elif i1 < i2:
+            gaps.append((range(i1, i2), range(j1, j2)))
+    for indexes, places in gaps:
+        stream = _TextStream([candidates[place] for place in places])
+        for index in indexes:
+            if not stream.has(texts[index]):
+                is_elsewhere = any(texts[index] in candidates[place] for place in free)
+                states[index] = "reordered" if is_elsewhere else "lost"
+    return states
 
 
 @dataclass(slots=True)
 class _TextStream:
-    """A stream of texts, with a read position."""
+    """A part of a stream of texts, with a read position."""
 
-    texts: list[str] = field(default_factory=list)
+    texts: list[str]
     position: int = 0
     within: int = 0
 
@@ -81,77 +198,75 @@ class _TextStream:
         return False
 
 
-def check_completeness(
-    before: Sequence[ConversationEntry], written: Iterable[ConversationEntry]
-) -> Completeness:
-    """Compare a written conversation with the materialized one."""
-    streams: defaultdict[str, _TextStream] = defaultdict(_TextStream)
-    reader = _ConversationReader()
-    for entry in written:
-        for stream, text, _ in reader.texts(entry):
-            streams[stream].texts.append(text)
-    lost: list[MissingContent] = []
-    left_out: dict[AllowedDifference, None] = {}
-    absent: dict[int, AllowedDifference | None] = {}
-    present: set[int] = set()
-    reader = _ConversationReader()
-    for index, entry in enumerate(before):
-        for stream, text, allowed in reader.texts(entry):
-            user_stream = _TextStream(
-                streams[USERS].texts
-            )  # The result of a missing call is written as a user message.
-            stream_texts = streams[stream]
-            if allowed is BLOCKS:
-                stream_texts = replace(
-                    stream_texts
-                )  # An optional text must not move the position of required texts.
-            if stream_texts.has(text) or (stream.startswith(RESULTS) and user_stream.has(text)):
-                present.add(index)
-                continue
-            reason = allowed
-            if is_unread(entry):
-                reason = INSTRUCTED if is_client_instructions(entry) else UNREAD
-            absent[index] = reason
-            if reason is not None:
-                left_out[reason] = None
-            else:
-                lost.append(MissingContent(index, entry.message.role, text))
-    fully_absent = {
-        index: allowed_reason for index, allowed_reason in absent.items() if index not in present
-    }
-    return Completeness(tuple(lost), tuple(left_out), fully_absent)
-
-
 @dataclass(slots=True)
 class _ConversationReader:
-    """Read the texts of a conversation. Calls are numbered, because their ids may change."""
+    """Reads the texts of a conversation. Calls are numbered, because ids may occur twice."""
 
-    calls: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    calls: list[_Call] = field(default_factory=list)
+    _open: dict[str, list[int]] = field(default_factory=dict)
     """The numbers of calls without a result, by call id."""
-    count: int = 0
 
-    def texts(
-        self, entry: ConversationEntry
-    ) -> Iterator[tuple[str, str, AllowedDifference | None]]:
-        """Yield the texts of a message.
-
-        Each comes with its stream and the difference that allows its absence.
-        """
+    def texts(self, place: int, entry: ConversationEntry) -> Iterator[_StreamText]:
+        """Yield the texts of a message, with their streams."""
         message = entry.message
         message_stream = ANSWERS if message.role == "assistant" else USERS
         if message.role == "tool":
-            open_calls = self.calls[message.tool_call_id or ""]
-            message_stream = f"{RESULTS}{open_calls.pop(0) if open_calls else '?'}"
+            numbers = self._open.get(message.tool_call_id or "", [])
+            message_stream = f"{RESULTS}{numbers.pop(0) if numbers else '?'}"
+        answer_calls: dict[str, list[int]] = {}
         for item in iter_items(message):
+            text = replace_surrogates(_item_text(item))
             if isinstance(item, ToolCall):
                 if message_stream != ANSWERS:
-                    continue  # only models call tools
-                self.count += 1
-                self.calls[item.id].append(self.count)
+                    continue  # Only models call tools.
+                number = len(self.calls)
+                self.calls.append(_Call(number, item.id, text, not is_unread(entry)))
+                answer_calls.setdefault(item.id, []).append(number)
             stream, allowed = _STREAMS_BY_TYPE.get(type(item), (message_stream, None))
-            text = replace_surrogates(_item_text(item))
             if text.strip():
-                yield stream or message_stream, text, allowed
+                yield _StreamText(place, stream or message_stream, text, allowed)
+        self._open |= answer_calls  # A later call with the same id closes the earlier one.
+
+
+def _match_calls(calls: Sequence[_Call], others: Sequence[_Call]) -> dict[str, str]:
+    """Return the number of each call of the other conversation in the materialized one.
+
+    Calls are matched by their ids, then by their arguments, in order. Calls that no model read,
+    such as those of an aborted answer, are matched last.
+    """
+    numbers: dict[str, str] = {}
+    remaining = sorted(calls, key=lambda call: not call.is_read)
+    matched_numbers: set[int] = set()
+    for key in (_id_key, _arguments_key):
+        free: defaultdict[str, deque[int]] = defaultdict(deque)
+        for candidate in others:
+            if candidate.number not in matched_numbers:
+                free[key(candidate)].append(candidate.number)
+        unmatched = []
+        for call in remaining:
+            if free[key(call)]:
+                number = free[key(call)].popleft()
+                matched_numbers.add(number)
+                numbers[str(number)] = str(call.number)
+            else:
+                unmatched.append(call)
+        remaining = unmatched
+    return numbers
+
+
+def _id_key(call: _Call) -> str:
+    return sanitize_name(call.id, ID_LENGTH)
+
+
+def _arguments_key(call: _Call) -> str:
+    return call.arguments
+
+
+def _renumber(stream: str, numbers: Mapping[str, str]) -> str:
+    if not stream.startswith(RESULTS):
+        return stream
+    number = stream.removeprefix(RESULTS)
+    return RESULTS + (number if number == "?" else numbers.get(number, f"other {number}"))
 
 
 def _item_text(item: Part | ToolCall) -> str:

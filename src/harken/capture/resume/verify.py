@@ -1,9 +1,11 @@
 """Verify that the installed client sends the materialized conversation when it resumes a session.
 
 The session is written into a temporary home, with an environment without the user's data. The
-client is run with one more prompt, against a mock provider. Then the written session is compared
-with the materialized conversation, and the request of the client with the written session, message
-by message. `harken.capture.resume.allowed_differences` lists what may differ.
+client is run with one more prompt, against a mock provider. Then the request of the client is
+compared with the materialized conversation itself, not with the written session: each text is
+present, lost, reordered, or left out by the client, as it does in every session. In addition, the
+request is compared with the one that the client should send for the written session, message by
+message. `harken.capture.resume.allowed_differences` lists what may differ.
 
 Source: docs/how-to/resume-in-another-client.md, "Verify".
 """
@@ -14,21 +16,28 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harken.capture.resume.allowed_differences import DIFFERENCE_RULES, DifferenceRule
 from harken.capture.resume.clients import Client
-from harken.capture.resume.completeness import Completeness
-from harken.capture.resume.completeness import check_completeness as wholeness
+from harken.capture.resume.completeness import Completeness, MissingContent, check_completeness
 from harken.capture.resume.mock_provider import MockProvider, MockRequest, run_mock_provider
 from harken.capture.resume.normalize import text_of_block
 from harken.capture.resume.placement import ClientHome, place_session
 from harken.capture.resume.request_diff import Message, MessageComparison, Request
 from harken.capture.resume.request_diff import compare_messages as rows
+from harken.core import canonical
 from harken.errors import ConfigError, FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, read_conversation
+from harken.formats.json_records import get_text
+from harken.formats.runtimes.base import (
+    ModelUse,
+    NewSessionInfo,
+    RuntimeFormat,
+    read_conversation,
+)
+from harken.formats.wire.registry import find_protocol
 from harken.world.shell.process_group import ProcessGroup
 
 
@@ -39,6 +48,8 @@ class RequestComparison:
     rows: tuple[MessageComparison, ...]
     ignored: tuple[DifferenceRule, ...]
     """The rules for allowed differences that applied."""
+    expected: Request = field(default_factory=list)
+    """The expected request without the allowed differences."""
 
     @property
     def differences(self) -> list[MessageComparison]:
@@ -67,7 +78,8 @@ def compare_requests(
         )
         if (sent_messages, expected_messages) != unchanged:
             ignored.append(rule)
-    return RequestComparison(tuple(rows(expected_messages, sent_messages)), tuple(ignored))
+    compared_rows = tuple(rows(expected_messages, sent_messages))
+    return RequestComparison(compared_rows, tuple(ignored), expected_messages)
 
 
 def _iter_before_prompt(request: Request, prompt: str) -> Iterator[Message]:
@@ -140,21 +152,31 @@ class ClientRun:
 class VerifyResult:
     """The result of a verification."""
 
-    wholeness: Completeness
+    written: Completeness
     """The written session compared with the materialized conversation."""
+    completeness: Completeness
+    """The sent request compared with the materialized conversation."""
+    omitted: tuple[MissingContent, ...]
+    """Texts that were written and that the client leaves out of every resumed session."""
     comparison: RequestComparison
-    """The sent request compared with the written session."""
+    """The sent request compared with the expected one."""
     expected: Request
-    """The expected request."""
+    """The request that the client should send for the written session."""
     request: Request
     """The sent request, including the client's context messages and the prompt."""
     others: tuple[str, ...]
     """Other requests of the client. None of them left this machine."""
 
     @property
+    def lost(self) -> list[MissingContent]:
+        """The texts of the conversation that were not sent, without an allowed reason."""
+        return [missing for missing in self.completeness.lost if missing not in self.omitted]
+
+    @property
     def is_same(self) -> bool:
-        """Whether the client sent what was materialized."""
-        return not self.wholeness.lost and not self.comparison.differences
+        """Whether the client sent what was materialized, in its order."""
+        is_complete = not self.lost and not self.completeness.reordered
+        return is_complete and not self.comparison.differences
 
 
 def verify(
@@ -191,10 +213,45 @@ def verify(
         raise ConfigError(
             f"{client.name} {problem} and did not ask its model: {trial.output_tail()}"
         )
-    expected: Request = native.build_resume_request(conversation)
+    expected = _expected_request(native, conversation, request)
     comparison = compare_requests(client.runtime, expected, request.conversation, prompt=prompt)
-    completeness = wholeness(entries, conversation)
-    return VerifyResult(completeness, comparison, expected, request.conversation, others)
+    messages = [*_iter_before_prompt(request.conversation, prompt)]
+    written = check_completeness(entries, conversation)
+    completeness = check_completeness(entries, _read_request(request, messages))
+    predicted = check_completeness(entries, _read_request(request, comparison.expected))
+    omitted = tuple(
+        missing
+        for missing in completeness.lost
+        if missing in predicted.lost and missing not in written.lost
+    )
+    return VerifyResult(
+        written, completeness, omitted, comparison, expected, request.conversation, others
+    )
+
+
+def _expected_request(
+    native: RuntimeFormat, conversation: Sequence[ConversationEntry], request: MockRequest
+) -> Request:
+    """Return the request that the client should send to the model of its request."""
+    if native.build_request_for_model is not None:
+        use = ModelUse(
+            model=get_text(request.body, "model"),
+            has_system_messages=any(m.get("role") == "system" for m in request.conversation),
+        )
+        return native.build_request_for_model(conversation, use)
+    assert native.build_resume_request is not None
+    return native.build_resume_request(conversation)
+
+
+def _read_request(request: MockRequest, messages: Request) -> Iterator[ConversationEntry]:
+    """Yield the entries of the messages of a request, as its protocol reads them."""
+    protocol = find_protocol(request.path)
+    if protocol is None:
+        return
+    names = [name for name in ("messages", "input", "contents") if name in request.body]
+    body = request.body | dict.fromkeys(names[:1], messages)
+    for piece in protocol.parse_request(request.path, canonical.to_json_line(body)).pieces:
+        yield from map(ConversationEntry, protocol.read(piece)[0])
 
 
 def read_written_conversation(

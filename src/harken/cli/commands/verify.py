@@ -127,9 +127,11 @@ def _row(
         "message": conversation.moment.number,
         "same": verified.is_same,
         "messages": [asdict(row) for row in verified.comparison.rows],
-        "not_written": [asdict(missing) for missing in verified.wholeness.lost],
-        "transfer": count_transfer(conversation.counts, verified.wholeness).as_json(),
-        "left_out": {item.name: item.reason for item in verified.wholeness.allowed},
+        "lost": [asdict(missing) for missing in verified.lost],
+        "reordered": [asdict(missing) for missing in verified.completeness.reordered],
+        "omitted_by_client": [asdict(missing) for missing in verified.omitted],
+        "transfer": count_transfer(conversation.counts, verified.written).as_json(),
+        "left_out": {item.name: item.reason for item in verified.completeness.allowed},
         "ignored": {item.name: item.reason for item in verified.comparison.ignored},
         "refused": verified.others,
     }
@@ -138,20 +140,25 @@ def _row(
 def _print_result(
     client: Client, conversation: ResolvedConversation, verified: VerifyResult
 ) -> None:
-    rows, missing = verified.comparison.rows, verified.wholeness.lost
-    for row in rows:
+    for row in verified.comparison.rows:
         print_text(
             f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.text, _MAX_CHARS)}"
         )
         if row.difference:
             print_text(f"{'':<24} {one_line(row.difference, 200)}")
-    for item in missing:
-        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.text, _MAX_CHARS)}")
-    for allowed in verified.wholeness.allowed:
+    missing = [("lost", item) for item in verified.lost]
+    missing += [("moved", item) for item in verified.completeness.reordered]
+    for state, item in [*missing, *(("omitted", item) for item in verified.omitted)]:
+        text = one_line(item.text, _MAX_CHARS)
+        print_text(f"{state:<8} {item.place + 1:>4} {item.role:<10} {text}")
+    for allowed in verified.completeness.allowed:
         print_text(f"skipped: {allowed.name}: {allowed.reason}")
+    if verified.omitted:
+        print_text(f"omitted: {client.name} leaves these texts out of every resumed session")
     for rule in verified.comparison.ignored:
         print_text(f"ignored: {rule.name}: {rule.reason}")
-    differences = len(verified.comparison.differences) + len(missing)
+    places = {item.place for _, item in missing}
+    differences = max(len(verified.comparison.differences), len(places))
     entries = format_count(len(conversation.moment.entries), "message")
     if verified.is_same:
         print_text(f"same: {client.name} sends the materialized context ({entries})")

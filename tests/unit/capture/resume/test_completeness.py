@@ -48,12 +48,60 @@ def test_missing_message_is_lost(index: int) -> None:
     assert missing.text == conversation[index].message.content
 
 
-def test_reordered_messages_of_one_role_are_lost() -> None:
+def test_reordered_messages_of_one_role_are_told_from_lost_ones() -> None:
     conversation = cafe()
     swapped = [*conversation[:3], conversation[5], conversation[4], conversation[3]]
-    assert [missing.text for missing in check_completeness(conversation, swapped).lost] == [
-        "They do."
-    ]
+    result = check_completeness(conversation, swapped)
+    assert result.lost == ()
+    assert len(result.reordered) == 1
+    assert result.reordered[0].text in ("They do.", conversation[3].message.content)
+
+
+def test_one_missing_text_does_not_move_the_equal_ones_behind_it() -> None:
+    before = entries(*(Message("user", text) for text in ("ok", "tea", "ok", "cake", "ok")))
+    result = check_completeness(before, before[1:])
+    assert ([missing.text for missing in result.lost], result.reordered) == (["ok"], ())
+
+
+def test_calls_are_matched_by_id_and_not_by_their_count() -> None:
+    aborted = ConversationEntry(
+        Message("assistant", "I lo", [call("c1", arguments='{"a":1}')]), source={"kind": "error"}
+    )
+    later = entries(
+        Message("assistant", None, [call("c2", arguments='{"a":2}')]),
+        Message("tool", "Open.", tool_call_id="c2"),
+        Message("assistant", None, [call("c3", arguments='{"a":2}')]),
+        Message("tool", "Closed.", tool_call_id="c3"),
+    )
+    result = check_completeness([aborted, *later], later)
+    assert (result.lost, result.reordered, names(result)) == ((), (), ["errors"])
+    assert len(check_completeness([aborted, *later], later[:-1]).lost) == 1
+
+
+def test_results_of_calls_with_exchanged_ids_are_lost() -> None:
+    calls = Message("assistant", None, [call("a", arguments="{}"), call("b", arguments="{}")])
+    results = [Message("tool", f"of {id_}", tool_call_id=id_) for id_ in "ab"]
+    exchanged = [Message("tool", f"of {id_}", tool_call_id=new) for id_, new in ("ab", "ba")]
+    result = check_completeness(entries(calls, *results), entries(calls, *exchanged))
+    assert [missing.text for missing in result.lost] == ["of a", "of b"]
+
+
+def test_call_with_a_new_id_is_matched_by_its_arguments() -> None:
+    before = entries(
+        Message("assistant", None, [call("odd id!", arguments='{"a":1}')]),
+        Message("tool", "Open.", tool_call_id="odd id!"),
+    )
+    after = entries(
+        Message("assistant", None, [call("toolu_1", arguments='{"a": 1}')]),
+        Message("tool", "Open.", tool_call_id="toolu_1"),
+    )
+    assert check_completeness(before, after) == Completeness((), ())
+
+
+def test_second_call_with_the_same_id_has_its_own_result() -> None:
+    repeated = Message("assistant", None, [call("c", arguments="{}")])
+    before = entries(repeated, repeated, Message("tool", "Open.", tool_call_id="c"))
+    assert check_completeness(before, before).lost == ()
 
 
 def test_calls_are_compared_by_parsed_arguments() -> None:

@@ -17,7 +17,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import Manner, install
-from tests.unit.capture.conversation_kit import cafe, new
+from tests.unit.capture.conversation_kit import cafe, call, new
 
 Verify = Callable[..., VerifyResult]
 OWN = {
@@ -69,9 +69,9 @@ def tried(tmp_path: Path) -> Verify:
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtime: str) -> None:
     result = tried(runtime)
-    assert result.is_same, (result.wholeness, result.comparison.differences)
+    assert result.is_same, (result.completeness, result.comparison.differences)
     assert len(result.comparison.rows) >= 6
-    assert [allowed.name for allowed in result.wholeness.allowed] == ["thinking"]
+    assert [allowed.name for allowed in result.completeness.allowed] == ["thinking"]
 
 
 def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
@@ -97,11 +97,43 @@ def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
 
     result = tried("claude", kind=replace(runtime, writes=forgetting))
     assert result.comparison.differences == []
-    assert [(message.place, message.text) for message in result.wholeness.lost] == [
+    assert [(message.place, message.text) for message in result.lost] == [
         (3, "Yes, it is open."),
         (4, "And do they have tea?"),
     ]
     assert not result.is_same
+
+
+def test_reordered_message_is_told_from_a_lost_one(tried: Verify) -> None:
+    result = tried("pi", "confused")
+    assert result.lost == []
+    assert [missing.text for missing in result.completeness.reordered] in (
+        ["They do."],
+        ["Yes, it is open."],
+    )
+    assert not result.is_same
+
+
+def test_text_that_the_client_shortens_is_omitted_and_not_lost(tried: Verify) -> None:
+    output = f"begin {'x' * 20_000} end"
+    entries = [replace(entry) for entry in cafe()]
+    entries[2] = ConversationEntry(Message("tool", output, tool_call_id="c.1"))
+    result = tried("codex", entries=entries)
+    assert [(missing.place, missing.text) for missing in result.omitted] == [(2, output)]
+    assert (result.lost, result.is_same) == ([], True)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_aborted_answer_with_calls_is_no_false_alarm(tried: Verify, runtime: str) -> None:
+    """A regression: its calls were counted, so the results of all later calls seemed lost."""
+    aborted = ConversationEntry(
+        Message("assistant", "I lo", [call("c.0", arguments='{"where":"outside"}')]),
+        source={"kind": "error"},
+    )
+    conversation = cafe()
+    result = tried(runtime, entries=[conversation[0], aborted, *conversation[1:]])
+    assert result.is_same, (result.completeness, result.comparison.differences)
+    assert "errors" in [allowed.name for allowed in result.completeness.allowed]
 
 
 def test_client_that_sends_no_request_gives_a_reason(tried: Verify) -> None:
@@ -128,4 +160,4 @@ def test_irregular_conversation_can_be_verified(tried: Verify) -> None:
         Message("user", "\ud800\0 odd"),
     ]
     result = tried("claude", entries=[ConversationEntry(message) for message in unusual])
-    assert result.is_same, (result.wholeness, result.comparison.differences)
+    assert result.is_same, (result.completeness, result.comparison.differences)
