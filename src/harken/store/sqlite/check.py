@@ -32,7 +32,7 @@ from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
 from harken.store.sqlite.pack import Body, decode_objects, decode_pack
 from harken.store.sqlite.pack_cache import read_messages
-from harken.store.sqlite.side_tables import decode_tombstone, iter_damaged_keys
+from harken.store.sqlite.side_tables import decode_tombstone, iter_damaged_keys, iter_wrong_totals
 from harken.store.sqlite.store import SqliteStore
 
 _DECODERS: Mapping[ObjectKind, Callable[[bytes], object]] = {
@@ -155,6 +155,11 @@ def iter_findings(
             yield from _check_leftovers(tables)
             for key in iter_damaged_keys(connection):
                 yield StoreFinding(f"derived {key}", "checksum mismatch")
+            for table in iter_wrong_totals(connection):
+                yield StoreFinding(f"table {table}", "rows were changed, lost or added")
+            states = connection.execute("SELECT generation FROM state").fetchall()
+            if len(states) != 1 or states[0][0] < 1:
+                yield StoreFinding("table state", f"has not one generation, but {states}")
         yield from _check_deltas(store, tables)
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:

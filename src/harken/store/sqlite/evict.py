@@ -22,7 +22,7 @@ from harken.store.sqlite import pack_table
 from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.graph import Graph, Node, build_graph, remove_objects
 from harken.store.sqlite.name_index import iter_batches
-from harken.store.sqlite.side_tables import read_retention
+from harken.store.sqlite.side_tables import read_retention, replace_rows
 
 _BATCH_SIZE = 256
 Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
@@ -75,9 +75,7 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
             names = [graph.name(node) for node in selected if not retained[node]]
             removed = remove_objects(str(store.path), connection, names, {})
             rows = [(name, graph.kinds[by_name[name]]) for name in removed]
-            connection.executemany(
-                "INSERT OR REPLACE INTO evicted (name, kind) VALUES (?, ?)", rows
-            )
+            replace_rows(connection, "evicted", rows)
         object_count += len(removed)
         size += sum(graph.sizes[by_name[name]] for name in removed)
     return EvictionResult(object_count, int(size))

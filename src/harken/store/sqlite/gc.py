@@ -206,10 +206,9 @@ class Sweep:
         if last_number > (marked_number or 0):
             record_mark(connection, self.clock(), last_number)
         old_number = self._find_old_number(connection)
-        connection.execute(
-            "DELETE FROM again WHERE pack < ?",
-            [last_number + 1 if old_number is None else old_number],
-        )
+        limit = last_number + 1 if old_number is None else old_number
+        rows = connection.execute("SELECT name FROM again WHERE pack < ?", [limit]).fetchall()
+        side_tables.delete_rows(connection, "again", (name for (name,) in rows))
 
     def _find_old_number(self, connection: sqlite3.Connection) -> int | None:
         """Return the highest pack number that is certainly old enough, or None if all are."""
@@ -333,10 +332,9 @@ class Sweep:
         self._mark_new(connection)
         side_tables.delete_dangling_derived(connection)
         rows = connection.execute("SELECT name FROM evicted").fetchall()
-        for (name,) in rows:
-            node = self._graph.find(name)
-            if node is None or not self._reached[node]:
-                connection.execute("DELETE FROM evicted WHERE name = ?", [name])
+        nodes = {name: self._graph.find(name) for (name,) in rows}
+        unneeded = [name for name, node in nodes.items() if node is None or not self._reached[node]]
+        side_tables.delete_rows(connection, "evicted", unneeded)
 
     def _shrink(self) -> None:
         """Merge small packs. Rewrite the file if much is free and no other process uses it."""

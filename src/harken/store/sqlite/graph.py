@@ -204,7 +204,7 @@ def remove_references(connection: sqlite3.Connection, names: Iterable[Name]) -> 
     connection.executemany("DELETE FROM label WHERE history = ?", ids)
     connection.executemany("DELETE FROM history WHERE id = ?", ids)
     side_tables.delete_retention(connection, removed_names)
-    connection.executemany("DELETE FROM again WHERE name = ?", [(name,) for name in removed_names])
+    side_tables.delete_rows(connection, "again", removed_names)
 
 
 def _read_rows(

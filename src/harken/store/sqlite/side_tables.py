@@ -4,12 +4,15 @@ Derived artifacts are found by keys that describe how they were computed. A tomb
 of purged content to its stand-in. A seal is a checksum before the bytes of a row, computed over
 them and the name that the row is about. Objects are named by their content and need no seal;
 mutable data does.
+
+A seal does not show that a row is missing. So `total` has, for each table whose rows follow from
+nothing else, the sum of the checksums of its rows, which each change of a row updates.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +24,62 @@ from harken.store.base import Name, RetentionPolicy, Tombstone
 from harken.store.sqlite.name_index import find_numbers, iter_batches
 
 SEAL_BYTES = 8
+_SUMMED_TABLES: Mapping[str, tuple[str, ...]] = {
+    "keeping": ("name", "policy", "until"),
+    "tombstone": ("name", "record"),
+    "evicted": ("name", "kind"),
+    "again": ("name", "pack"),
+    "mark": ("time_us", "pack"),
+}
+"""The tables with a row in `total`, and their columns, the key first."""
+_SUM_MODULUS = 1 << 63
+
+
+def replace_rows(
+    connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[object]]
+) -> None:
+    """Insert rows of a table with a total, or replace those with the same keys."""
+    by_key = {row[0]: tuple(row) for row in rows}
+    delete_rows(connection, table, by_key)
+    columns = _SUMMED_TABLES[table]
+    query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+    connection.executemany(query, list(by_key.values()))
+    _add_to_total(connection, table, sum(_hash_row(row) for row in by_key.values()))
+
+
+def delete_rows(connection: sqlite3.Connection, table: str, keys: Iterable[object]) -> None:
+    """Delete the rows of a table with a total that have these keys."""
+    columns = _SUMMED_TABLES[table]
+    for batch in iter_batches(keys):
+        where = f"FROM {table} WHERE {columns[0]} IN ({','.join('?' * len(batch))})"
+        query = f"SELECT {', '.join(columns)} {where}"
+        rows = connection.execute(query, batch).fetchall()
+        if rows:
+            connection.execute(f"DELETE {where}", batch)
+            _add_to_total(connection, table, -sum(map(_hash_row, rows)))
+
+
+def iter_wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the tables whose rows are not those that were written."""
+    totals: dict[str, object] = dict(connection.execute("SELECT name, rows_sum FROM total"))
+    for table, columns in _SUMMED_TABLES.items():
+        rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608 - ours
+        if totals.pop(table, None) != sum(map(_hash_row, rows)) % _SUM_MODULUS:
+            yield table
+    yield from (f"{name!r}, which has no total" for name in totals)
+
+
+def _add_to_total(connection: sqlite3.Connection, table: str, change: int) -> None:
+    query = "SELECT rows_sum FROM total WHERE name = ?"
+    # A damaged total stays wrong, so that a check finds it.
+    for (total,) in connection.execute(query, [table]).fetchall():
+        values = [(total + change) % _SUM_MODULUS, table]
+        connection.execute("UPDATE total SET rows_sum = ? WHERE name = ?", values)
+
+
+def _hash_row(row: Sequence[object]) -> int:
+    data = msgspec.msgpack.encode(list(row))
+    return int.from_bytes(blake3(data).digest(SEAL_BYTES)) % _SUM_MODULUS
 
 
 def add_seal(name: str, body: bytes) -> bytes:
@@ -49,8 +108,7 @@ def _seal(name: str, body: bytes) -> bytes:
 def set_tombstone(connection: sqlite3.Connection, name: Name, tombstone: Tombstone) -> None:
     """Insert or replace a tombstone."""
     record = add_seal(name, canonical.to_canonical_bytes(tombstone))
-    query = "INSERT OR REPLACE INTO tombstone (name, record) VALUES (?, ?)"
-    connection.execute(query, [name, record])
+    replace_rows(connection, "tombstone", [(name, record)])
 
 
 def clear_stand_in(connection: sqlite3.Connection, name: Name) -> None:
@@ -88,19 +146,15 @@ def enter_retention(
 ) -> None:
     """Set retention policies, or restore the default with None."""
     delete_retention(connection, names)
-    connection.executemany(
-        "INSERT INTO keeping (name, policy, until) VALUES (?, ?, ?)",
-        [
-            (name, policy.policy, policy.until)
-            for name, policy in names.items()
-            if policy is not None
-        ],
-    )
+    rows = [
+        (name, policy.policy, policy.until) for name, policy in names.items() if policy is not None
+    ]
+    replace_rows(connection, "keeping", rows)
 
 
 def delete_retention(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     """Remove the retention policies of these names."""
-    connection.executemany("DELETE FROM keeping WHERE name = ?", [(name,) for name in names])
+    delete_rows(connection, "keeping", names)
 
 
 def read_retention(connection: sqlite3.Connection) -> dict[Name, RetentionPolicy]:

@@ -197,8 +197,7 @@ class Writer:
         if repeated_names:
             self._record_repeats(connection, contents, repeated_names)
         if self._cache.has_evicted:
-            rows = [(name,) for name in contents.objects]
-            connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
+            side_tables.delete_rows(connection, "evicted", contents.objects)
 
     def _find_new(
         self, contents: BatchContents, existing: _ExistingObjects
@@ -290,13 +289,13 @@ class Writer:
         unneeded = [name for name in repeated_names if name not in needed]
         (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         number = pack_table.last_number(connection)
-        for name, numbers in find_numbers(connection, unneeded).items():
-            if (
-                max(numbers) <= (marked_number or 0)
-                and contents.objects[name].kind is not ObjectKind.COMMIT
-            ):
-                query = "INSERT OR REPLACE INTO again (name, pack) VALUES (?, ?)"
-                connection.execute(query, [name, number])
+        rows = [
+            (name, number)
+            for name, numbers in find_numbers(connection, unneeded).items()
+            if max(numbers) <= (marked_number or 0)
+            and contents.objects[name].kind is not ObjectKind.COMMIT
+        ]
+        side_tables.replace_rows(connection, "again", rows)
 
     def _record_mark(self, connection: SqliteConnection, number: int) -> None:
         """Record the highest pack number and the recently read packs, at intervals."""
@@ -333,5 +332,4 @@ def _insert_commits(
 
 def record_mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:
     """Record that all numbers up to this one were assigned before `now_us`."""
-    query = "INSERT OR REPLACE INTO mark (time_us, pack) VALUES (?, ?)"
-    connection.execute(query, [now_us, number])
+    side_tables.replace_rows(connection, "mark", [(now_us, number)])
