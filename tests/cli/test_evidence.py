@@ -94,8 +94,8 @@ def test_interactions_say_how_each_request_is_known(imported: Cli, tmp_path: Pat
 def test_exported_evidence_is_imported_again(imported: Cli, tmp_path: Path) -> None:
     imported.ok("interactions", "export", NAME, tmp_path / "out")
     imported.ok("interactions", "import", tmp_path / "out")
-    (thread,) = imported.ok("interactions", "list", "--json").json
-    assert thread["evidence"] == "rebuilt"
+    threads = imported.ok("interactions", "list", "--json").json
+    assert [thread["evidence"] for thread in threads] == ["rebuilt", "rebuilt"]
     view = imported.ok("view", imported.sessions()[0], "context", "agent_001", "--json").json
     assert (view["evidence"], view["verified"]) == ("rebuilt", False)
     assert "tools" in view["missing"]

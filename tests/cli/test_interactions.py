@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from harken.chat.commands.base import run_command
+from harken.errors import NameNotFound
+from harken.interactions.logger import InteractionLogger
+from harken.interactions.records import MemoryOpType, MemoryType, ThreadEventType
 from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.session_kit import create_agent, log_user_message
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
 @pytest.fixture
@@ -36,6 +40,40 @@ def test_threads_are_listed(talked: Cli) -> None:
     assert lines[0].endswith("5 messages, 2 requests  make Ann")
     rows = talked.ok("interactions", "list", "--json", "--limit", "1").json
     assert [row["threadId"] for row in rows] == [f"{stem(talked)}/agent_001"]
+
+
+def test_every_thread_that_can_be_shown_is_listed(talked: Cli, tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Tea?")
+    transcript.answer(text_block("Green."))
+    (tmp_path / "a.jsonl").write_bytes(transcript.data)
+    talked.ok("import", tmp_path / "a.jsonl")
+    (talked.home / "sessions" / "tea.jsonl.lock").touch()
+    (talked.home / "sessions" / ".tea.jsonl.pid").touch()
+    listed = [row["threadId"] for row in talked.ok("interactions", "list", "--json").json]
+    sessions = {thread.rpartition("/")[0] for thread in listed}
+    assert sessions == {stem(talked), "claude:5e551011-0000-4000-8000-000000000001"}
+    for thread in listed:
+        assert talked.ok("interactions", "show", thread).out
+    for agent in talked.ok("view", stem(talked), "tree", "--json").json:
+        name = f"{stem(talked)}/{agent['agent_id']}"
+        assert bool(talked.ok("interactions", "show", name).out) == (name in listed)
+    lines = talked.ok("interactions", "list").out.splitlines()
+    assert sum("  imported, rebuilt  " in line for line in lines) == 1
+
+
+def test_agent_that_only_used_its_memory_is_listed(cli: Cli) -> None:
+    with InteractionLogger(folder=cli.home) as log:
+        thread = log.start_thread("cafe")
+        other = log.start_thread("cafe", name="Ann")
+        log.log_memory_operation(other, MemoryType.LTM, MemoryOpType.READ, "notes.md")
+    listed = [row["threadId"] for row in cli.ok("interactions", "list", "--json").json]
+    assert sorted(listed) == [thread, other]
+    log_file = cli.home / "sessions" / "cafe.jsonl"
+    with InteractionLogger(folder=cli.home) as log, pytest.raises(NameNotFound) as refused:
+        log.log_context_state("tea", [], ThreadEventType.LLM_REQUEST)
+    assert str(refused.value).endswith("existing threads: cafe")
+    assert log_file.is_file()
 
 
 def test_where_nothing_is_nothing_is_listed_nor_made(cli: Cli) -> None:

@@ -343,6 +343,8 @@ def _is_instance(value: object, type_: type) -> bool:
         return isinstance(value, int | float)
     if type_.__name__ == "Callable":
         return callable(value)
+    if type(value) is type_:
+        return True
     if isinstance(value, str | bytes) and type_ not in (str, bytes) and hasattr(type_, "__iter__"):
         return False
     if getattr(type_, "_is_protocol", False) and type_.__module__ not in ("typing", "os"):

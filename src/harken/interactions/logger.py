@@ -41,7 +41,7 @@ from harken.index.database import reset_database, run_with_repair
 from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
 from harken.interactions.call import LoggedCall, MessageLike, to_messages
-from harken.interactions.open_threads import OpenThreads, parse_thread_id
+from harken.interactions.open_threads import OpenThreads, list_logs, parse_thread_id
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperationRecord,
@@ -50,6 +50,7 @@ from harken.interactions.records import (
     ThreadEntry,
     ThreadEventType,
     ThreadSummary,
+    parse_member,
 )
 from harken.interactions.retention import delete_expired
 from harken.interactions.sdk.background import BackgroundRecorder
@@ -61,7 +62,7 @@ from harken.interactions.thread_index import ThreadIndex
 from harken.interactions.unit import to_message
 from harken.interactions.writer import ROW_MISSING
 from harken.recording.request import RequestSettings
-from harken.session.log.compressed import is_packed, log_path
+from harken.session.log.compressed import is_packed
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability
 from harken.store.base import Store
@@ -69,7 +70,7 @@ from harken.store.sqlite.store import SqliteStore
 
 
 @check_arguments
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class InteractionLoggingConfig:
     """The settings of the specification. Raises ConfigError for an invalid retention.
 
@@ -268,6 +269,7 @@ class InteractionLogger:
         request adds the row of the request; a response adds the rows of its new messages. Raises
         NameNotFound, LogError, and ValueError for an invalid message or a memory event type.
         """
+        event_type = parse_member("event_type", event_type, ThreadEventType)
         if event_type in _MEMORY_EVENTS:
             raise ValueError(f"{event_type.value} is not a context event: use log_memory_operation")
         parsed_messages = to_messages(messages)
@@ -320,12 +322,11 @@ class InteractionLogger:
                 self._recording = self._closing.enter_context(recorder)
             return wrap(client, self._recording)
 
-    def log_memory_operation(
+    def log_memory_operation(  # noqa: PLR0917 - the order of the specification
         self,
         thread_id: str,
         memory_type: MemoryType,
         operation: MemoryOpType,
-        *,
         file_path: str | None = None,
         query: str | None = None,
         result_count: int | None = None,
@@ -333,8 +334,8 @@ class InteractionLogger:
     ) -> None:
         """Log a memory operation with a preview of its content. Raises NameNotFound, LogError."""
         record = MemoryOperationRecord(
-            memory_type=MemoryType(memory_type),
-            operation=MemoryOpType(operation),
+            memory_type=memory_type,
+            operation=operation,
             file_path=file_path,
             query=query,
             result_count=result_count,
@@ -381,8 +382,7 @@ class InteractionLogger:
 
     def logs(self) -> list[Path]:
         """Return the logs of the folder, compressed or not, sorted by name."""
-        files = (file for file in self.sessions_folder.glob("*.jsonl*") if file.is_file())
-        return sorted({path for file in files if (path := log_path(file)).suffix == ".jsonl"})
+        return list_logs(self.sessions_folder)
 
     def open_store(self) -> Store:
         """Return the store. Creates its file if it does not exist. Raises StoreError."""

@@ -94,8 +94,7 @@ class OpenThreads:
         path = self.folder / f"{session_id}.jsonl"
         exists = path.is_file() or is_packed(path)
         if session_id not in self._sessions and not exists:
-            names = sorted(log_path(path_).stem for path_ in self.folder.glob("*.jsonl*"))
-            raise NameNotFound("thread", thread_id, names)
+            raise NameNotFound("thread", thread_id, [log.stem for log in list_logs(self.folder)])
         open_session = self._get_session(path)
         agent_id = agent_id or str(open_session.session.state.root)
         if agent_id not in open_session.writers:
@@ -203,6 +202,12 @@ class OpenThreads:
         self._create_folder()
         digits = re.sub(r"\D", "", format_rfc3339(self.clock())[:19])
         return new_log(self.folder, f"session_{digits[:8]}_{digits[8:]}")
+
+
+def list_logs(folder: Path) -> list[Path]:
+    """Return the logs of a folder, compressed or not, sorted by name. Hidden files are none."""
+    files = (file for file in folder.glob("[!.]*.jsonl*") if file.is_file())
+    return sorted({path for file in files if (path := log_path(file)).suffix == ".jsonl"})
 
 
 def check_session_name(session_id: str) -> None:

@@ -9,11 +9,14 @@ Source: spec [S3] "Data Structures"; docs/formats/interactions.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import msgspec
 
+from harken.core.arguments import check_fields, format_existing
 from harken.core.clock import normalize_rfc3339
 from harken.core.events import Evidence
 
@@ -56,11 +59,21 @@ class MemoryOpType(StrEnum):
     QUERY = "QUERY"
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of all records: frozen, with camel-case names in JSON."""
+_REQUIRED: Any = msgspec.UNSET
+"""The default of a field without which a record cannot be made, after fields that are optional."""
+_OPTIONAL_TEXT = (str, type(None))
+_OPTIONAL_NUMBER = (int, type(None))
+Member = TypeVar("Member", bound=StrEnum)
 
 
-class MessageMetadata(_Record, frozen=True, kw_only=True):
+class _Record(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Base of all records: frozen, with camel-case names in JSON.
+
+    The fields have the order of the specification, and may be given by position.
+    """
+
+
+class MessageMetadata(_Record, frozen=True):
     """Metadata of a message besides its content."""
 
     model: str | None = None
@@ -71,27 +84,36 @@ class MessageMetadata(_Record, frozen=True, kw_only=True):
     thinking_content: str | None = None
     """Thoughts of the model before the message."""
 
+    def __post_init__(self) -> None:
+        """Raise TypeError for a value of a wrong type."""
+        check_fields(self)
 
-class LoggedMessage(_Record, frozen=True, kw_only=True):
+
+class LoggedMessage(_Record, frozen=True):
     """A message, stored once however often it occurs.
 
     The `id` is derived only from role, content, tool name (of a call) and thinking, and may be
-    omitted. Content that is not text (an image, several parts of a result) is JSON.
+    omitted. Content that is not text (an image, several parts of a result) is JSON. The role may be
+    given as a string, and the time as a `datetime`.
     """
 
     id: str = ""
     timestamp: str = ""
     """Time of the first occurrence, as far as it is known."""
-    role: MessageRole
-    content: str
+    role: MessageRole = _REQUIRED
+    content: str = _REQUIRED
     metadata: MessageMetadata | None = None
 
     def __post_init__(self) -> None:
-        """Normalize the time. Raises ValueError if it is invalid."""
+        """Normalize time and role. Raises ValueError, TypeError for an invalid value."""
+        _require(self, "role", "content")
         _set_time(self, self.timestamp)
+        _set_enum(self, "role", MessageRole)
+        if not _is_text(self.id, self.content) or self.metadata is not None:
+            check_fields(self)
 
 
-class ContextSnapshot(_Record, frozen=True, kw_only=True):
+class ContextSnapshot(_Record, frozen=True):
     """Size of a context, and the model that received it."""
 
     total_messages: int
@@ -99,8 +121,13 @@ class ContextSnapshot(_Record, frozen=True, kw_only=True):
     estimated_tokens: int | None = None
     model_used: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raise TypeError for a value of a wrong type."""
+        if type(self.total_messages) is not int or self.model_used.__class__ not in _OPTIONAL_TEXT:
+            check_fields(self)
 
-class MemoryOperationRecord(_Record, frozen=True, kw_only=True):
+
+class MemoryOperationRecord(_Record, frozen=True):
     """An operation on a memory."""
 
     memory_type: MemoryType
@@ -110,27 +137,46 @@ class MemoryOperationRecord(_Record, frozen=True, kw_only=True):
     result_count: int | None = None
     content_preview: str | None = None
 
+    def __post_init__(self) -> None:
+        """Normalize the types. Raises ValueError, TypeError for an invalid value."""
+        _set_enum(self, "memory_type", MemoryType)
+        _set_enum(self, "operation", MemoryOpType)
+        check_fields(self)
 
-class ThreadEntry(_Record, frozen=True, kw_only=True):
-    """A row of a thread: a message at a position of a context, or a use of memory."""
+
+class ThreadEntry(_Record, frozen=True):
+    """A row of a thread: a message at a position of a context, or a use of memory.
+
+    The type may be given as a string, and the time as a `datetime`.
+    """
 
     timestamp: str = ""
     """If empty, the current time of the logger's clock."""
     message_id: str | None = None
     position_in_context: int | None = None
     """Starts at 0. None for memory operations."""
-    event_type: ThreadEventType
+    event_type: ThreadEventType = _REQUIRED
     context_snapshot: ContextSnapshot | None = None
     memory_operation: MemoryOperationRecord | None = None
     evidence: Evidence | None = None
     """For a request that was not recorded as it was made: how it is known."""
 
     def __post_init__(self) -> None:
-        """Normalize the time. Raises ValueError if it is invalid."""
+        """Normalize time and type. Raises ValueError, TypeError for an invalid value."""
+        _require(self, "event_type")
         _set_time(self, self.timestamp)
+        _set_enum(self, "event_type", ThreadEventType)
+        if (
+            self.message_id.__class__ not in _OPTIONAL_TEXT
+            or self.position_in_context.__class__ not in _OPTIONAL_NUMBER
+            or self.context_snapshot is not None
+            or self.memory_operation is not None
+            or self.evidence is not None
+        ):
+            check_fields(self)
 
 
-class ThreadSummary(_Record, frozen=True, kw_only=True):
+class ThreadSummary(_Record, frozen=True):
     """A thread in a list of threads."""
 
     thread_id: str
@@ -164,7 +210,45 @@ def weakest_evidence(all_evidence: Iterable[Evidence | None]) -> Evidence | None
     return next((evidence for evidence in ranked if evidence in values), None)
 
 
-def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:
+def parse_member(name: str, value: object, kind: type[Member]) -> Member:
+    """Return the member of an enumeration that a caller named by a string or by itself.
+
+    Raises ValueError with the possible names.
+
+    >>> parse_member("role", "USER", MessageRole)
+    <MessageRole.USER: 'USER'>
+    """
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str) and value in kind.__members__:
+        return kind[value]
+    names = list(kind.__members__)
+    raise ValueError(f"{name}: {value!r:.60}{format_existing(names, 'values', typed=value)}")
+
+
+def _require(record: object, *names: str) -> None:
+    for name in names:
+        if getattr(record, name) is _REQUIRED:
+            raise TypeError(f"{type(record).__name__}: {name} is required")
+
+
+def _set_enum(record: msgspec.Struct, name: str, kind: type[Member]) -> None:
+    value = getattr(record, name)
+    if value.__class__ is not kind:
+        label = f"{type(record).__name__}.{name}"
+        msgspec.structs.force_setattr(record, name, parse_member(label, value, kind))
+
+
+def _is_text(*values: object) -> bool:
+    return all(value.__class__ is str for value in values)
+
+
+def _set_time(record: LoggedMessage | ThreadEntry, time: object) -> None:
+    if isinstance(time, datetime):  # Without a zone it is local time, as everywhere in Python.
+        time = time.astimezone(UTC).isoformat()
+    elif not isinstance(time, str):
+        label = f"{type(record).__name__}.timestamp"
+        raise TypeError(f"{label} must be a str or a datetime, not {time!r:.60}")
     if time:
         msgspec.structs.force_setattr(record, "timestamp", _normalize_time(time))
 

@@ -19,11 +19,14 @@ import apsw
 from harken.core.events import (
     AgentConfigured,
     AgentCreated,
+    ContextLoaded,
     Event,
     Evidence,
     LlmRequest,
     LlmResponse,
+    MemoryOperation,
     SessionStarted,
+    ThreadNoted,
     TranscriptEntry,
     decode_event,
 )
@@ -51,7 +54,7 @@ CREATE TABLE threads (
     log INTEGER NOT NULL, agent TEXT NOT NULL, name TEXT, model TEXT, began TEXT NOT NULL,
     ended TEXT NOT NULL, messages INTEGER NOT NULL, requests INTEGER NOT NULL, title TEXT NOT NULL,
     asked TEXT,                     -- the model whose answer is waited for
-    recorded INTEGER NOT NULL,      -- whether another program runs the agent
+    listed INTEGER NOT NULL,        -- whether it has rows, or another program runs the agent
     evidence TEXT,                  -- the weakest of its requests; NULL: all were recorded
     PRIMARY KEY (log, agent)
 ) STRICT, WITHOUT ROWID;
@@ -71,7 +74,7 @@ class _Thread:
     requests: int = 0
     title: str = ""
     asked: str | None = None
-    is_recorded: bool = False
+    is_listed: bool = False
     evidence: Evidence | None = None
 
 
@@ -96,7 +99,7 @@ class _LogRows:
         match event:
             case AgentCreated() | AgentConfigured():
                 if isinstance(event, AgentCreated):
-                    thread.is_recorded = event.spec is not None and event.spec.is_recorded
+                    thread.is_listed = event.spec is not None and event.spec.is_recorded
                 thread.name = to_utf8(event.name) if event.name else thread.name
                 thread.model = to_utf8(event.language_model or "") or thread.model
             case LlmRequest():
@@ -111,6 +114,8 @@ class _LogRows:
                 if event.role == "user" and not thread.title:
                     thread.title = to_utf8(preview(text_of(event.content)))
                 self._add_units(event, start, thread.asked if event.role == "assistant" else None)
+            case MemoryOperation() | ThreadNoted() | ContextLoaded():
+                thread.is_listed = True
             case _:
                 pass
 
@@ -273,7 +278,7 @@ def _read_unit(path: Path, start: int, part: int) -> MessageUnit | None:
 
 
 def _thread_row(log: int, agent: str, thread: _Thread) -> tuple[object, ...]:
-    counts = (thread.messages, thread.requests, thread.title, thread.asked, thread.is_recorded)
+    counts = (thread.messages, thread.requests, thread.title, thread.asked, thread.is_listed)
     return (
         log,
         agent,
@@ -307,7 +312,7 @@ SELECT path, start, part, time, model FROM units JOIN logs ON logs.id = log WHER
 """
 _THREADS_SQL = """
 SELECT session, agent, name, model, began, ended, messages, requests, title, evidence
-FROM threads JOIN logs ON logs.id = log WHERE messages > 0 OR requests > 0 OR recorded
+FROM threads JOIN logs ON logs.id = log WHERE messages > 0 OR requests > 0 OR listed
 ORDER BY ended DESC, logs.id DESC, agent LIMIT ?
 """
 _NEW_LOG_SQL = "INSERT OR IGNORE INTO logs (path, session, size, tail) VALUES (?, ?, 0, x'')"
@@ -321,7 +326,7 @@ _PUT_THREAD_SQL = """
 INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log, agent) DO UPDATE SET
 name = ifnull(excluded.name, name), model = ifnull(excluded.model, model), ended = excluded.ended,
-asked = excluded.asked, messages = messages + excluded.messages,
+asked = excluded.asked, listed = listed OR excluded.listed, messages = messages + excluded.messages,
 requests = requests + excluded.requests,
 evidence = CASE WHEN 'rebuilt' IN (evidence, excluded.evidence) THEN 'rebuilt'
 ELSE ifnull(evidence, excluded.evidence) END,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from harken.core import canonical
@@ -110,12 +111,15 @@ def split_content(pure: MessageContent, tool: str | None = None) -> tuple[Messag
 def to_message(logged: LoggedMessage) -> Message:
     """Convert a record to a message. Its calls and results have empty ids.
 
-    Content of a record without an id is a text. Raises FormatError if the id does not match the
-    content.
+    Content of a record without an id is a text; so is it with the id of the specification, the
+    SHA-256 of the content. Raises FormatError if the id does not match the content.
     """
     metadata = logged.metadata or MessageMetadata()
+    has_plain_id = logged.id in ("", _spec_id(logged.content))
     candidates = (
-        pure for pure in _iter_candidates(logged, metadata) if logged.id in ("", unit_id(pure))
+        pure
+        for pure in _iter_candidates(logged, metadata)
+        if has_plain_id or logged.id == unit_id(pure)
     )
     pure = next(candidates, None)
     if pure is None:
@@ -165,6 +169,10 @@ def _iter_candidates(logged: LoggedMessage, metadata: MessageMetadata) -> Iterat
                 yield MessageContent(role_name, thoughts)
             elif isinstance(part := _parse_json(content), dict):
                 yield MessageContent(role_name, [part])
+
+
+def _spec_id(content: str) -> str:
+    return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _parse_json(content: str) -> Any:

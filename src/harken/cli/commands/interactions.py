@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.interactions.export.exporter import ExportOptions, ExportSummary
+    from harken.interactions.records import ThreadSummary
     from harken.interactions.thread import ThreadRow
     from harken.views.viewer import SessionViewer
 
@@ -49,26 +51,21 @@ def command() -> None:
 @json_option
 @home_option
 def list_command(home: Home, limit: int, as_json: bool) -> None:
-    """List the threads of all recorded sessions, newest first.
+    """List the threads of all recorded and imported sessions, newest first.
 
-    A thread is the part of a session that belongs to one agent: SESSION/AGENT.
+    A thread is the part of a session that belongs to one agent: SESSION/AGENT. Threads of imported
+    sessions are counted when they are shown.
     """
     from harken.interactions.logger import InteractionLogger
 
     with InteractionLogger(folder=home.folder) as log:
-        threads = log.list_threads(limit)
+        threads = [*log.list_threads(limit), *_imported_threads(home)]
+    threads = sorted(threads, key=attrgetter("updated_at"), reverse=True)[:limit]
     if as_json:
         print_json(msgspec.to_builtins(threads))
         return
     for thread in threads:
-        name = f"{thread.thread_id} ({thread.name})" if thread.name else thread.thread_id
-        sums = (
-            f"{format_count(thread.messages, 'message')}, "
-            f"{format_count(thread.requests, 'request')}"
-        )
-        sums += f", {thread.evidence}" if thread.evidence else ""
-        updated = thread.updated_at[:16].replace("T", " ")
-        print_text(f"{updated}  {name}  {sums}  {one_line(thread.title, 60)}")
+        print_text(_summary_line(thread))
     if not threads:
         click.echo(f"No threads; `{command_prefix('chat')}` starts a session.", err=True)
 
@@ -207,6 +204,36 @@ def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
         return
     with open_configured_store(home) as store:
         yield resolver(store)
+
+
+def _imported_threads(home: Home) -> Iterator[ThreadSummary]:
+    """Yield the threads of imported sessions."""
+    from harken.config.imported_sessions import list_imported
+    from harken.interactions.records import ThreadSummary
+
+    for session in list_imported(home):
+        for agent in dict.fromkeys(tip.agent for tip in session.branch_tips):
+            yield ThreadSummary(
+                thread_id=f"{session.name}/{agent}",
+                session_id=session.name,
+                agent_id=agent,
+                updated_at=session.last_message_time,
+                title=session.title,
+                evidence="rebuilt",
+            )
+
+
+def _summary_line(thread: ThreadSummary) -> str:
+    """Return a thread for people."""
+    name = f"{thread.thread_id} ({thread.name})" if thread.name else thread.thread_id
+    sums = [
+        format_count(thread.messages, "message"),
+        format_count(thread.requests, "request"),
+    ]
+    counts = sums if thread.started_at else ["imported"]
+    facts = ", ".join([*counts, *filter(None, [thread.evidence])])
+    updated = thread.updated_at[:16].replace("T", " ")
+    return f"{updated}  {one_line(name, _SHOWN)}  {facts}  {one_line(thread.title, 60)}"
 
 
 def _line(row: ThreadRow) -> str:

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -248,9 +247,6 @@ def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
             raise ConfigError(f"{path}: is too large for a message")
         value: Any = canonical.from_json(path.read_bytes())
         record = msgspec.convert(value, LoggedMessage)
-        if record.id == sha256(record.content.encode("utf-8", "surrogatepass")).hexdigest():
-            # Other programs use the hash of the content as id, as the specification says.
-            record = msgspec.structs.replace(record, id="")
         if record.id not in ("", id_):
             raise ConfigError(f"{path}: has the id of another message, {record.id[:80]!r}")
         return msgspec.structs.replace(record, id=message_hash(to_message(record)))
