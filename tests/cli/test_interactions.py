@@ -175,7 +175,8 @@ def test_a_chat_that_fails_exports_what_there_was(cli: Cli, tmp_path: Path) -> N
     ran = cli("chat", "--model", model, "-p", "hello", "--log-directory", tmp_path / "logs")
     assert ran.code == 1
     rows = next((tmp_path / "logs" / "threads").iterdir()).read_text()
-    assert '"eventType":"LLM_RESPONSE"' in rows
+    assert '"eventType":"LLM_REQUEST"' in rows
+    assert '"eventType":"LLM_RESPONSE"' not in rows
 
 
 @pytest.mark.req("S4-51")

@@ -47,6 +47,8 @@ class FirstSeen:
 
 
 NEVER_SEEN = FirstSeen()
+_NO_RESPONSE = frozenset({None, "cancelled", "error", "interrupted"})
+"""Stop reasons of a call that ended without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +251,10 @@ class ThreadReader:
         self._seen_before |= self._seen
 
     def _add_response(self, agent: AgentState, event: ev.LlmResponse) -> None:
-        """Replace the pending rows of the response's entry by the rows of the response."""
+        """Replace the rows of the response's entry by those of the response, if there was one."""
         self._open_model = None
+        if event.entry is None and (event.error or event.stop_reason in _NO_RESPONSE):
+            return
         model = event.model or self._models.get(event.request)
         first_seen = self._first_seen.get(event.entry or "", NEVER_SEEN)
         pending = next(

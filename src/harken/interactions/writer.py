@@ -99,8 +99,6 @@ class ThreadWriter:
             )
         elif items:
             self._add_messages_as(items, Kind.LLM_RESPONSE)
-        else:
-            self._write_explicit_row(ThreadEntry(event_type=Kind.LLM_RESPONSE))
 
     def log_context(
         self, messages: Sequence[Message], kind: ThreadEventType, settings: RequestSettings

@@ -24,6 +24,8 @@ from harken.recording.request import RequestSettings
 
 Kind = ThreadEventType
 _CONTEXT = (Kind.MESSAGE_ADDED, Kind.CONTEXT_REPLAYED)
+_NEXT = frozenset({Kind.LLM_REQUEST, Kind.CONTEXT_COMPACTED})
+"""Types of rows before which a call has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +71,10 @@ class ThreadReplay:
         """Write the event that starts at a row. Return the index of the next one."""
         row, recorder = self.rows[index], self.writer.recorder
         is_plain = row.context_snapshot is None and row.message_id is not None
-        if (stop := self._context_end(index)) > index:
+        stop = self._context_end(index)
+        if recorder.open_request is not None and (stop > index or row.event_type in _NEXT):
+            recorder.log_response(recorder.open_request)  # Its call had no response.
+        if stop > index:
             return self._replay_context(index, stop)
         if row.event_type is Kind.LLM_RESPONSE and recorder.open_request is not None:
             return self._replay_answer(index, recorder.open_request)
