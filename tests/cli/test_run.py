@@ -128,7 +128,7 @@ def test_words_are_shown_events_are_committed_and_the_exit_code_is_the_clients(
     assert asked[:-1] == ["-p", "Hello", "--output-format", "stream-json", "--verbose"]
     commits = client.commits()
     assert [one.commit.message_count for one in commits] == [2, 2, 0]
-    assert {one.commit.session_id for one in commits} == {SESSION}
+    assert {one.commit.session_id for one in commits} == {f"claude:{SESSION}"}
     assert client.said(commits[-1].id) == [
         "user: Hello",
         "assistant: ",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from harken.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from harken.context.checkpoint import CommitDraft, CommitOrigin
+    from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin
     from harken.context.compaction import compact, snapshot
     from harken.context.history import CommitDiff, commit_history, diff
     from harken.context.materialize import MaterializedContext
@@ -27,6 +27,7 @@ else:
             "CommitDraft": "harken.context.checkpoint",
             "CommitOrigin": "harken.context.checkpoint",
             "ContextSocketServer": "harken.context.socket_server",
+            "CommitIdentity": "harken.context.checkpoint",
             "MaterializedContext": "harken.context.materialize",
             "RenderedConversation": "harken.context.render",
         },
@@ -35,6 +36,7 @@ else:
 __all__ = [
     "CommitDiff",
     "CommitDraft",
+    "CommitIdentity",
     "CommitOrigin",
     "ContextSocketServer",
     "MaterializedContext",

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+import msgspec
+
 from harken.context.commit_content import read_artifact
 from harken.context.message_reader import read_entry_messages
 from harken.core import commits as core
@@ -35,6 +37,8 @@ MAX_SUMMARY_CHARS = 200
 _SUMMARY_SOURCE_CHARS = 8 * MAX_SUMMARY_CHARS
 """The length of the text that a summary is derived from, unless most of it is white space."""
 _TYPES, _TRIGGERS = get_args(CommitType), get_args(core.Checkpoint)
+SEPARATOR = "/"
+"""Separates the names of a principal and of its subagent."""
 _BYTES_PER_TOKEN = 4
 """A rough mean over languages and code; the counts of providers differ."""
 
@@ -51,6 +55,60 @@ class CommitOrigin:
     session_id: str = ""
     ticket_id: str = ""
     thread_id: str = ""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitIdentity:
+    """The principal and the task that the commits of recorded sessions name.
+
+    A recording knows its session and its agents; the identity adds the other fields. A subagent
+    appends its name to the principal, after a slash. An empty field is unknown.
+    """
+
+    principal: str = ""
+    """The principal of the main agents. Empty: each session is its own principal."""
+    template: str = ""
+    """The template of the main agents, if the session does not name it."""
+    machine: str = ""
+    ticket_id: str = ""
+    thread_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a principal that contains a slash."""
+        if SEPARATOR in self.principal:
+            raise ValueError(
+                f"principal {self.principal!r} contains a slash, which separates the names of "
+                "subagents; use another name"
+            )
+
+    def origin(self, session_id: str, agent: str = "", *, template: str = "") -> CommitOrigin:
+        """Return the origin of a commit of a session.
+
+        agent: the name of a subagent, empty for the main agent.
+        """
+        names = [self.principal or session_id, agent]
+        return CommitOrigin(
+            template=template or ("" if agent else self.template),
+            principal=SEPARATOR.join(filter(None, names)),
+            machine=self.machine,
+            session_id=session_id,
+            ticket_id=self.ticket_id,
+            thread_id=self.thread_id,
+        )
+
+    def assign(self, commit: Commit) -> Commit:
+        """Return a commit of an import with this identity. Fields that it has already stay."""
+        agent = commit.principal.removeprefix(commit.session_id).removeprefix(SEPARATOR)
+        origin = self.origin(commit.session_id, agent, template=commit.template)
+        return msgspec.structs.replace(
+            commit,
+            template=origin.template,
+            principal=origin.principal,
+            machine=origin.machine,
+            ticket_id=origin.ticket_id,
+            thread_id=origin.thread_id,
+        )
 
 
 @check_arguments

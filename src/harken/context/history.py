@@ -67,6 +67,10 @@ def _sort_key(stored: StoredCommit) -> int:
     return -parse_rfc3339(stored.commit.created_at)
 
 
+END_OF_TIME = "9999-12-31T23:59:59.999999Z"
+"""A time after every commit."""
+
+
 def resolve(store: Store, principal: str, time: str) -> CommitId | None:
     """Return a principal's last commit at or before a time, or None.
 

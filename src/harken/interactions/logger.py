@@ -21,6 +21,7 @@ Source: spec [S3] "Core Interface"; docs/how-to/log-interactions.md.
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Self, TypeVar
 
+from harken.context.checkpoint import CommitIdentity
 from harken.context.materialize import make_resolver
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
@@ -127,12 +129,14 @@ class InteractionLogger:
         store: Store | None = None,
         clock: Clock = system_clock,
         durability: Durability = "turn",
+        identity: CommitIdentity | None = None,
     ) -> None:
         """Use a folder: by default the one of the configuration.
 
         `store` has the messages and commits, and is closed by its owner; None means a file in the
-        folder. No file is created before the first write. If a retention is configured, expired
-        sessions are deleted now. Raises StoreError.
+        folder. `identity` gives the principal, template, ticket and thread of commits; by default
+        each session is its own principal. No file is created before the first write. If a
+        retention is configured, expired sessions are deleted now. Raises StoreError.
         """
         self.config = config or InteractionLoggingConfig()
         self.folder = Path(folder or self.config.log_directory)
@@ -141,6 +145,7 @@ class InteractionLogger:
         self._clock, self._store, self._owns_store = clock, store, store is None
         self._lock, self._closing = RLock(), ExitStack()
         self._recording: BackgroundRecorder | None = None
+        self._identity = identity or CommitIdentity(machine=platform.node())
         is_enabled = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_enabled else None)
         self._threads = OpenThreads(
@@ -151,6 +156,7 @@ class InteractionLogger:
             contexts=self.config.log_context_on_every_request,
             resolver=self._resolve,
             open_store=self.open_store,
+            identity=self._identity,
         )
         self._is_refused = False
         days = self.config.retention_days
@@ -318,7 +324,12 @@ class InteractionLogger:
             if not self.config.enabled:
                 return client
             if self._recording is None:
-                recorder = recording(self.sessions_folder, self.open_store(), session=session)
+                recorder = recording(
+                    self.sessions_folder,
+                    self.open_store(),
+                    session=session,
+                    identity=self._identity,
+                )
                 self._recording = self._closing.enter_context(recorder)
             return wrap(client, self._recording)
 

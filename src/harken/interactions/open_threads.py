@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harken.context.checkpoint import CommitOrigin
+from harken.context.checkpoint import CommitIdentity
 from harken.core.clock import Clock, format_rfc3339
 from harken.core.commits import Checkpoint
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
@@ -54,6 +53,8 @@ class OpenThreads:
     contexts: bool = True
     open_store: Callable[[], Store] | None = None
     """Returns the store for commits. If None, nothing is committed."""
+    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    """The identity of commits."""
     issued: set[str] = field(default_factory=set)
     """Ids of threads that were started while disabled."""
     _sessions: dict[str, _OpenSession] = field(default_factory=dict)
@@ -119,8 +120,7 @@ class OpenThreads:
             return
         id_ = open_session.session.state.session_id or open_session.session.path.stem
         if open_session.commits is None:
-            origin = CommitOrigin(principal=id_, machine=platform.node(), session_id=id_)
-            open_session.commits = SessionCommits(self.open_store(), origin)
+            open_session.commits = SessionCommits(self.open_store(), self.identity.origin(id_))
         state = open_session.session.agents[writer.agent_id]
         if state.commit_id and state.committed_upto and state.uncommitted_edit is None:
             open_session.commits.register(writer.recorder, state.committed_upto, state.commit_id)

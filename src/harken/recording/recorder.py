@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from harken.context.checkpoint import CommitIdentity
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
@@ -85,7 +86,8 @@ class Recorder:
 
         tell: called with one line for the user.
         """
-        self._pool = SessionPool(folder, store, clock, options or RecorderOptions())
+        options = options or RecorderOptions()
+        self._pool = SessionPool(folder, store, clock, options, options.identity)
         self._clock = clock
         self.failure: Exception | None = None
         """Why the last call or response was not recorded. None if it was."""
@@ -96,6 +98,10 @@ class Recorder:
         self._held_calls: dict[str, _HeldCall] = {}
         self._skipped_calls: set[str] = set()
         """Calls that could not be recorded. Their responses are skipped."""
+
+    def set_identity(self, identity: CommitIdentity) -> None:
+        """Set the identity of the commits of sessions that are opened from now on."""
+        self._pool.identity = identity
 
     def begin(self, call: CapturedRequest) -> None:
         """Record a request. Never raises for any input."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from harken.context.checkpoint import CommitOrigin
+from harken.context.checkpoint import CommitIdentity
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.errors import LogError
@@ -66,7 +66,7 @@ def open_recorded_session(
     client: str = "",
     client_session: str = "",
     store: Store | None = None,
-    machine: str = "",
+    identity: CommitIdentity | None = None,
 ) -> RecordedSession:
     """Open a recorded session, or create it. Raises LogError."""
     wire_data = _WireData()
@@ -77,7 +77,8 @@ def open_recorded_session(
     recorded = RecordedSession(session, moment, client, client_session)
     if store is not None:
         id_ = session.state.session_id or path.stem
-        origin = CommitOrigin(template=client, principal=id_, machine=machine, session_id=id_)
+        identity = identity or CommitIdentity()
+        origin = identity.origin(id_, template=identity.template or client)
         recorded.commits = SessionCommits(store, origin)
     try:
         shared_items: dict[tuple[MessageId, ...], LoggedItem] = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from harken.context.checkpoint import CommitIdentity
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
@@ -46,8 +47,8 @@ _MAX_OPENED_CANDIDATES = 16
 class RecorderOptions:
     """The options of a recorder. All have defaults."""
 
-    machine: str = ""
-    """The machine name in commits."""
+    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    """The principal, machine, ticket and thread of the commits."""
     durability: Durability = "turn"
     """When recorded events survive a power cut. With `turn`, as soon as an answer is recorded."""
     max_open_sessions: int = 32
@@ -64,6 +65,8 @@ class SessionPool:
     store: Store | None
     clock: Clock
     options: RecorderOptions = RecorderOptions()
+    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    """The identity of the commits of sessions that are opened from now on."""
     start_clock: CallClock = field(default_factory=CallClock)
     """The time at which new sessions start."""
     _open: dict[Path, RecordedSession] = field(default_factory=dict)
@@ -158,7 +161,7 @@ class SessionPool:
             client=client,
             client_session=session,
             store=self.store,
-            machine=self.options.machine,
+            identity=self.identity,
         )
         return self._mark_used(run.session.path, run)
 

@@ -22,6 +22,7 @@ from harken.capture.files.importer import Importer
 from harken.capture.files.peek import read_ending, read_spawned
 from harken.capture.files.report import ImportResult, Report
 from harken.capture.files.sources import File, iter_files, sort_for_import, with_companions
+from harken.context.checkpoint import CommitIdentity
 from harken.context.history import get_commit, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import NameNotFound, ObjectNotFound
@@ -84,6 +85,8 @@ class FileFollower:
     catalogue: Catalogue
     clock: Seconds = time.monotonic
     """A monotonic clock, in seconds."""
+    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    """The identity of new commits."""
     _changed: dict[Path, _Change] = field(default_factory=dict)
     _states: dict[str, _FileState] = field(default_factory=dict)
     _pinned: frozenset[str] | None = None
@@ -141,7 +144,7 @@ class FileFollower:
         by_shown = {file.display_name: self._states[file.name] for file in files}
         sizes = {file.display_name: file.size for file in files}
         began = self.clock()
-        for result in Importer(self.store, self.catalogue).run(files):
+        for result in Importer(self.store, self.catalogue, identity=self.identity).run(files):
             state = by_shown.get(result.report.source)
             if state is None or result.is_unchanged:
                 continue

@@ -199,8 +199,8 @@ def find_conversation(
 ) -> ImportedConversation:
     """Return a commit with the runtime and the folder of its imported session, if there is one."""
     stored = store.commits([ctx])
-    principal = stored[ctx].commit.principal if ctx in stored else ""
+    session_id = stored[ctx].commit.session_id if ctx in stored else ""
     for session in sessions:
-        if principal == session.name or principal.startswith(f"{session.name}/"):
+        if session.name == session_id:
             return ImportedConversation(ctx, session.runtime, session.project, session.title)
     return ImportedConversation(ctx)

@@ -36,6 +36,7 @@ from harken.capture.files.report import (
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
+from harken.context.checkpoint import CommitIdentity
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
@@ -44,6 +45,7 @@ from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 
 _RECORD_BYTES = 32 + 16 + 1
+_NO_IDENTITY = CommitIdentity()
 
 
 @dataclass(slots=True)
@@ -116,13 +118,20 @@ class _ParentPending(HarkenError):
 class Importer:
     """Import files into a store."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, *, jobs: int = 1) -> None:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        *,
+        jobs: int = 1,
+        identity: CommitIdentity = _NO_IDENTITY,
+    ) -> None:
         """Write to this store, and list the files in this catalogue.
 
         jobs: the number of processes that read files if there is much to read. 1 means this process
-        only.
+        only. identity: the identity of new commits.
         """
-        self._jobs = jobs
+        self._jobs, self._identity = jobs, identity
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
         self._buffer = WriteBuffer()
         self._existing: set[CommitId] = set()
@@ -257,6 +266,8 @@ class Importer:
         is_fresh = ctx is None
         if ctx is None or not self._exists(ctx):
             commit = msgspec.structs.replace(ready.commit, parent=parent)
+            if self._identity is not _NO_IDENTITY:
+                commit = self._identity.assign(commit)
             stored_object, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})

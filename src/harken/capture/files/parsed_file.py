@@ -14,7 +14,13 @@ import msgspec
 
 from harken.capture.files.companions import AgentMeta, Outputs
 from harken.capture.files.report import MAX_BAD_RECORDS, BadRecord, Report
-from harken.context.checkpoint import CommitDraft, CommitOrigin, build_objects, prepare
+from harken.context.checkpoint import (
+    CommitDraft,
+    CommitIdentity,
+    CommitOrigin,
+    build_objects,
+    prepare,
+)
 from harken.core import canonical
 from harken.core.commits import Commit, CommitNotes, DeltaEntry
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
@@ -143,9 +149,8 @@ class CommitReader:
 
 @lru_cache(64)
 def _create_origin(runtime: str, session: str, agent: str, kind: str) -> CommitOrigin:
-    names = [f"{runtime}:{sanitize_name(session)}", sanitize_name(agent)]
-    principal = "/".join(filter(None, names))
-    return CommitOrigin(template=kind, principal=principal, session_id=sanitize_name(session))
+    session_id = f"{runtime}:{sanitize_name(session)}"
+    return CommitIdentity().origin(session_id, sanitize_name(agent), template=kind)
 
 
 def _encode_identity(step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:

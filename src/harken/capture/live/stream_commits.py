@@ -15,7 +15,8 @@ from itertools import groupby
 
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
-from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
+from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin, checkpoint
+from harken.context.history import END_OF_TIME
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.commits import Checkpoint, CommitId, hash_raw
 from harken.errors import FormatError
@@ -63,9 +64,12 @@ class _StreamAgent:
 class StreamCommits:
     """The commits of a run."""
 
-    def __init__(self, store: Store, runtime: str, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, runtime: str, clock: Clock, identity: CommitIdentity | None = None
+    ) -> None:
         """Write to this store. `clock` gives the time of lines without a time."""
         self._store, self._runtime, self._clock = store, runtime, clock
+        self._identity = identity or CommitIdentity()
         self._session = ""
         self._agents: dict[str, _StreamAgent] = {}
         self._lines: dict[str, StreamEvent] = {}
@@ -143,7 +147,7 @@ class StreamCommits:
         main = self._agents.get("")
         tip = None
         if self._session:  # Runs without a session id must not continue each other.
-            tip = self._store.latest_commit(self._principal(""), format_rfc3339(self._clock()))
+            tip = self._find_last_commit()
         if line_event.agent and main is not None:
             self._commit(main, "turn_boundary")
             tip = main.tip
@@ -154,9 +158,14 @@ class StreamCommits:
             agent.pending.append(StreamEvent(events=(prompt_event,), agent=line_event.agent))
         return agent
 
-    def _principal(self, agent: str) -> str:
-        name = f"{self._runtime}:{self._session}" if self._session else self._runtime
-        return "/".join(filter(None, (name, replace_surrogates(agent[:MAX_NAME_CHARS]))))
+    def _find_last_commit(self) -> CommitId | None:
+        """Return the last commit of the session, which an earlier run may have written."""
+        origin = self._origin_of("")
+        ctx = self._store.latest_commit(origin.principal, END_OF_TIME)
+        if ctx is None:
+            return None
+        commit = self._store.commits([ctx])[ctx].commit
+        return ctx if commit.session_id == origin.session_id else None
 
     def _commit(self, agent: _StreamAgent, trigger: Checkpoint) -> None:
         """Commit the messages of an agent since its last commit, if there are any."""
@@ -210,7 +219,12 @@ class StreamCommits:
         self._set_tip(agent, checkpoint(self._store, draft))
 
     def _origin(self, agent: _StreamAgent) -> CommitOrigin:
-        return CommitOrigin(principal=self._principal(agent.name), session_id=self._session)
+        return self._origin_of(replace_surrogates(agent.name[:MAX_NAME_CHARS]))
+
+    def _origin_of(self, agent: str) -> CommitOrigin:
+        if self._session:
+            return self._identity.origin(f"{self._runtime}:{self._session}", agent)
+        return replace(self._identity.origin(self._runtime, agent), session_id="")
 
     def _set_tip(self, agent: _StreamAgent, ctx: CommitId) -> None:
         agent.tip = self.newest = ctx

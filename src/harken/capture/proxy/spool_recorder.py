@@ -65,6 +65,8 @@ class SpoolRecorder:
     on_notice: Callable[[str], None]
     progress: Callable[[], None] = lambda: None
     """Called from time to time, when the counts may have changed."""
+    on_run: Callable[[Path], None] = lambda _: None
+    """Called with the folder of each run before its calls are recorded."""
     pause: Callable[[float], None] = time.sleep
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
@@ -98,6 +100,7 @@ class SpoolRecorder:
     def _read(self, folder: Path, news: Iterator[bool]) -> bool:
         """Record until there are no more news. Return whether the spool is finished."""
         self._buffered_steps.clear()
+        self.on_run(folder)
         reader = SpoolReader(folder, self.hints_of)
         tries = _load_tries(folder)
         is_written = True

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from harken.cli.options.home import unchecked_home_option
+from harken.cli.options.identity import identity_options
 from harken.config.home import Home, current_folder, environment
+from harken.config.identity import load_identity
 from harken.context.socket_client import VARIABLE
 from harken.core.ids import AgentId
 from harken.terminal.text import one_line
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from harken.capture.live.invocation import Invocation
     from harken.capture.live.recorder import CommitSources, LiveRecorder
     from harken.capture.live.stream_event import StreamEvent
+    from harken.context.checkpoint import CommitIdentity
     from harken.context.socket_server import ContextSocketServer
 
 QUIET = (
@@ -45,11 +48,19 @@ _LOCK_TIMEOUT_S = 10.0
     help="Append each event to this file, as a line of JSON.",
 )
 @click.argument("client", metavar="CLIENT [ARGUMENT]...", nargs=-1, required=True)
+@identity_options
 @unchecked_home_option
-def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Path | None) -> int:
+def command(
+    home: Home,
+    client: tuple[str, ...],
+    runtime: str | None,
+    events: Path | None,
+    **identity_values: str | None,
+) -> int:
     """Run a client (claude, codex, ...) and record its conversation as commits.
 
     Input, output and exit code are those of the client: `harken run -- claude -p "Who is there?"`.
+    The default principal is the identity of git in the working folder.
     """
     from harken.capture.live.invocation import parse_invocation
     from harken.capture.live.recorder import LiveRecorder
@@ -57,6 +68,8 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     from harken.core.clock import format_rfc3339, system_clock
 
     client_call = parse_invocation(client, runtime)
+    folder = current_folder() / client_call.folder
+    identity = load_identity(identity_values, environment(), git_folder=folder)
     recordings: list[LiveRecorder] = []
     sockets = ContextSocketServer(
         home.run_folder, lambda: any(recording.request_commit() for recording in recordings)
@@ -65,7 +78,7 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
         path = _socket(sockets)
         with _event_file(events) as tell:
             recording = LiveRecorder(
-                opens=_store_opener(home, client_call, _build_scanner(client_call)),
+                opens=_store_opener(home, client_call, _build_scanner(client_call), identity),
                 listen=client_call.listen,
                 publish_commit=lambda ctx: sockets.settle(CLIENT, ctx),
                 expect_commit=lambda: sockets.hold(CLIENT),
@@ -147,7 +160,7 @@ def _build_scanner(client_call: Invocation) -> ChangeScanner:
 
 
 def _store_opener(
-    home: Home, client_call: Invocation, sight: ChangeScanner
+    home: Home, client_call: Invocation, sight: ChangeScanner, identity: CommitIdentity
 ) -> Callable[[], AbstractContextManager[CommitSources]]:
     """Return a function that opens the store when the recording is ready for it."""
     from harken.capture.live.session_files import build_mentions
@@ -173,10 +186,9 @@ def _store_opener(
         try:
             catalogue = Catalogue(home.index_file)
             try:
-                trail = RunFiles(FileFollower(store, catalogue), sight, mentions)
-                yield CommitSources(
-                    store, trail, StreamCommits(store, client_call.runtime, system_clock)
-                )
+                follower = FileFollower(store, catalogue, identity=identity)
+                chain = StreamCommits(store, client_call.runtime, system_clock, identity)
+                yield CommitSources(store, RunFiles(follower, sight, mentions), chain)
             finally:
                 catalogue.close()
         finally:

@@ -12,7 +12,9 @@ import click
 
 from harken.analytics.times import to_datetime
 from harken.cli.options.home import home_option, json_option
-from harken.config.home import Home, environment
+from harken.cli.options.identity import identity_options
+from harken.config.home import Home, current_folder, environment
+from harken.config.identity import load_identity
 from harken.config.local_zone import LocalZone
 from harken.config.store import open_or_create_store
 from harken.core.clock import parse_rfc3339
@@ -23,6 +25,7 @@ from harken.views.message_text import format_count
 if TYPE_CHECKING:
     from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.files.follower import FileFollower, ImportedChange
+    from harken.context.checkpoint import CommitIdentity
     from harken.store.base import StoredCommit
 
 POLL_INTERVAL_S = 1.0
@@ -37,18 +40,26 @@ SHOWN = 10
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--runtime", "runtimes", multiple=True, help="Filter by runtime. Repeatable.")
 @click.option("--once", is_flag=True, help="Import the current content, and exit.")
+@identity_options
 @json_option
 @home_option
 def command(
-    home: Home, paths: tuple[Path, ...], runtimes: tuple[str, ...], once: bool, as_json: bool
+    home: Home,
+    paths: tuple[Path, ...],
+    runtimes: tuple[str, ...],
+    once: bool,
+    as_json: bool,
+    **identity_values: str | None,
 ) -> None:
     """Watch the session files of clients, and import them as they grow.
 
     Without a PATH the default locations are watched. Each new commit is printed. Ctrl-C ends it.
+    The default principal is the identity of git in the working folder.
     """
     sight = _build_scanner(paths, runtimes)
+    identity = load_identity(identity_values, environment(), git_folder=current_folder())
     home.create_folders()
-    with _follower(home) as follower:
+    with _follower(home, identity) as follower:
         if not once and not as_json:
             print_text("Watching; Ctrl-C ends it.")
         try:
@@ -82,12 +93,12 @@ def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScan
 
 
 @contextmanager
-def _follower(home: Home) -> Iterator[FileFollower]:
+def _follower(home: Home, identity: CommitIdentity) -> Iterator[FileFollower]:
     from harken.capture.files.follower import FileFollower
     from harken.index.catalogue import Catalogue
 
     with open_or_create_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
-        yield FileFollower(store, catalogue)
+        yield FileFollower(store, catalogue, identity=identity)
 
 
 def _iter_changes(

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
+from harken.context.checkpoint import SEPARATOR
 from harken.core.commits import CommitId, DeltaEntry
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.new_commits import CommitText
@@ -55,22 +56,21 @@ class CommitAuthor:
         return self.native if self.runtime == HARKEN_RUNTIME else f"{self.runtime}:{self.native}"
 
 
-def parse_principal(principal: str, session_id: str) -> CommitAuthor:
-    """Parse the principal `claude:SESSION/AGENT`. Any other principal belongs to Harken.
+def parse_author(principal: str, session_id: str) -> CommitAuthor:
+    """Parse the principal `NAME/AGENT` and the session `RUNTIME:ID` of a commit.
 
-    >>> parse_principal("codex:0f1e/ann", "0f1e")
+    A session without a runtime belongs to Harken.
+
+    >>> parse_author("alice/ann", "codex:0f1e")
     CommitAuthor(runtime='codex', native='0f1e', agent='ann')
-    >>> parse_principal("demo/Jack", "demo")
+    >>> parse_author("demo/Jack", "demo")
     CommitAuthor(runtime='harken', native='demo', agent='Jack')
     """
-    runtime, colon, remaining = principal.partition(":")
-    after = remaining.removeprefix(session_id)
-    is_foreign = colon and runtime and remaining.startswith(session_id) and after[:1] in ("", "/")
-    if is_foreign:
-        return CommitAuthor(to_utf8(runtime), to_utf8(session_id), to_utf8(after[1:]))
-    return CommitAuthor(
-        HARKEN_RUNTIME, to_utf8(session_id or principal), to_utf8(principal.partition("/")[2])
-    )
+    agent = to_utf8(principal.partition(SEPARATOR)[2])
+    runtime, colon, native = session_id.partition(":")
+    if colon and runtime:
+        return CommitAuthor(to_utf8(runtime), to_utf8(native), agent)
+    return CommitAuthor(HARKEN_RUNTIME, to_utf8(session_id or principal), agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class CommitIngest:
     def _add_commit(self, text: CommitText) -> _CommitRow:
         """Add a commit and its edge from the parent."""
         stored, commit, ledger = text.stored, text.stored.commit, self.ledger
-        origin = parse_principal(commit.principal, commit.session_id)
+        origin = parse_author(commit.principal, commit.session_id)
         parent = self._roots.get(commit.parent) if commit.parent is not None else None
         session = ledger.session(origin.session, origin.runtime, origin.native)
         is_logged = session in self.logged

@@ -18,10 +18,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from harken.context.checkpoint import CommitIdentity
 from harken.interactions.sdk.background import BackgroundRecorder, RecordingSink
 from harken.interactions.sdk.http_client import is_http_client, is_recorded, record_http_client
 from harken.recording.exchange import ClientHints
 from harken.recording.recorder import Recorder
+from harken.recording.session_pool import RecorderOptions
 from harken.store.base import Store
 
 _PROGRAM = "python"
@@ -36,6 +38,7 @@ def recording(
     *,
     session: str = "",
     tell: Callable[[str], None] = _logger.warning,
+    identity: CommitIdentity | None = None,
 ) -> Iterator[BackgroundRecorder]:
     """Record the calls of wrapped clients in the block. All data is on disk at its end.
 
@@ -43,14 +46,16 @@ def recording(
     stays open.
     `session` is the name of a session to which all calls belong, also those of a later block; if
     empty, calls are grouped by their context.
-    `tell` is called with one-line warnings for the user.
+    `tell` is called with one-line warnings for the user. `identity` gives the principal, template,
+    ticket and thread of commits.
     """
     path = Path(folder)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     # One run may use clients of several providers.
     hints = ClientHints(session=session, client=_PROGRAM) if session else ClientHints()
+    options = RecorderOptions(identity=identity or CommitIdentity())
     with (
-        Recorder(path, store, tell=tell) as recorder,
+        Recorder(path, store, tell=tell, options=options) as recorder,
         BackgroundRecorder(recorder, hints=hints) as background,
     ):
         yield background

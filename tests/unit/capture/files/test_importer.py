@@ -91,7 +91,7 @@ def test_commit_has_time_and_principal_but_no_machine_details(desk: Desk) -> Non
     ctx = CommitId(tip(desk.run()["a.jsonl"]))
     commit = desk.store.commits([ctx])[ctx].commit
     assert commit.principal == "claude:5e551011-0000-4000-8000-000000000001"
-    assert commit.session_id == "5e551011-0000-4000-8000-000000000001"
+    assert commit.session_id == "claude:5e551011-0000-4000-8000-000000000001"
     assert (commit.checkpoint, commit.machine) == ("import", "")
     assert commit.created_at == "2026-01-31T12:00:02.000000Z"
 

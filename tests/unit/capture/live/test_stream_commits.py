@@ -83,7 +83,7 @@ def test_commit_is_created_per_answer_and_at_the_end() -> None:
     assert [stored.parent for stored in commits] == [None, *(stored.id for stored in commits[:-1])]
     assert {commit.format for commit in commits} == {"events-v1"}
     assert {(commit.principal, commit.session_id) for commit in commits} == {
-        (f"claude:{SESSION}", SESSION)
+        (f"claude:{SESSION}", f"claude:{SESSION}")
     }
     assert ran.read_texts() == [
         "user: List the files.",

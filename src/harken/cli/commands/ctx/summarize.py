@@ -23,7 +23,7 @@ from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_configured_store
-from harken.context.history import update_metadata
+from harken.context.history import END_OF_TIME, update_metadata
 from harken.context.refs import abbreviate_name
 from harken.context.summarize import (
     SummaryFilter,
@@ -43,7 +43,6 @@ from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import format_count
 
-_END_OF_TIME = "9999-12-31T23:59:59.999999Z"
 _RECENT_COMMITS = 1000
 _FAILURES = 10
 """The maximum number of failures that are printed one by one."""
@@ -128,7 +127,7 @@ def summarize_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
 
 def check_principal(store: Store, principal: str | None) -> None:
     """Raise NameNotFound for a principal without commits; it lists principals of recent ones."""
-    if principal is None or store.latest_commit(principal, _END_OF_TIME) is not None:
+    if principal is None or store.latest_commit(principal, END_OF_TIME) is not None:
         return
     recent = store.commits(store.newest_commits(_RECENT_COMMITS)).values()
     raise NameNotFound("principal", principal, sorted({new.commit.principal for new in recent}))

@@ -16,7 +16,9 @@ import click
 from harken.cli.commands.import_.session_logs import import_session_logs, split_session_logs
 from harken.cli.commands.import_.summary import progress_text, tell
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.identity import identity_options
 from harken.config.home import Home, environment
+from harken.config.identity import load_identity
 from harken.config.imported_sessions import repair_imports
 from harken.config.index import read_facts
 from harken.config.store import open_or_create_store
@@ -28,6 +30,7 @@ from harken.views.message_text import format_count, format_size
 if TYPE_CHECKING:
     from harken.capture.files.report import ImportProgress, ImportResult, Report
     from harken.capture.files.sources import File, RuntimeHistory
+    from harken.context.checkpoint import CommitIdentity
 
 MAX_JOBS = 4
 """The maximum number of readers. More are not faster: a single process writes."""
@@ -44,6 +47,7 @@ MAX_JOBS = 4
 @click.option(
     "--no-index", is_flag=True, help="Do not update the search index; the next search does."
 )
+@identity_options
 @json_option
 @home_option
 def command(
@@ -53,6 +57,7 @@ def command(
     verbose: bool,
     no_index: bool,
     as_json: bool,
+    **identity_values: str | None,
 ) -> int:
     """Import sessions of other runtimes: from files, from folders, or from the default locations.
 
@@ -60,6 +65,7 @@ def command(
     number of sessions and new commits for each runtime. Session logs of Harken (from another home
     or machine) are verified and copied to the sessions of this home.
     """
+    identity = load_identity(identity_values, environment(), is_local=False)
     files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
         return 0
@@ -68,7 +74,8 @@ def command(
     failure_count = import_session_logs(home, logs, as_json=as_json) if logs else 0
     results: list[ImportResult] = []
     if files:
-        results = _import(home, files, jobs or min(os.cpu_count() or 1, MAX_JOBS), as_json=as_json)
+        jobs = jobs or min(os.cpu_count() or 1, MAX_JOBS)
+        results = _import(home, files, jobs, identity, as_json=as_json)
         if not as_json:
             tell(results, is_verbose=verbose)
     if not no_index:
@@ -123,7 +130,9 @@ def _history_line(history: RuntimeHistory) -> str:
     return f"{history.place.name:<12} {files}, {size}, newest {day}  {history.folder}"
 
 
-def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[ImportResult]:
+def _import(
+    home: Home, files: Sequence[File], jobs: int, identity: CommitIdentity, *, as_json: bool
+) -> list[ImportResult]:
     from harken.capture.files.importer import Importer
     from harken.index.catalogue import Catalogue
     from harken.index.database import run_with_repair
@@ -139,7 +148,8 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
             def advance(to: ImportProgress) -> None:
                 show(to.size_bytes, to.of_size_bytes, progress_text(to))
 
-            for result in Importer(store, catalogue, jobs=jobs).run(files, advance):
+            importer = Importer(store, catalogue, jobs=jobs, identity=identity)
+            for result in importer.run(files, advance):
                 results.append(result)
                 if as_json:
                     print_json(_row(result.report), indent=None)

@@ -18,14 +18,17 @@ import click
 from harken.cli.commands.proxy.status import ProxyStatus
 from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.identity import IDENTITY_NAMES, identity_options
 from harken.cli.options.time import idle_timeout_option
-from harken.config.home import Home, environment
+from harken.config.home import Home, current_folder, environment
+from harken.config.identity import load_identity, write_identity
 from harken.errors import ConfigError
 from harken.terminal.text import one_line
 
 if TYPE_CHECKING:
     from harken.capture.proxy.recorder_process import RecorderProcess
     from harken.capture.proxy.server import ProxyServer
+    from harken.context.checkpoint import CommitIdentity
 
 PORT = 8421
 _NEEDED = {"aiohttp", "multidict", "yarl"}
@@ -44,6 +47,7 @@ class ProxyOptions:
     no_token: bool
     idle_timeout_s: float | None
     command: tuple[str, ...]
+    identity: CommitIdentity
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -63,20 +67,24 @@ class ProxyOptions:
 @idle_timeout_option
 @click.option("--record", "run", hidden=True, help="Run as the recorder process of this run.")
 @click.argument("command", metavar="[COMMAND]...", nargs=-1)
+@identity_options
 @json_option
 @home_option
-def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
+def command(home: Home, run: str | None, as_json: bool, **values: Any) -> int:
     """Forward requests of clients to their models unchanged, and record them.
 
     Configure a client with the printed URL, or run it here: `harken proxy -- claude -p "Hi"`. Each
-    conversation is recorded as a session and as commits. Ctrl-C ends the proxy.
+    conversation is recorded as a session and as commits. Ctrl-C ends the proxy. The default
+    principal is the identity of git in the working folder.
     """
     home.create_folders()
     if run is not None:
         from harken.cli.commands.proxy.recorder import record
 
         return record(home, run)
-    return _proxy(home, ProxyOptions(**options), as_json=as_json)
+    identity_values = {name: values.pop(name) for name in IDENTITY_NAMES}
+    identity = load_identity(identity_values, environment(), git_folder=current_folder())
+    return _proxy(home, ProxyOptions(**values, identity=identity), as_json=as_json)
 
 
 def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
@@ -108,6 +116,7 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
         )
         spool = ProxySpool(home.proxy_folder / run, news.report, recorder.notify)
         spool.start()
+        write_identity(spool.folder, wish.identity)
         recorder.start()
         try:
             notes = ProxyTap(spool, _protocol_of, run, system_clock)

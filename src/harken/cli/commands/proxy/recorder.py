@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import sys
 from collections import Counter
@@ -16,12 +15,12 @@ from typing import Any
 from harken.capture.proxy.recorder_process import iter_notifications
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.config.home import Home
+from harken.config.identity import read_identity
 from harken.config.store import open_or_create_store
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage, text_of
 from harken.recording.client_hints import parse_hints
 from harken.recording.recorder import Recorder
-from harken.recording.session_pool import RecorderOptions
 from harken.session.session import Session
 
 _NICENESS = 10
@@ -41,13 +40,13 @@ def record(home: Home, run: str) -> int:
         Recorder(
             home.sessions_folder,
             store,
-            options=RecorderOptions(machine=platform.node()),
             tell=lambda text: _report({"told": text}),
         ) as recorder,
     ):
         recorder.on_response = _report_answer
         counts = _Counts()
         recording = SpoolRecorder(recorder, parse_hints, lambda text: _report({"told": text}))
+        recording.on_run = lambda folder: recorder.set_identity(read_identity(folder))
         recording.progress = lambda: counts.report(recording)
         recording.catch_up(home.proxy_folder, own=run)
         recording.follow(home.proxy_folder / run, iter_notifications())
