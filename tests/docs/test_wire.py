@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harken.core.messages import parse_message
+from harken.core.event_types.message_parser import parse_message
 from harken.formats.wire.registry import WIRE_PROTOCOLS
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "wire.md"

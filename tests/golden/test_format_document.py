@@ -20,6 +20,7 @@ import pytest
 
 from harken.core import canonical
 from harken.core import events as ev
+from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import MessageId, Origin
 from harken.core.messages import (
     ContentPart,
@@ -28,7 +29,6 @@ from harken.core.messages import (
     ToolCall,
     extend_context_hash,
     message_hash,
-    parse_message,
     part_hash,
 )
 from harken.llm.base import request_hash, tools_hash

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import parse_message
 from harken.core.messages import (
     FunctionCall,
     Message,
@@ -18,7 +19,6 @@ from harken.core.messages import (
     ToolCall,
     extend_context_hash,
     message_hash,
-    parse_message,
     part_hash,
     split_occurrence,
 )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from harken.core import canonical
 from harken.core import events as ev
+from harken.core.event_types.message_parser import encode_extra, parse_message
 from harken.core.event_types.spec import (
     AgentSpec,
     Budget,
@@ -46,7 +47,6 @@ from harken.core.messages import (
     extend_context_hash,
     join_occurrence,
     message_hash,
-    parse_message,
     split_occurrence,
 )
 from harken.errors import StopReason
@@ -76,11 +76,12 @@ META = st.dictionaries(STRING, JSON, max_size=3)
 MAYBE_META = st.none() | META
 MAYBE = st.none() | STRING
 
+EXTRA = META.map(encode_extra)
 PART = (
-    st.builds(TextPart, STRING, MAYBE_META)
-    | st.builds(ThinkingPart, STRING, MAYBE_META)
-    | st.builds(ImagePart, MAYBE, MAYBE, MAYBE, MAYBE_META)
-    | st.builds(UnknownPart, STRING, STRING, MAYBE_META)
+    st.builds(TextPart, STRING, MAYBE_META, EXTRA)
+    | st.builds(ThinkingPart, STRING, MAYBE_META, EXTRA)
+    | st.builds(ImagePart, MAYBE, MAYBE, MAYBE, MAYBE_META, EXTRA)
+    | st.builds(UnknownPart, STRING, STRING, MAYBE_META, EXTRA)
 )
 CONTENT: st.SearchStrategy[Content] = st.none() | STRING | st.lists(PART, max_size=4)
 ROLE: st.SearchStrategy[Role] = st.sampled_from(get_args(Role))
@@ -90,6 +91,7 @@ CALL = st.builds(
     st.builds(FunctionCall, STRING, STRING),
     st.sampled_from(["function", "custom"]) | STRING,
     st.just(msgspec.UNSET) | META,
+    EXTRA.map(lambda extra: extra or msgspec.UNSET),
 )
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from harken.core import canonical
 from harken.core import events as ev
+from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import AgentId
-from harken.core.messages import parse_message
 from harken.core.replace import Secret, in_json
 from harken.session.log.file import LogFile
 from harken.session.log.reader import iter_events

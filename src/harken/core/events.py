@@ -31,6 +31,7 @@ from harken.core.event_types.discussions import DiscussionJudged as DiscussionJu
 from harken.core.event_types.discussions import DiscussionOpened as DiscussionOpened
 from harken.core.event_types.discussions import DiscussionSpoken as DiscussionSpoken
 from harken.core.event_types.discussions import Judgement as Judgement
+from harken.core.event_types.message_parser import drop_unknown_members, fit_content
 from harken.core.event_types.spec import (
     AgentSpec,
     ForeignAgent,
@@ -39,7 +40,7 @@ from harken.core.event_types.spec import (
     drop_unknown_from_spec,
 )
 from harken.core.ids import AgentId, MessageId, Origin
-from harken.core.messages import Content, Role, ToolCall, drop_unknown_content, drop_unknown_members
+from harken.core.messages import Content, Role, ToolCall
 from harken.errors import StopReason
 
 SCHEMA_VERSION = 2
@@ -452,7 +453,7 @@ def event_from_dict(data: Json) -> Event:
 def _drop_unknown(kind: type[EventBase], name: str, value: Json) -> Json:
     """Return the value of a member without content that this version does not know."""
     if name in {"content", "tool_calls"}:
-        return drop_unknown_content(name, value)
+        return fit_content(name, value)
     if name in {"context", "segments"} and isinstance(value, list):
         return [drop_unknown_members(Segment, item) for item in value]
     if name in {"spec", "replaced_spec"}:

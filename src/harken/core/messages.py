@@ -3,6 +3,7 @@
 A message is content plus the data of one occurrence (call ids, signatures, native ids). The two
 are split and joined without loss: `join_occurrence(*split_occurrence(m)) == m`. Only the content is
 hashed, so equal prompts and tool outputs are one object, independent of the call that they answer.
+Members of a native block that no field carries are content: they stand in `extra`, and are hashed.
 In a log a message is flat, with the names of the specification: `role`, `content`
 (text, or a list of parts), `tool_calls`, `tool_call_id`, `name`.
 
@@ -21,12 +22,15 @@ from harken.core import canonical
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 Meta: TypeAlias = dict[str, Any]
 """Data of one occurrence of a part: signatures, native ids. It is not hashed."""
+Extra: TypeAlias = str
+"""Content of a native block that no field carries, hashed: a JSON object as canonical text."""
 
 
 class _Part(
     msgspec.Struct,
     tag_field="type",
     omit_defaults=True,
+    repr_omit_defaults=True,
     frozen=True,
     forbid_unknown_fields=True,
     gc=False,
@@ -39,6 +43,7 @@ class TextPart(_Part, tag="text", frozen=True):
 
     text: str
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 class ThinkingPart(_Part, tag="thinking", frozen=True):
@@ -46,6 +51,7 @@ class ThinkingPart(_Part, tag="thinking", frozen=True):
 
     text: str
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 class ImagePart(_Part, tag="image", frozen=True):
@@ -55,6 +61,7 @@ class ImagePart(_Part, tag="image", frozen=True):
     data: str | None = None
     url: str | None = None
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 class UnknownPart(_Part, tag="other", frozen=True):
@@ -63,6 +70,7 @@ class UnknownPart(_Part, tag="other", frozen=True):
     kind: str
     data: str
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 class ToolCallSlot(_Part, tag="call", frozen=True):
@@ -90,6 +98,7 @@ class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False
     function: FunctionCall
     type: str = "function"
     meta: Meta | msgspec.UnsetType = msgspec.UNSET
+    extra: Extra | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChatMessage(Protocol):
@@ -161,7 +170,7 @@ def parts_of(content: Content) -> list[Part]:
     """Return the parts of a content, without the slots of calls. A text is one part.
 
     >>> parts_of("Hi")
-    [TextPart(text='Hi', meta=None)]
+    [TextPart(text='Hi')]
     """
     if isinstance(content, str):
         return [TextPart(content)]
@@ -178,7 +187,7 @@ def replace_content_text(content: Content, text: str) -> Content:
     """Return a content with another text; its other parts stay. An empty text removes the text.
 
     >>> replace_content_text([TextPart("a"), TextPart("b")], "c")
-    [TextPart(text='c', meta=None)]
+    [TextPart(text='c')]
     """
     if not isinstance(content, list):
         return text or None
@@ -189,57 +198,6 @@ def replace_content_text(content: Content, text: str) -> Content:
     else:
         index = sum(1 for part in content if isinstance(part, ThinkingPart))
     return [*parts[:index], *([TextPart(text)] if text else []), *parts[index:]] or None
-
-
-def drop_unknown_content(name: str, value: Any) -> Any:
-    """Return the `content` or `tool_calls` of a message dict without unknown parts and members.
-
-    A part of an unknown kind becomes an "other" part; unknown members go to `meta`.
-    """
-    if not isinstance(value, list) or name not in {"content", "tool_calls"}:
-        return value
-    if name == "tool_calls":
-        return [drop_unknown_members(ToolCall, item) for item in value]
-    return [_drop_unknown_part(item) for item in value]
-
-
-def _drop_unknown_part(part: Any) -> Any:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(kind, str):
-        return part
-    if kind not in PART_TYPES:
-        return {"type": "other", "kind": kind, "data": canonical.to_json_line(part).decode()}
-    return drop_unknown_members(PART_TYPES[kind], part)
-
-
-def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
-    """Return a dict with the members of `kind`; others are moved to its `meta`, if it has one."""
-    if not isinstance(value, dict):
-        return value
-    names = {*kind.__struct_encode_fields__, "type"}
-    known = {name: inner for name, inner in value.items() if name in names}
-    others = {name: inner for name, inner in value.items() if name not in names}
-    if others and "meta" in names:
-        meta = known.get("meta")
-        known["meta"] = {**others, **(meta if isinstance(meta, dict) else {})}
-    if kind is ToolCall and "function" in known:
-        known["function"] = drop_unknown_members(FunctionCall, known["function"])
-    return known
-
-
-def parse_message(data: Mapping[str, Any]) -> Message:
-    """Convert a message dict (role, content, tool_calls, ...); members of the log are ignored.
-
-    Raises ValueError (msgspec.ValidationError) if a member has the wrong type.
-    """
-    members = {
-        name: drop_unknown_content(name, data[name])
-        for name in Message.__struct_fields__
-        if data.get(name) is not None
-    }
-    if isinstance(members.get("content"), str):
-        members["content"] = str(members["content"])  # a LoggedString becomes a plain str
-    return msgspec.convert(members, Message, from_attributes=True)
 
 
 def check_message(message: ChatMessage) -> None:
@@ -410,6 +368,12 @@ def _order_by_slots(content: list[ContentPart], calls: list[ToolCall]) -> list[T
 
 def _content_value(item: Part | ToolCall) -> dict[str, Any]:
     """Return a part as a JSON value with all fields of its kind, without ids and meta."""
+    value = _field_values(item)
+    return {**value, "extra": item.extra} if item.extra else value
+
+
+def _field_values(item: Part | ToolCall) -> dict[str, Any]:
+    """Return the fields of a part that are content, except `extra`."""
     match item:
         case ToolCall():
             return {
@@ -435,6 +399,8 @@ def _content_value(item: Part | ToolCall) -> dict[str, Any]:
 
 def _content_bytes(item: Part | ToolCall) -> bytes:
     """Return the canonical bytes of `_content_value`: its members sorted."""
+    if item.extra:
+        return canonical.to_canonical_bytes(_content_value(item))
     match item:
         case TextPart():
             return b'{"text":%b,"type":"text"}' % canonical.to_canonical_bytes(item.text)
@@ -446,7 +412,7 @@ def _content_bytes(item: Part | ToolCall) -> bytes:
                 canonical.to_canonical_bytes(item.type),
                 canonical.to_canonical_bytes(item.function.name),
             )
-    return canonical.to_canonical_bytes(_content_value(item))
+    return canonical.to_canonical_bytes(_field_values(item))
 
 
 def _occurrence_of_call(call: ToolCall) -> dict[str, Any]:
@@ -455,8 +421,9 @@ def _occurrence_of_call(call: ToolCall) -> dict[str, Any]:
 
 def _build_call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
     function = FunctionCall(part["name"], part["arguments"])
-    call = ToolCall(varying["id"], function, part["kind"], varying.get("meta", msgspec.UNSET))
-    for text in (function.name, function.arguments, call.id, call.type):
+    meta, extra = varying.get("meta", msgspec.UNSET), part.get("extra", msgspec.UNSET)
+    call = ToolCall(varying["id"], function, part["kind"], meta, extra)
+    for text in (function.name, function.arguments, call.id, call.type, call.extra or ""):
         if not isinstance(text, str):
             raise TypeError(f"a call has texts, not {text!r}")
     return call
@@ -465,6 +432,6 @@ def _build_call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall
 def _part_text(part: Mapping[str, Any]) -> str:
     """Return the text of a text part. Raises TypeError for any other part."""
     text = part["text"]
-    if part.get("type") != "text" or not isinstance(text, str):
-        raise TypeError(f"a text part has a text, not {text!r}")
+    if part.get("type") != "text" or not isinstance(text, str) or "extra" in part:
+        raise TypeError(f"a text part has only a text, not {text!r}")
     return text

@@ -23,15 +23,14 @@ from harken.core.messages import (
     ChatMessage,
     Content,
     ContentPart,
+    Extra,
     FunctionCall,
-    ImagePart,
     Message,
     Meta,
     TextPart,
     ThinkingPart,
     ToolCall,
     ToolCallSlot,
-    UnknownPart,
 )
 
 _THINKING = "[thinking]\n"
@@ -98,12 +97,12 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class PartDelta:
-    """A part that arrives complete: an image, a native block, or the slot of a call.
+    """A part that arrives complete: an image, a native block, a part with `extra`, or a call slot.
 
     Calls without a slot follow all parts; either all calls have a slot or none has.
     """
 
-    part: ImagePart | UnknownPart | ToolCallSlot
+    part: ContentPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,7 @@ class ToolCallDelta:
     name: str = ""
     type: str = "function"
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,9 @@ class StreamAccumulator:
             part for part in self._iter_parts() if with_calls or not isinstance(part, ToolCallSlot)
         ]
         content: Content = parts or None
-        if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].meta:
-            content = parts[0].text
+        match parts:
+            case [TextPart(text=text, meta=meta, extra=extra)] if not meta and not extra:
+                content = text
         return Message(
             role="assistant",
             content=content,
@@ -203,7 +204,7 @@ def iter_chunks(message: ChatMessage) -> Iterator[Chunk]:
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
     for part, following in zip_longest(parts, parts[1:]):
-        if isinstance(part, TextPart | ThinkingPart):
+        if isinstance(part, TextPart | ThinkingPart) and not part.extra:
             delta = TextDelta if isinstance(part, TextPart) else ThinkingDelta
             *words, last = _split_words(part.text) or [""]
             yield from map(delta, words)
@@ -212,7 +213,8 @@ def iter_chunks(message: ChatMessage) -> Iterator[Chunk]:
         else:
             yield PartDelta(part)
     for index, call in enumerate(message.tool_calls or ()):
-        yield ToolCallDelta(index, "", call.id, call.function.name, call.type, call.meta or None)
+        name, meta, extra = call.function.name, call.meta or None, call.extra or None
+        yield ToolCallDelta(index, "", call.id, name, call.type, meta, extra)
         for word in _split_words(call.function.arguments):
             yield ToolCallDelta(index, word)
 
@@ -226,4 +228,5 @@ def _join_call_pieces(pieces: list[ToolCallDelta]) -> ToolCall:
     arguments = "".join(piece.arguments for piece in pieces)
     id_ = next((piece.id for piece in pieces if piece.id), "")
     meta = next((piece.meta for piece in pieces if piece.meta), msgspec.UNSET)
-    return ToolCall(id_, FunctionCall(name, arguments), pieces[0].type, meta)
+    extra = next((piece.extra for piece in pieces if piece.extra), msgspec.UNSET)
+    return ToolCall(id_, FunctionCall(name, arguments), pieces[0].type, meta, extra)

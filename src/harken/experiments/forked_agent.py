@@ -28,10 +28,14 @@ from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core import events as ev
 from harken.core.commits import CommitId
+from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, message_hash, parse_message
+from harken.core.messages import (
+    ChatMessage,
+    message_hash,
+)
 from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint

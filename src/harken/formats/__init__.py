@@ -8,6 +8,7 @@ from harken.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from harken.formats.base import ConversationEntry, Format
+    from harken.formats.client_messages import messages_in, messages_out
     from harken.formats.registry import FormatRegistry
 else:
     __getattr__ = lazy_exports(
@@ -16,7 +17,9 @@ else:
             "ConversationEntry": "harken.formats.base",
             "Format": "harken.formats.base",
             "FormatRegistry": "harken.formats.registry",
+            "messages_in": "harken.formats.client_messages",
+            "messages_out": "harken.formats.client_messages",
         },
     )
 
-__all__ = ["ConversationEntry", "Format", "FormatRegistry"]
+__all__ = ["ConversationEntry", "Format", "FormatRegistry", "messages_in", "messages_out"]

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import parse_message
 from harken.core.messages import (
     PART_TYPES,
     FunctionCall,
@@ -29,7 +30,6 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
     join_occurrence,
-    parse_message,
     split_occurrence,
 )
 from harken.errors import FormatError

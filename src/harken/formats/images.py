@@ -114,7 +114,7 @@ def to_sendable_image(image: ImagePart) -> ImagePart | TextPart:
     """Return an image with its true media type and clean base64, or its URL, or else a note.
 
     >>> to_sendable_image(ImagePart("image/tiff", "SUkqAA=="))
-    TextPart(text='[an image (image/tiff) that cannot be shown]', meta=None)
+    TextPart(text='[an image (image/tiff) that cannot be shown]')
     """
     data, url = image.data, image.url or ""
     in_url = _DATA_URL.match(url)

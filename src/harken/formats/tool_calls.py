@@ -250,7 +250,8 @@ def normalize_content(parts: Sequence[Part]) -> Content:
 
     A single plain text becomes a string, no parts become None.
     """
-    if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].meta:
-        return parts[0].text
+    match parts:
+        case [TextPart(text=text, meta=meta, extra=extra)] if not meta and not extra:
+            return text
     content: list[ContentPart] = [*parts]
     return content or None

@@ -1,7 +1,4 @@
-"""`LoggedCall`: a model call made by a client of the caller, logged from request to response.
-
-Also converts the message formats of programs (dicts, strings, message objects) to `Message`.
-"""
+"""`LoggedCall`: a model call made by a client of the caller, logged from request to response."""
 
 from __future__ import annotations
 
@@ -14,47 +11,14 @@ import msgspec
 
 from harken.core.clock import Clock
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, Role, parse_message
+from harken.core.messages import (
+    Message,
+)
 from harken.core.stream import Finish
+from harken.formats.client_messages import messages_in
 
-MessageLike: TypeAlias = ChatMessage | Mapping[str, Any] | str
-"""A dict has `role` and `content`, and may have `tool_calls`, `tool_call_id`, `name`."""
-_ROLE_ALIASES: dict[str, Role] = {"developer": "system", "function": "tool", "model": "assistant"}
-
-
-def to_message(raw: MessageLike, role: Role = "user") -> Message:
-    """Convert a dict, a string or a message object to a message. Raises ValueError.
-
-    >>> to_message({"role": "developer", "content": "Be brief."}).role
-    'system'
-    """
-    if isinstance(raw, str):
-        return Message(role, str(raw))
-    if isinstance(raw, Mapping):
-        raw_role = raw.get("role", role)
-        normalized = (
-            _ROLE_ALIASES.get(raw_role, raw_role) if isinstance(raw_role, str) else raw_role
-        )
-        return parse_message({**raw, "role": normalized})
-    content = raw.content
-    return Message(
-        role=raw.role,
-        # The list is copied because the message is stored.
-        content=list(content) if isinstance(content, list) else content,
-        tool_calls=raw.tool_calls or None,
-        tool_call_id=raw.tool_call_id,
-        name=raw.name,
-        is_error=raw.is_error,
-    )
-
-
-def to_messages(said: Sequence[MessageLike] | MessageLike, role: Role = "user") -> list[Message]:
-    """Convert one message or a sequence of messages. Raises ValueError."""
-    if isinstance(said, str | Mapping) or not isinstance(said, Sequence):
-        return [to_message(said, role)]
-    return [to_message(message, role) for message in said]
-
-
+MessageLike: TypeAlias = Any
+"""Anything that `messages_in` reads: a text, a message of any client as a dict or as its object."""
 Reply = TypeVar("Reply")
 Write = Callable[["LoggedCall"], None]
 
@@ -92,17 +56,18 @@ class LoggedCall:
         stop_reason: str = "end_turn",
         cost_usd: float | None = None,
     ) -> Reply:
-        """Record the response (a text, a message, a dict, or several) and return it unchanged.
+        """Record the response (a text, a message of any client, or several); return it unchanged.
 
         `usage` has `input_tokens`, `output_tokens`, `cache_read_tokens`, `cache_write_tokens`.
-        Raises ValueError if the response is not a message, or if the call already has a response.
+        A response of an unknown shape is kept as it is. Raises ValueError if the call already has
+        a response.
         """
         if self._is_answered:
             raise ValueError(
                 "this call has an answer already: use a new `with` block for each call"
             )
         raw: Any = reply
-        self.answers = to_messages(raw, "assistant")
+        self.answers = messages_in(raw, role="assistant")
         self.model, self.stop_reason = model, stop_reason
         self.usage = usage if isinstance(usage, Usage | None) else msgspec.convert(usage, Usage)
         self.cost_usd = cost_usd

@@ -39,10 +39,11 @@ from harken.core.events import ContextLoaded
 from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
 from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
+from harken.formats.client_messages import messages_in
 from harken.index.database import reset_database, run_with_repair
 from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
-from harken.interactions.call import LoggedCall, MessageLike, to_messages
+from harken.interactions.call import LoggedCall, MessageLike
 from harken.interactions.open_threads import OpenThreads, list_logs, parse_thread_id
 from harken.interactions.records import (
     LoggedMessage,
@@ -273,12 +274,12 @@ class InteractionLogger:
 
         Messages of the previous context become rows of type replayed, all others of type added. A
         request adds the row of the request; a response adds the rows of its new messages. Raises
-        NameNotFound, LogError, and ValueError for an invalid message or a memory event type.
+        NameNotFound, LogError, and ValueError for a memory event type.
         """
         event_type = parse_member("event_type", event_type, ThreadEventType)
         if event_type in _MEMORY_EVENTS:
             raise ValueError(f"{event_type.value} is not a context event: use log_memory_operation")
-        parsed_messages = to_messages(messages)
+        parsed_messages = messages_in(messages)
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
@@ -300,8 +301,8 @@ class InteractionLogger:
         """Return a context manager that logs the request and the outcome of a model call.
 
         Each tool has `name`, `description` and `parameters`; None means that the tools are unknown,
-        an empty list that there were none. Raises ValueError for an invalid message. Entering the
-        context manager raises NameNotFound, LogError.
+        an empty list that there were none. A message of an unknown shape is kept as it is. Entering
+        the context manager raises NameNotFound, LogError.
         """
         settings = RequestSettings(
             model=model,
@@ -309,7 +310,7 @@ class InteractionLogger:
             tools=tools or (),
             missing=ROW_MISSING if tools is None else (),
         )
-        parsed_messages = to_messages(messages)
+        parsed_messages = messages_in(messages)
         begin = partial(self._begin, thread_id, parsed_messages, settings)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
 

@@ -83,6 +83,8 @@ class MessageMetadata(_Record, frozen=True):
     """An estimate."""
     thinking_content: str | None = None
     """Thoughts of the model before the message."""
+    extras: tuple[str | None, ...] | None = None
+    """The `extra` of each part of the message, if a part has one."""
 
     def __post_init__(self) -> None:
         """Raise TypeError for a value of a wrong type."""

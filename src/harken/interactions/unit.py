@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import zip_longest
 from typing import Any
 
 from harken.core import canonical
@@ -50,6 +51,8 @@ class MessageUnit:
     content: str
     tool_name: str | None = None
     thinking: str | None = None
+    extras: tuple[str | None, ...] | None = None
+    """The `extra` of each part, if a part has one that is not in the content."""
 
     @cached_property
     def tokens(self) -> int:
@@ -66,6 +69,7 @@ class MessageUnit:
             tool_name=self.tool_name,
             token_count=self.tokens if tokens else None,
             thinking_content=self.thinking,
+            extras=self.extras,
         )
         return LoggedMessage(
             id=self.id,
@@ -96,7 +100,7 @@ def split_content(pure: MessageContent, tool: str | None = None) -> tuple[Messag
         if part["type"] == "thinking":
             units += _iter_thought_unit(pure.role, thoughts)
             thoughts = [part]
-        elif part["type"] == "text" and (part["text"] or thoughts or len(pure.parts) == 1):
+        elif part["type"] == "text" and (_is_shown(part) or thoughts or len(pure.parts) == 1):
             thinking = thoughts[0]["text"] if thoughts else None
             units.append(_build_unit(pure.role, [*thoughts, part], part["text"], thinking=thinking))
             thoughts = []
@@ -132,12 +136,14 @@ def join_unit(pure: MessageContent, tool: str | None = None) -> Message:
     types = [part["type"] for part in pure.parts]
     if pure.role == "tool":
         inner = pure.parts[0]["content"]
-        shape: Any = "text" if [one["type"] for one in inner] == ["text"] else "list"
+        is_text = [one["type"] for one in inner] == ["text"] and _get_extras(inner) is None
+        shape: Any = "text" if is_text else "list"
         return join_occurrence(pure, Occurrence(shape=shape, tool_call_id="", name=tool or ""))
     if types == ["tool_call"]:
         return join_occurrence(pure, Occurrence(shape="none", calls=[{"id": ""}]))
     shapes = {(): "none", ("text",): "text"}
-    return join_occurrence(pure, Occurrence(shape=shapes.get(tuple(types), "list")))  # type: ignore[arg-type]
+    form: Any = "list" if _get_extras(pure.parts) else shapes.get(tuple(types), "list")
+    return join_occurrence(pure, Occurrence(shape=form))
 
 
 def unit_id(pure: MessageContent) -> str:
@@ -154,7 +160,7 @@ def _iter_candidates(logged: LoggedMessage, metadata: MessageMetadata) -> Iterat
         case MessageRole.TOOL_CALL:
             for kind in ("function", "custom"):
                 call = {"kind": kind, "name": metadata.tool_name or "", "arguments": content}
-                yield MessageContent("assistant", [{"type": "tool_call", **call}])
+                yield _with_extras("assistant", [{"type": "tool_call", **call}], metadata)
         case MessageRole.TOOL_RESULT:
             for inner in ([text], _parse_json(content)):
                 for is_error in (False, True) if isinstance(inner, list) else ():
@@ -164,15 +170,30 @@ def _iter_candidates(logged: LoggedMessage, metadata: MessageMetadata) -> Iterat
             role_name = next(name for name, message_role in _ROLES.items() if message_role is role)
             thinking = metadata.thinking_content
             thoughts = [] if thinking is None else [{"type": "thinking", "text": thinking}]
-            yield MessageContent(role_name, [*thoughts, text])
+            yield _with_extras(role_name, [*thoughts, text], metadata)
             if not content:
-                yield MessageContent(role_name, thoughts)
+                yield _with_extras(role_name, thoughts, metadata)
             elif isinstance(part := _parse_json(content), dict):
                 yield MessageContent(role_name, [part])
 
 
 def _spec_id(content: str) -> str:
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_shown(part: dict[str, Any]) -> bool:
+    return bool(part["text"] or part.get("extra"))
+
+
+def _with_extras(role: Role, parts: Parts, metadata: MessageMetadata) -> MessageContent:
+    """Return the content of these parts with the extras of a record."""
+    pairs = zip_longest(parts, (metadata.extras or ())[: len(parts)])
+    return MessageContent(role, [{**part, "extra": e} if e else part for part, e in pairs])
+
+
+def _get_extras(parts: Parts) -> tuple[str | None, ...] | None:
+    extras = tuple(part.get("extra") for part in parts)
+    return extras if any(extras) else None
 
 
 def _parse_json(content: str) -> Any:
@@ -183,7 +204,8 @@ def _parse_json(content: str) -> Any:
 
 
 def _build_unit(role: Role, parts: Parts, content: str, **members: str | None) -> MessageUnit:
-    return MessageUnit(unit_id(MessageContent(role, parts)), _ROLES[role], content, **members)
+    id_, extras = unit_id(MessageContent(role, parts)), _get_extras(parts)
+    return MessageUnit(id_, _ROLES[role], content, **members, extras=extras)
 
 
 def _iter_thought_unit(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
@@ -195,13 +217,20 @@ def _iter_thought_unit(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
 def _build_other_unit(role: Role, part: dict[str, Any]) -> MessageUnit:
     """Return the unit of a tool call, or of another part that is not text."""
     if part["type"] != "tool_call":
-        return _build_unit(role, [part], _as_json(part))
+        id_ = unit_id(MessageContent(role, [part]))
+        return MessageUnit(id_, _ROLES[role], _as_json(part))
     id_ = unit_id(MessageContent(role, [part]))
-    return MessageUnit(id_, MessageRole.TOOL_CALL, part["arguments"], tool_name=part["name"])
+    return MessageUnit(
+        id_,
+        MessageRole.TOOL_CALL,
+        part["arguments"],
+        tool_name=part["name"],
+        extras=_get_extras([part]),
+    )
 
 
 def _content_text(content: Parts) -> str:
-    if len(content) == 1 and content[0]["type"] == "text":
+    if len(content) == 1 and content[0]["type"] == "text" and "extra" not in content[0]:
         text: str = content[0]["text"]
         return text
     return _as_json(content)

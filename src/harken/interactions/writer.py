@@ -252,14 +252,15 @@ class ThreadWriter:
             content = [TextPart(unit.content)] if isinstance(unit.content, str) else unit.content
             parts += content or []
             for call in unit.tool_calls or ():
-                calls.append(ToolCall(f"{prefix}_{len(calls)}", call.function, call.type))
+                calls.append(msgspec.structs.replace(call, id=f"{prefix}_{len(calls)}"))
                 parts.append(ToolCallSlot(calls[-1].id))
         content_parts = [part for part in parts if not isinstance(part, ToolCallSlot)]
         # Calls after all other parts need no slots.
         if parts[: len(content_parts)] == content_parts:
             parts = list(content_parts)
         text = parts[0] if len(parts) == 1 else None
-        content_ = text.text if isinstance(text, TextPart) else parts or None
+        is_plain = isinstance(text, TextPart) and not text.extra
+        content_ = text.text if isinstance(text, TextPart) and is_plain else parts or None
         return Message("assistant", content_, calls or None)
 
     def _to_message(self, logged: LoggedMessage) -> Message:
@@ -268,7 +269,7 @@ class ThreadWriter:
         if logged.role is MessageRole.TOOL_CALL:
             call = (message.tool_calls or [])[0]
             id_ = f"call_{self.session.next_id().removeprefix('msg_')}"
-            return Message("assistant", None, [ToolCall(id_, call.function, call.type)])
+            return Message("assistant", None, [msgspec.structs.replace(call, id=id_)])
         if logged.role is MessageRole.TOOL_RESULT:
             open_call = next(iter(self._agent.open_calls.values()), None)
             id_ = "unnamed" if open_call is None else open_call.id

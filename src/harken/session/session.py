@@ -19,9 +19,10 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
+from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, TemplateOrigin
 from harken.core.ids import AgentId, MessageId, agent_id, message_id
-from harken.core.messages import ChatMessage, Message, parse_message
+from harken.core.messages import ChatMessage, Message
 from harken.errors import (
     HarkenError,
     InvalidEvent,

@@ -15,6 +15,7 @@ from harken.context.purge import PurgeMatch, PurgeRequest, find_in_store, find_t
 from harken.core import canonical, commits
 from harken.core import events as ev
 from harken.core.commits import ArtifactRef, CommitId
+from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import AgentId
 from harken.core.messages import (
     FunctionCall,
@@ -22,7 +23,6 @@ from harken.core.messages import (
     TextPart,
     ToolCall,
     UnknownPart,
-    parse_message,
 )
 from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked

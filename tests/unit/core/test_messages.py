@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harken.core.event_types.message_parser import parse_message
 from harken.core.logged_string import LoggedString
 from harken.core.messages import (
     Content,
@@ -21,7 +22,6 @@ from harken.core.messages import (
     extend_context_hash,
     join_occurrence,
     message_hash,
-    parse_message,
     split_occurrence,
     text_of,
 )
@@ -233,12 +233,34 @@ def test_part_of_unknown_kind_is_read_as_its_json() -> None:
     assert message.content == [UnknownPart("song", '{"type":"song","bars":12,"key":"é"}')]
 
 
-def test_unknown_members_of_parts_and_calls_become_meta() -> None:
-    part = {"type": "text", "text": "a", "cached": True, "meta": {"id": 1}}
-    native = {"id": "c1", "index": 0, "function": {"name": "look", "arguments": "{}"}}
+def test_unknown_members_of_parts_and_calls_are_kept_and_hashed() -> None:
+    part = {"type": "text", "text": "a", "cited": True, "meta": {"id": 1}}
+    function = {"name": "look", "arguments": "{}", "strict": True}
+    native = {"id": "c1", "index": 0, "function": function}
     message = parse_message({"role": "assistant", "content": [part], "tool_calls": [native]})
-    assert message.content == [TextPart("a", {"cached": True, "id": 1})]
-    assert message.tool_calls == [call("c1", meta={"index": 0})]
+    assert message.content == [TextPart("a", {"id": 1}, '{"cited":true}')]
+    assert message.tool_calls == [call("c1", extra='{"function":{"strict":true},"index":0}')]
+    assert parse_message(msgspec.to_builtins(message)) == message
+    assert join_occurrence(*split_occurrence(message)) == message
+    assert message_hash(message) != message_hash(assistant("a", call("c1")))
+
+
+def test_two_images_of_a_shape_that_is_not_known_have_different_ids() -> None:
+    ids = {
+        message_hash(
+            parse_message({"role": "user", "content": [{"type": "image", "source": data}]})
+        )
+        for data in ({"data": "aGk="}, {"data": "aG8="})
+    }
+    assert len(ids) == 2
+
+
+def test_order_of_unknown_members_does_not_change_the_id() -> None:
+    first, second = (
+        parse_message({"role": "user", "content": [{"type": "text", "text": "a", **members}]})
+        for members in ({"b": 1, "c": {"d": 1, "e": 2}}, {"c": {"e": 2, "d": 1}, "b": 1})
+    )
+    assert message_hash(first) == message_hash(second)
 
 
 def test_text_of_a_message_is_the_text_of_its_text_parts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,9 +101,10 @@ def test_most_unit_ids_equal_the_store_names() -> None:
         assert [unit.id for unit in split_message(message)] == [message_hash(message)]
 
 
+EXTRA = st.sampled_from([None, '{"a":1}'])
 PARTS = st.one_of(
-    st.builds(ms.TextPart, st.text(max_size=8)),
-    st.builds(ms.ThinkingPart, st.text(max_size=8)),
+    st.builds(ms.TextPart, st.text(max_size=8), extra=EXTRA),
+    st.builds(ms.ThinkingPart, st.text(max_size=8), extra=EXTRA),
     st.builds(ms.ImagePart, st.sampled_from(["image/png", None]), st.text(max_size=4)),
     st.builds(ms.UnknownPart, st.text(max_size=4), st.sampled_from(["{}", "[1]", "x"])),
 )
@@ -111,6 +113,7 @@ CALLS = st.builds(
     st.uuids().map(str),
     st.builds(ms.FunctionCall, st.text(max_size=6), st.sampled_from(["{}", "no JSON", '{"a":1}'])),
     st.sampled_from(["function", "custom"]),
+    extra=st.sampled_from([msgspec.UNSET, '{"a":1}']),
 )
 CONTENT = st.one_of(
     st.none(),

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import msgspec
+
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
@@ -18,7 +20,7 @@ from harken.agents.hooks.verdict_call import answer_text
 from harken.agents.turn_end import StoppedByHook
 from harken.core.events import HookVerdict, Purpose, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall
 from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import HookQuestion
 from harken.session.state import Review
@@ -122,5 +124,6 @@ def _with_replacement(question: HookQuestion, verdicts: Review) -> HookQuestion:
         return question
     text, call = verdicts.replacement.text or "", question.call
     if call is not None:
-        call = ToolCall(call.id, FunctionCall(call.function.name, text), call.type, call.meta)
+        function = FunctionCall(call.function.name, text)
+        call = msgspec.structs.replace(call, function=function)
     return replace(question, text=text, call=call)

@@ -185,7 +185,7 @@ def _shorten_part(part: ContentPart, max_chars: int) -> ContentPart:
     if isinstance(part, ImagePart):
         return TextPart(texts.IMAGE_OMITTED)
     return (
-        TextPart(_truncate_middle(part.text, max_chars), part.meta)
+        msgspec.structs.replace(part, text=_truncate_middle(part.text, max_chars))
         if isinstance(part, TextPart)
         else part
     )

@@ -239,7 +239,7 @@ def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> M
     if all(_is_usable(id_, ids, used_ids) for id_ in ids):
         return message
     new_calls = [
-        ToolCall(f"call_{prefix}_{index}", call.function, call.type, call.meta)
+        msgspec.structs.replace(call, id=f"call_{prefix}_{index}")
         for index, call in enumerate(calls)
     ]
     content = message.content

@@ -15,6 +15,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import Clock, system_clock
+from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
@@ -22,7 +23,6 @@ from harken.core.messages import (
     Message,
     extend_context_hash,
     message_hash,
-    parse_message,
 )
 from harken.core.replace import in_json
 from harken.core.secrets.redaction import redact

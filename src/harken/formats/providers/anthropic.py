@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from harken.core import canonical
+from harken.core.event_types.message_parser import MESSAGE_KEYS, encode_extra
 from harken.core.messages import (
     ChatMessage,
     FunctionCall,
@@ -69,6 +72,16 @@ _NATIVE_TYPES: Mapping[PartSpeaker, frozenset[str]] = {
     ),
 }
 """The types of blocks that are sent back unchanged."""
+OCCURRENCE_MEMBERS = frozenset(
+    {"id", "tool_use_id", "signature", "caller", "cache_control", "cache_reference"}
+)
+"""Members of blocks and messages that vary between occurrences of the same content."""
+_BLOCK_MEMBERS: Mapping[str, frozenset[str]] = {
+    "text": frozenset({"type", "text"}),
+    "thinking": frozenset({"type", "thinking"}),
+    "tool_use": frozenset({"type", "name", "input"}),
+    "image": frozenset({"type", "source"}),
+}
 _CACHE_CONTROL = {"type": "ephemeral"}
 
 
@@ -284,20 +297,41 @@ def _iter_items(content: object) -> Iterator[Part | ToolCall]:
 
 
 def parse_block(block: Block) -> Part | ToolCall:
-    """Parse a block of a request or a response as a part or a call."""
+    """Parse a block of a request or a response as a part or a call.
+
+    Members that the part has no field for, such as citations, are in its `extra`.
+    """
+    item = _parse_known_block(block)
+    names = _BLOCK_MEMBERS.get(str(block.get("type")), frozenset())
+    unknown = {
+        name: value
+        for name, value in block.items()
+        if name not in names and name not in OCCURRENCE_MEMBERS and value is not None
+    }
+    if item is None or not MESSAGE_KEYS.isdisjoint(unknown):
+        return _parse_verbatim(block)
+    return msgspec.structs.replace(item, extra=encode_extra(unknown)) if unknown else item
+
+
+def _parse_verbatim(block: Block) -> UnknownPart:
+    verbatim = {name: value for name, value in block.items() if name != "cache_control"}
+    return UnknownPart(str(block.get("type", "")), canonical.to_json_line(verbatim).decode())
+
+
+def _parse_known_block(block: Block) -> Part | ToolCall | None:
+    """Parse a block of a known type. Return None for any other block."""
     match block:
         case {"type": "text", "text": str(text)}:
-            citations = block.get("citations")
-            return TextPart(text, {"citations": citations} if citations else None)
+            return TextPart(text)
         case {"type": "thinking", "thinking": str(text)}:
             signature = block.get("signature")
             return ThinkingPart(text, {"signature": signature} if signature else None)
         case {"type": "tool_use", "id": str(id_), "name": str(name)}:
             arguments = canonical.to_json_line(block.get("input") or {}).decode()
             return ToolCall(id_, FunctionCall(name, arguments))
-        case {"type": "image", "source": {"type": "base64", "data": str(data), "media_type": kind}}:
-            return ImagePart(kind if isinstance(kind, str) else None, data)
-        case {"type": "image", "source": {"type": "url", "url": str(url)}}:
-            return ImagePart(url=url)
-    verbatim = {name: value for name, value in block.items() if name != "cache_control"}
-    return UnknownPart(str(block.get("type", "")), canonical.to_json_line(verbatim).decode())
+        case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}}:
+            kind = rest.pop("media_type", None)
+            return None if rest or not isinstance(kind, str) else ImagePart(kind, data)
+        case {"type": "image", "source": {"type": "url", "url": str(url), **rest}}:
+            return None if rest else ImagePart(url=url)
+    return None

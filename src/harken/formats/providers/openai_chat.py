@@ -225,7 +225,14 @@ def _parse_message(message: Block) -> Message:
             is_error = isinstance(content, str) and content.startswith(ERROR_PREFIX)
             content = content.removeprefix(ERROR_PREFIX) if isinstance(content, str) else content
             id_ = str(message.get("tool_call_id") or "")
-            return Message("tool", _parse_content(content), tool_call_id=id_, is_error=is_error)
+            name = message.get("name")
+            return Message(
+                "tool",
+                _parse_content(content),
+                tool_call_id=id_,
+                name=name if isinstance(name, str) and name else None,
+                is_error=is_error,
+            )
         case "system" | "developer":
             return Message("system", _parse_content(content))
     return Message("user", _parse_content(content))

@@ -46,6 +46,8 @@ HOSTED_TYPES = frozenset(
 """Items of actions that the provider performed or hides: stored verbatim as parts of an assistant
 message."""
 ITEM_TYPES = CALL_TYPES | OUTPUT_TYPES | HOSTED_TYPES | {"message", "reasoning"}
+OCCURRENCE_MEMBERS = frozenset({"id", "call_id", "status", "encrypted_content", "phase"})
+"""Members of items that vary between occurrences of the same content."""
 _ERROR_PREFIX = "[error]: "
 _TEXT_BLOCK_NAMES = ("type", "text")
 
@@ -120,6 +122,16 @@ def _is_message(item: Record) -> bool:
 def _metadata(meta: object) -> Record:
     metadata = meta.get(METADATA_KEY) if isinstance(meta, dict) else None
     return metadata if isinstance(metadata, dict) else {}
+
+
+def keep_structure(meta: object) -> dict[str, Any] | None:
+    """Return the members of a `meta` that say of which items and blocks the parts are."""
+    metadata = _metadata(meta)
+    kept: Record = {name: metadata[name] for name in ("is", "more") if name in metadata}
+    kind = get_text(_item_members(metadata), "type")
+    if kind:
+        kept["item"] = {"type": kind}
+    return {METADATA_KEY: kept} if kept else None
 
 
 def _parse_result(item: Record) -> Message:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harken.core.event_types.message_parser import block_members
 from harken.core.messages import (
     ChatMessage,
     Content,
@@ -29,7 +30,7 @@ from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count as count
 from harken.formats.json_records import get_text as text
-from harken.formats.providers.anthropic import parse_request_messages
+from harken.formats.providers.anthropic import OCCURRENCE_MEMBERS, parse_request_messages
 from harken.formats.providers.anthropic_stream import build_usage
 from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
@@ -189,11 +190,15 @@ def _blocks(message: ChatMessage) -> list[Body]:
 
 
 def _block(item: Part | ToolCall) -> Body:
+    """Return a block with the members of its `extra`."""
+    return {**_plain_block(item), **block_members(item.extra)}
+
+
+def _plain_block(item: Part | ToolCall) -> Body:
     meta = item.meta if isinstance(item.meta, dict) else {}
     match item:
         case TextPart():
-            citations = {"citations": meta["citations"]} if "citations" in meta else {}
-            return {"type": "text", "text": item.text, **citations}
+            return {"type": "text", "text": item.text}
         case ThinkingPart():
             signature = {"signature": meta["signature"]} if "signature" in meta else {}
             return {"type": "thinking", "thinking": item.text, **signature}
@@ -235,12 +240,39 @@ def _normalize_block(block: Any) -> Any:
     )
 
 
+def _piece_content(value: Any) -> Any:
+    """Return a normalized piece without ids, signatures and cache marks."""
+    value = _normalize_piece(value)
+    if not isinstance(value, dict):
+        return value
+    if _SYSTEM in value:
+        return {**value, _SYSTEM: _content_blocks(value[_SYSTEM])}
+    members = {n: v for n, v in value.items() if v is not None and n not in OCCURRENCE_MEMBERS}
+    return {**members, "content": _content_blocks(members.get("content"))}
+
+
+def _content_blocks(blocks: Any) -> Any:
+    return [*map(_block_content, blocks)] if isinstance(blocks, list) else blocks
+
+
+def _block_content(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    members = {n: v for n, v in block.items() if v is not None and n not in OCCURRENCE_MEMBERS}
+    if members.get("is_error") is False:
+        del members["is_error"]
+    if "content" in members:
+        members["content"] = _content_blocks(members["content"])
+    return members
+
+
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
     build=_build_piece,
     manner=_manner,
     normalize=_normalize_piece,
+    content=_piece_content,
 )
 
 

@@ -159,7 +159,8 @@ def _parse_messages(value: Any) -> list[Message]:
     name = _instruction_name(value)
     if name:
         entries = _read_messages("user", value[name])
-        return [Message("system", message.content) for message in entries if message.role == "user"]
+        contents = [message.content for message in entries if message.role == "user"]
+        return [Message("system", content) for content in contents or [""]]
     if value.get("role") not in (None, "user", "model", "function"):
         return []
     is_answer = value.get("role") == "model"
@@ -250,12 +251,41 @@ def _without_signatures(part: Any) -> Any:
     return {name: inner for name, inner in part.items() if name not in _SIGNATURES}
 
 
+def _piece_content(value: Any) -> Any:
+    """Return a normalized content without signatures and ids."""
+    if not isinstance(value, dict):
+        return value
+    name = _instruction_name(value)
+    if name:
+        members = {n: inner for n, inner in value[name].items() if n != "role"}
+        return {_SYSTEM_NAMES[0]: {**members, "parts": _part_contents(members.get("parts"))}}
+    content = {n: inner for n, inner in value.items() if inner is not None}
+    role = content.get("role", "user")
+    content["role"] = "user" if role == "function" else role
+    return {**content, "parts": _part_contents(content.get("parts"))}
+
+
+def _part_contents(parts: Any) -> Any:
+    return [*map(_part_content, parts)] if isinstance(parts, list) else parts
+
+
+def _part_content(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    members = {n: v for n, v in part.items() if n not in _SIGNATURES and v is not None}
+    for kind, names in (("functionCall", {"id"}), ("functionResponse", {"id", "name"})):
+        if isinstance(members.get(kind), dict):
+            members[kind] = {n: v for n, v in members[kind].items() if n not in names}
+    return members
+
+
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
     build=_build_piece,
     manner=_manner,
     normalize=_normalize_piece,
+    content=_piece_content,
     has_ids=False,
 )
 

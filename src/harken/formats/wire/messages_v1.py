@@ -14,18 +14,28 @@ from typing import Any
 
 import msgspec
 
+from harken.core.event_types.message_parser import decode_extra, parse_message
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, parse_message
+from harken.core.messages import (
+    ChatMessage,
+    Message,
+)
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count, get_text
 from harken.formats.json_records import get_object as inner
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_slices import build_body, get_shape, parse_slice, slice_body
-from harken.formats.wire.piece_codec import PieceCodec, build_protocol, to_standalone_message
+from harken.formats.wire.piece_codec import (
+    PieceCodec,
+    build_protocol,
+    parse_arguments,
+    to_standalone_message,
+)
 
 NAME = "messages-v1"
 _PARAMETERS = "parameters"
+_OCCURRENCE_MEMBERS = frozenset({"tool_call_id", "name"})
 _EXTRA_MEMBERS = "beside"
 """The member of the shape that holds the body members that the protocol does not define."""
 
@@ -86,8 +96,44 @@ def _normalize_piece(value: Any) -> Any:
     return members
 
 
+def _piece_content(value: Any) -> Any:
+    """Return a normalized message without ids and the data of its occurrence."""
+    value = _normalize_piece(value)
+    if not isinstance(value, dict):
+        return value
+    members = {n: v for n, v in value.items() if n not in _OCCURRENCE_MEMBERS and v not in ([], "")}
+    for name in ("content", "tool_calls"):
+        if isinstance(members.get(name), list):
+            members[name] = [*map(_part_content, members[name])]
+    if members.get("is_error") is False or members.get("role") != "tool":
+        members.pop("is_error", None)
+    return members
+
+
+def _part_content(part: Any) -> Any:
+    """Return a part without its `meta`, ids and default members; its `extra` as members."""
+    if not isinstance(part, dict):
+        return part
+    if part.get("type") == "other":
+        block = parse_arguments(str(part.get("data")))
+        if isinstance(block, dict) and block.get("type") == part.get("kind"):
+            return block
+    names = ("id", "meta", "extra")
+    members = {n: v for n, v in part.items() if n not in names and v is not None}
+    if "function" in members:
+        members.setdefault("type", "function")
+    extra = decode_extra(part.get("extra"))
+    if isinstance(extra.get("function"), dict) and isinstance(members.get("function"), dict):
+        members["function"] = {**members["function"], **extra.pop("function")}
+    return {**members, **extra}
+
+
 CODEC = PieceCodec(
-    name=NAME, messages=_parse_messages, build=_build_piece, normalize=_normalize_piece
+    name=NAME,
+    messages=_parse_messages,
+    build=_build_piece,
+    normalize=_normalize_piece,
+    content=_piece_content,
 )
 
 

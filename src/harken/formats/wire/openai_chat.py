@@ -8,7 +8,7 @@ Source: docs/formats/wire.md, "openai-chat"; docs/formats/openai-chat.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,9 @@ _WIRE_MODEL = "wire"
 server.
 """
 _EMPTY: tuple[Any, ...] = (None, [])
+_OCCURRENCE_MEMBERS = frozenset({"id", "tool_call_id", "cache_control"})
+_ROLE_NAMES = {"developer": "system", "function": "tool"}
+"""The names of roles in Harken by their other names."""
 
 
 def _is_model_path(path: str) -> bool:
@@ -99,7 +102,8 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     content = _content(message.content)
     if message.role == "tool":
         text = ERROR_PREFIX + content if message.is_error and isinstance(content, str) else content
-        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
+        body = {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
+        return {**body, "name": message.name} if message.name else body
     return {"role": message.role, "content": content}
 
 
@@ -158,12 +162,61 @@ def _normalize_piece(value: Any) -> Any:
     return members
 
 
+def _piece_content(value: Any) -> Any:
+    """Return a normalized message without ids and signatures, in the form of today's protocol."""
+    value = _normalize_piece(value)
+    if not isinstance(value, dict):
+        return value
+    members = {name: inner for name, inner in value.items() if name not in _OCCURRENCE_MEMBERS}
+    role = members.get("role")
+    if isinstance(role, str):
+        members["role"] = _ROLE_NAMES.get(role, role)
+    if members.get("role") == "tool":
+        members.pop("name", None)
+    if role == "assistant" and members.get("content") == [{"type": "text", "text": ""}]:
+        del members["content"]
+    if isinstance(members.get("function_call"), dict) and "tool_calls" not in members:
+        members["tool_calls"] = [{"type": "function", "function": members.pop("function_call")}]
+    for name, get_content in _MEMBER_CONTENTS.items():
+        if isinstance(members.get(name), list):
+            members[name] = [*map(get_content, members[name])]
+    return members
+
+
+def _call_content(call: Any) -> Any:
+    if not isinstance(call, dict):
+        return call
+    names = ("id", "index", EXTRA_MEMBER)
+    return {"type": "function", **{n: v for n, v in call.items() if n not in names}}
+
+
+def _without_secrets(detail: Any) -> Any:
+    """Return a reasoning detail without its id, signature and encrypted data."""
+    if not isinstance(detail, dict):
+        return detail
+    return {n: v for n, v in detail.items() if n not in ("id", "signature", "data")}
+
+
+def _block_content(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    return {n: v for n, v in block.items() if v is not None and n not in _OCCURRENCE_MEMBERS}
+
+
+_MEMBER_CONTENTS: Mapping[str, Callable[[Any], Any]] = {
+    "content": _block_content,
+    "tool_calls": _call_content,
+    DETAILS_MEMBER: _without_secrets,
+}
+
+
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
     build=_build_piece,
     manner=_manner,
     normalize=_normalize_piece,
+    content=_piece_content,
 )
 
 

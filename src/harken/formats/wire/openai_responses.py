@@ -13,19 +13,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harken.core import canonical
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, UnknownPart, text_of
+from harken.core.messages import ChatMessage, Message, ToolCallSlot, UnknownPart, text_of
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_count, get_objects, get_text
 from harken.formats.json_records import get_object as inner
 from harken.formats.providers.openai_responses import (
+    CALL_TYPES,
+    OCCURRENCE_MEMBERS,
     OUTPUT_TYPES,
     build_answer_message,
     build_items,
     is_answer,
+    keep_structure,
     parse_input_item,
 )
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
@@ -47,6 +52,8 @@ _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.d
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.done")
 _EMPTY: tuple[Any, ...] = (None, [])
+_CONTENT_TYPES = CALL_TYPES | OUTPUT_TYPES | {"message", "reasoning"}
+"""The types of items that are messages, thinking, calls and results."""
 
 
 def _is_model_path(path: str) -> bool:
@@ -167,12 +174,45 @@ def _without_empty(block: Any) -> Any:
     return {name: inner for name, inner in block.items() if inner not in _EMPTY}
 
 
+def _piece_content(value: Any) -> Any:
+    """Return a normalized item without ids, encrypted thinking and the client's own data."""
+    value = _normalize_piece(value)
+    if not isinstance(value, dict) or _instructions_content(value) is not None:
+        return value
+    if get_text(value, "type") not in _CONTENT_TYPES:
+        return value  # The item is stored as its JSON text.
+    members = {name: inner for name, inner in value.items() if name not in OCCURRENCE_MEMBERS}
+    if members.get("role") == "system":
+        members["role"] = "developer"
+    return members
+
+
+def _without_content_meta(message: Message) -> Message:
+    """Return a message whose `meta` says only of which items and blocks the parts are."""
+    content, calls = message.content, message.tool_calls
+    if isinstance(content, list):
+        content = [
+            part
+            if isinstance(part, ToolCallSlot)
+            else msgspec.structs.replace(part, meta=keep_structure(part.meta))
+            for part in content
+        ]
+    if calls:
+        calls = [
+            msgspec.structs.replace(call, meta=keep_structure(call.meta) or msgspec.UNSET)
+            for call in calls
+        ]
+    return msgspec.structs.replace(message, content=content, tool_calls=calls)
+
+
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
     build=_build_piece,
     manner=_manner,
     normalize=_normalize_piece,
+    content=_piece_content,
+    bare=_without_content_meta,
 )
 
 

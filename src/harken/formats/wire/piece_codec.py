@@ -2,7 +2,8 @@
 
 A protocol defines how it parses a value and how it would usually build the value of messages. The
 difference of the two is the form, computed by comparison. So parsing may lose data, and the exact
-value is still restored.
+value is still restored. Content among the difference is added to the messages, so that their
+hashes cover it: see `harken.formats.wire.leftover`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import FORM_KEY, MESSAGE_KEY
 from harken.core.messages import (
     ChatMessage,
     ImagePart,
@@ -27,6 +29,13 @@ from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
 from harken.formats.wire.json_patch import apply_form, build_form, get_manner
 from harken.formats.wire.json_slices import BodyBuilder, with_format_errors
+from harken.formats.wire.leftover import (
+    add_leftover,
+    build_leftover,
+    take_leftover,
+    with_first_part,
+    without_meta,
+)
 from harken.formats.wire.response_reader import ResponseAssembler, ResponseReader
 
 _PIECE = b"harken.piece.v1\n"
@@ -51,6 +60,10 @@ class PieceCodec:
     """Returns the manner in which a value is written, or an empty string for the usual one."""
     normalize: Callable[[Any], Any]
     """Returns a normalized value that is equal for equal content. The key is its hash."""
+    content: Callable[[Any], Any]
+    """Returns a normalized value without data of one occurrence: ids, signatures, null members."""
+    bare: Callable[[Message], Message] = without_meta
+    """Returns a message without the data of its `meta`. Its content stays."""
     has_ids: bool = True
     """Whether calls have ids that identify them."""
 
@@ -68,10 +81,8 @@ class PieceCodec:
         try:
             messages = self.messages(value)
             if messages:
-                form = build_form(
-                    self.build(messages, self.manner(value)), value, self.manner(value)
-                )
-                return messages, form
+                messages = self._with_leftover(messages, value)
+                return messages, self._form(messages, value)
         except _PARSE_ERRORS:
             pass  # The value is stored as a text below.
         text = canonical.to_json_line(value).decode("utf-8", "surrogatepass")
@@ -81,10 +92,40 @@ class PieceCodec:
         """Return the form of a piece for messages that are nearly its own."""
         value = piece.raw
         try:
-            manner = self.manner(value)
-            return build_form(self.build(messages, manner), value, manner)
+            return self._form(messages, value)
         except _PARSE_ERRORS:
             return {"whole": value}
+
+    def _form(self, messages: Sequence[ChatMessage], value: Any) -> Form:
+        manner = self.manner(value)
+        return build_form(self._build(messages, manner), value, manner)
+
+    def _build(self, messages: Sequence[ChatMessage], manner: Manner) -> Any:
+        """Build the usual value of messages, with their leftover."""
+        first, leftover = take_leftover(messages[0])
+        built = self.build([first, *messages[1:]], manner)
+        if not leftover or not isinstance(built, dict):
+            return built
+        members = leftover.get(MESSAGE_KEY)
+        if isinstance(members, dict):
+            built = {**built, **members}
+            return {n: v for n, v in built.items() if v is not None or n not in members}
+        try:
+            return apply_form(self.content(built), leftover.get(FORM_KEY))
+        except FormatError:
+            return built  # The message was edited.
+
+    def _with_leftover(self, messages: Sequence[Message], value: Any) -> Sequence[Message]:
+        """Return the messages of a value with its leftover, if it has one."""
+        if not self._leftover(messages, value):
+            return messages
+        first = with_first_part(messages[0])
+        leftover = self._leftover([first, *messages[1:]], value)
+        return [add_leftover(first, leftover) if leftover else first, *messages[1:]]
+
+    def _leftover(self, messages: Sequence[Message], value: Any) -> dict[str, Any]:
+        built = self.build([*map(self.bare, messages)], self.manner(value))
+        return build_leftover(self.content(built), self.content(value))
 
     def write(self, messages: Sequence[ChatMessage], form: Form) -> Any:
         """Build the value of messages and a form. Raises FormatError if they do not fit."""
@@ -94,7 +135,9 @@ class PieceCodec:
             raise FormatError(self.name, "there is no message")
         manner = get_manner(form)
         try:
-            built = _parse_stored(messages) if manner == _UNPARSED else self.build(messages, manner)
+            built = (
+                _parse_stored(messages) if manner == _UNPARSED else self._build(messages, manner)
+            )
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FormatError(self.name, f"a message does not fit ({error!r:.100})") from None
         return apply_form(built, form)

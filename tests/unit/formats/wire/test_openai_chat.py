@@ -100,7 +100,8 @@ def test_members_that_a_server_requires_back_are_in_the_message() -> None:
         "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}],
     }
     (message,), form = PROTOCOL.read(piece)
-    assert message.content == [ThinkingPart("Hm")]
+    details = '{"message":{"reasoning_details":[{"text":"Hm","type":"reasoning.text"}]}}'
+    assert message.content == [ThinkingPart("Hm", extra=details)]
     assert equal_json(PROTOCOL.write([message], form), piece.raw)
 
 

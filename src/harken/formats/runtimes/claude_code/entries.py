@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import block_members
 from harken.core.messages import (
     Content,
     ImagePart,
@@ -77,7 +78,8 @@ def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
     item = parse_block(block)
     if isinstance(item, ToolCall):
         arguments = block.get("input")
-        meta = {name: block[name] for name in block if name not in _CALL_MEMBERS}
+        names = _CALL_MEMBERS | {*block_members(item.extra)}
+        meta = {name: block[name] for name in block if name not in names}
         if not isinstance(arguments, dict):  # The arguments stay verbatim.
             function = msgspec.structs.replace(item.function, arguments=_as_json_text(arguments))
             item = msgspec.structs.replace(item, function=function)
@@ -164,7 +166,8 @@ def _parse_user_block(block: dict[str, Any]) -> Part | ToolCall:
 
 def build_block(item: Part | ToolCall) -> dict[str, Any]:
     """Return a part or a call as a block. Thinking has its model in `THINKER`."""
-    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
+    extra = block_members(item.extra)
+    meta: Meta = {**extra, **(item.meta if isinstance(item.meta, dict) else {})}
     match item:
         case ToolCall():
             arguments = parse_json_object(item.function.arguments)
@@ -175,10 +178,10 @@ def build_block(item: Part | ToolCall) -> dict[str, Any]:
         case ThinkingPart():
             return {"type": "thinking", "thinking": item.text, **meta}
         case ImagePart(url=str(url)):
-            return {"type": "image", "source": {"type": "url", "url": url}}
+            return {"type": "image", "source": {"type": "url", "url": url}, **extra}
         case ImagePart():
             source = {"type": "base64", "media_type": item.media_type, "data": item.data}
-            return {"type": "image", "source": source}
+            return {"type": "image", "source": source, **extra}
         case UnknownPart():
             return {**(parse_json_object(item.data) or {}), "type": item.kind, **meta}
 

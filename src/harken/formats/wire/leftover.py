@@ -1,0 +1,155 @@
+"""The leftover of a piece: content that no field of its messages carries.
+
+A protocol parses a value to messages and builds the usual value of messages. Whatever the built
+value lacks is content, too, except data of one occurrence (ids, signatures, cache marks), which the
+protocol names. The leftover stands in the `extra` of the first part, so it is hashed: two values
+with other content have messages with other hashes, whatever the parser knows of them.
+
+    {"message": {name: value}}   members of the value, null for one that the value lacks
+    {"form": form}               any other difference, relative to the content of the built value
+
+Source: docs/formats/wire.md, "Leftovers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harken.core.event_types.message_parser import (
+    FORM_KEY,
+    MESSAGE_KEY,
+    MESSAGE_KEYS,
+    decode_extra,
+    encode_extra,
+)
+from harken.core.messages import ChatMessage, Message, Meta, Part, TextPart, ToolCall, ToolCallSlot
+from harken.formats.tool_calls import iter_items, normalize_content
+from harken.formats.wire.json_patch import build_form
+
+
+def build_leftover(built: Any, content: Any) -> dict[str, Any]:
+    """Return the leftover of a value whose messages are built as `built`. Empty if there is none.
+
+    >>> build_leftover({"role": "user"}, {"role": "user", "name": "Jill"})
+    {'message': {'name': 'Jill'}}
+    """
+    form = build_form(built, content)
+    if form is None:
+        return {}
+    changes = form.get("change") or [["whole"]]
+    members: dict[str, Any] = {}
+    for change in changes:
+        match change:
+            case ["set", [str(name)], value] if value is not None:
+                members[name] = value
+            case ["drop", [str(name)]]:
+                members[name] = None
+            case _:
+                return {FORM_KEY: form}
+    return {MESSAGE_KEY: members}
+
+
+def add_leftover(message: Message, leftover: Mapping[str, Any]) -> Message:
+    """Return a message with a leftover in its first part or call."""
+    return _replace_first(message, lambda extra: {**extra, **leftover})
+
+
+def take_leftover(message: ChatMessage) -> tuple[ChatMessage, dict[str, Any]]:
+    """Return a message without its leftover, and the leftover."""
+    first = next(iter_items(message), None)
+    if first is None or not first.extra:
+        return message, {}
+    leftover = {n: v for n, v in decode_extra(first.extra).items() if n in MESSAGE_KEYS}
+    if not leftover:
+        return message, {}
+    bare = _replace_first(
+        message, lambda extra: {n: v for n, v in extra.items() if n not in MESSAGE_KEYS}
+    )
+    parts = bare.content
+    if isinstance(parts, list):
+        match parts:
+            case [TextPart() as only]:
+                bare = msgspec.structs.replace(bare, content=normalize_content([only]))
+    return bare, leftover
+
+
+def with_place_for_meta(message: Message) -> Message:
+    """Return an equal message whose first part or call has no `meta`, or one that is not empty.
+
+    A message without parts and calls gets an empty text. `take_meta` then restores the message.
+    """
+    bare = with_first_part(message)
+    items = [*iter_items(bare)]
+    if items[0].meta != {}:
+        return bare
+    empty: Any = msgspec.UNSET if isinstance(items[0], ToolCall) else None
+    return _with_item(bare, items, msgspec.structs.replace(items[0], meta=empty))
+
+
+def with_first_part(message: Message) -> Message:
+    """Return a message with an empty text if it has neither parts nor calls."""
+    if message.content or message.tool_calls or message.content == "":
+        return message
+    return msgspec.structs.replace(message, content="")
+
+
+def without_meta(message: Message) -> Message:
+    """Return a message without the data of its occurrence, except ids and names."""
+    content, calls = message.content, message.tool_calls
+    if isinstance(content, list):
+        content = [
+            part if isinstance(part, ToolCallSlot) else msgspec.structs.replace(part, meta=None)
+            for part in content
+        ]
+    if calls:
+        calls = [msgspec.structs.replace(call, meta=msgspec.UNSET) for call in calls]
+    return msgspec.structs.replace(message, content=content, tool_calls=calls)
+
+
+def add_meta(message: Message, meta: Meta) -> Message:
+    """Return a message with a `meta` in its first part or call."""
+    items = [*iter_items(message)] or [TextPart("")]
+    old = items[0].meta if isinstance(items[0].meta, dict) else {}
+    return _with_item(message, items, msgspec.structs.replace(items[0], meta={**old, **meta}))
+
+
+def take_meta(message: ChatMessage, name: str) -> tuple[ChatMessage, Any]:
+    """Return a message without a member of the `meta` of its first part or call, and its value."""
+    items = [*iter_items(message)]
+    meta = items[0].meta if items else None
+    if not isinstance(meta, dict) or name not in meta:
+        return message, None
+    rest: Any = {key: value for key, value in meta.items() if key != name} or None
+    if rest is None and isinstance(items[0], ToolCall):
+        rest = msgspec.UNSET
+    bare = _with_item(message, items, msgspec.structs.replace(items[0], meta=rest))
+    match bare.content:
+        case [TextPart() as only]:
+            bare = msgspec.structs.replace(bare, content=normalize_content([only]))
+    return bare, meta[name]
+
+
+def _replace_first(message: ChatMessage, change: Any) -> Message:
+    """Return a message in which the members of the first item's `extra` are changed."""
+    items = [*iter_items(message)] or [TextPart("")]
+    extra: Any = encode_extra(change(decode_extra(items[0].extra)))
+    if extra is None and isinstance(items[0], ToolCall):
+        extra = msgspec.UNSET
+    return _with_item(message, items, msgspec.structs.replace(items[0], extra=extra))
+
+
+def _with_item(
+    message: ChatMessage, items: Sequence[Part | ToolCall], first: Part | ToolCall
+) -> Message:
+    """Return a message with another first item."""
+    members = {name: getattr(message, name) for name in Message.__struct_fields__}
+    content, calls = message.content, list(message.tool_calls or ())
+    if isinstance(first, ToolCall):
+        index = next(index for index, call in enumerate(calls) if call is items[0])
+        calls[index] = first
+        return Message(**{**members, "tool_calls": calls})
+    rest = content[1:] if isinstance(content, list) else []
+    return Message(**{**members, "content": [first, *rest]})
