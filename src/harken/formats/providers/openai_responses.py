@@ -320,6 +320,7 @@ def _build_call_item(call: ToolCall, kind: str) -> Record:
 def _iter_answer_items(message: Message) -> Iterator[Record]:
     """Yield the items of an answer. Parts that came from one message form one message again."""
     open_message: Record | None = None
+    has_own_content = False
     for part in iter_items(message):
         metadata = _metadata(part.meta)
         if not _is_in_message(part, metadata):
@@ -328,14 +329,16 @@ def _iter_answer_items(message: Message) -> Iterator[Record]:
             open_message = None
             yield from _iter_lone_items(part, metadata)
         elif open_message is not None and metadata.get("more"):
-            open_message["content"] += _iter_blocks(part, "output_text")
+            if not has_own_content:
+                blocks = _iter_blocks(part, "output_text")
+                open_message["content"] = [*open_message["content"], *blocks]
         else:
             if open_message is not None:
                 yield open_message
-            open_message = {
-                **_build_message([*_iter_blocks(part, "output_text")]),
-                **_item_members(metadata),
-            }
+            members = _item_members(metadata)
+            has_own_content = "content" in members
+            blocks = _iter_blocks(part, "output_text")
+            open_message = {**_build_message([*blocks]), **members}
     if open_message is not None:
         yield open_message
 

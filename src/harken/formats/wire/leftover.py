@@ -68,12 +68,7 @@ def take_leftover(message: ChatMessage) -> tuple[ChatMessage, dict[str, Any]]:
     bare = _replace_first(
         message, lambda extra: {n: v for n, v in extra.items() if n not in MESSAGE_KEYS}
     )
-    parts = bare.content
-    if isinstance(parts, list):
-        match parts:
-            case [TextPart() as only]:
-                bare = msgspec.structs.replace(bare, content=normalize_content([only]))
-    return bare, leftover
+    return _join_lone_text(bare), leftover
 
 
 def with_place_for_meta(message: Message) -> Message:
@@ -83,10 +78,10 @@ def with_place_for_meta(message: Message) -> Message:
     """
     bare = with_first_part(message)
     items = [*iter_items(bare)]
-    if items[0].meta != {}:
-        return bare
-    empty: Any = msgspec.UNSET if isinstance(items[0], ToolCall) else None
-    return _with_item(bare, items, msgspec.structs.replace(items[0], meta=empty))
+    if items[0].meta == {}:
+        empty: Any = msgspec.UNSET if isinstance(items[0], ToolCall) else None
+        bare = _with_item(bare, items, msgspec.structs.replace(items[0], meta=empty))
+    return _join_lone_text(bare)
 
 
 def with_first_part(message: Message) -> Message:
@@ -126,10 +121,15 @@ def take_meta(message: ChatMessage, name: str) -> tuple[ChatMessage, Any]:
     if rest is None and isinstance(items[0], ToolCall):
         rest = msgspec.UNSET
     bare = _with_item(message, items, msgspec.structs.replace(items[0], meta=rest))
-    match bare.content:
-        case [TextPart() as only]:
-            bare = msgspec.structs.replace(bare, content=normalize_content([only]))
-    return bare, meta[name]
+    return _join_lone_text(bare), meta[name]
+
+
+def _join_lone_text(message: Message) -> Message:
+    """Return a message with one plain text as a string."""
+    match message.content:
+        case [TextPart(meta=meta, extra=extra) as only] if not meta and not extra:
+            return msgspec.structs.replace(message, content=normalize_content([only]))
+    return message
 
 
 def _replace_first(message: ChatMessage, change: Any) -> Message:
