@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, cpu_s, median
+from benchmarks.recorded import captured, conversation
 from harken.context.history import diff
 from harken.context.materialize import materialize
 from harken.core.clock import format_rfc3339
@@ -23,6 +24,8 @@ from harken.core.commits import (
     encode_entry,
 )
 from harken.core.messages import Message
+from harken.recording.recorder import Recorder
+from harken.recording.session_pool import RecorderOptions
 from harken.store.base import WriteBatch
 from harken.store.sqlite.store import SqliteStore
 
@@ -31,6 +34,9 @@ FACTORS = (1, 2, 4, 8)
 COMMITS = 12_500
 """The length of the shortest chain."""
 BATCH = 500
+TURNS = 250
+"""The length of the shortest recorded conversation."""
+LAST_TURNS = 20
 
 
 def row(
@@ -96,7 +102,32 @@ def _chains(folder: Path) -> Iterator[Row]:
     yield row("diff of two forks near the end", diff_ms, "ms CPU", note=note)
 
 
+def _record(folder: Path, turns: int) -> tuple[float, float]:
+    """Return ms of the beginning and the end of a call in a conversation of this length."""
+    begins: list[float] = []
+    ends: list[float] = []
+    options = RecorderOptions(durability="none")
+    with (
+        closing(SqliteStore(folder / f"recorded{turns}.db")) as store,
+        Recorder(folder / str(turns), store, options=options) as recorder,
+    ):
+        exchanges = list(conversation(turns))
+        for number, exchange in enumerate([exchanges[0], *exchanges[-LAST_TURNS:]]):
+            request, response = captured(exchange, number, f"turns{turns}")
+            begins.append(cpu_s(partial(recorder.begin, request)))
+            ends.append(cpu_s(partial(recorder.end, response)))
+    return 1e3 * median(begins[-LAST_TURNS // 2 :]), 1e3 * median(ends[-LAST_TURNS // 2 :])
+
+
+def _recordings(folder: Path) -> Iterator[Row]:
+    begin_ms, end_ms = zip(*(_record(folder, TURNS * factor) for factor in FACTORS), strict=True)
+    note = f"n: {2 * TURNS} messages"
+    aim = "< 0.6 at 4,000 messages"
+    yield row("recording the beginning of a call", begin_ms, "ms CPU", aim=aim, note=note)
+    yield row("recording its end, with a durable commit", end_ms, "ms CPU", note=note)
+
+
 def rows() -> list[Row]:
     """Measure everything."""
     with tempfile.TemporaryDirectory() as name:
-        return [*_chains(Path(name))]
+        return [*_chains(Path(name)), *_recordings(Path(name))]

@@ -75,10 +75,31 @@ def conversation(turns: int) -> Iterator[Exchange]:
         yield Exchange(body, json.dumps(answer).encode())
 
 
+def captured(
+    exchange: Exchange, number: int, session: str
+) -> tuple[CapturedRequest, CapturedResponse]:
+    """Return an exchange of a session as the proxy captures it."""
+    at_us = START_US + number * 2_000_000
+    request = CapturedRequest(
+        id=f"call-{number}",
+        protocol="anthropic-messages",
+        path="/v1/messages",
+        body=exchange.body,
+        time=format_rfc3339(at_us + 1_000_000),
+        hints=ClientHints(client="bench", session=session),
+    )
+    response = CapturedResponse(
+        id=request.id,
+        time=format_rfc3339(at_us + 2_000_000),
+        status=200,
+        content_type="application/json",
+        body=exchange.answer,
+    )
+    return request, response
+
+
 def recorded(folder: Path, turns: int) -> Path:
     """Record a conversation into a folder; return its log."""
-    hints = ClientHints(client="bench", session=f"turns{turns}")
-    at_us = START_US
     with (
         closing(SqliteStore(folder / f"store-{turns}.db")) as store,
         Recorder(
@@ -86,23 +107,8 @@ def recorded(folder: Path, turns: int) -> Path:
         ) as recorder,
     ):
         for number, one in enumerate(conversation(turns)):
-            at_us += 2_000_000
-            call = CapturedRequest(
-                id=f"call-{number}",
-                protocol="anthropic-messages",
-                path="/v1/messages",
-                body=one.body,
-                time=format_rfc3339(at_us - 1_000_000),
-                hints=hints,
-            )
-            recorder.begin(call)
-            response = CapturedResponse(
-                id=call.id,
-                time=format_rfc3339(at_us),
-                status=200,
-                content_type="application/json",
-                body=one.answer,
-            )
+            request, response = captured(one, number, f"turns{turns}")
+            recorder.begin(request)
             recorder.end(response)
     return _log(folder, turns)
 

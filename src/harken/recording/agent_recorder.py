@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
+from weakref import ReferenceType, ref
 
 from harken.core import canonical
 from harken.core import events as ev
@@ -27,7 +28,7 @@ from harken.core.messages import (
 from harken.core.stream import Finish, format_partial
 from harken.formats.wire.base import Form
 from harken.recording.context_diff import SegmentBuilder, common_prefix_length, find_origins
-from harken.recording.item import Item, LoggedItem, message_key
+from harken.recording.item import Item, ItemList, LoggedItem, identical_prefix_length, message_key
 from harken.recording.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
 from harken.session.session import Session, build_entry
@@ -57,6 +58,12 @@ class AgentRecorder:
         """The cause of its user messages. None if they come from a person."""
         self.items_by_key: dict[str, list[LoggedItem]] = {}
         """All items it ever had, by key."""
+        self._requested_items: ReferenceType[ItemList] | None = None
+        """The items of its last request, while they are cached."""
+        self._equal_count = 0
+        """The number of these that equal the first items of its context."""
+        self._changes_seen = 0
+        """The number of changes of logged items when they were compared."""
         self._before: list[tuple[int, str]] = [(0, "")]
         """Before each item: the number of messages, and their rolling hash."""
         self._tools: dict[bytes, MessageId] = {}
@@ -126,6 +133,14 @@ class AgentRecorder:
         """Return the number of messages before an item, and their rolling hash."""
         return self._before[index]
 
+    def count_common(self, items: Sequence[Item]) -> int:
+        """Return how many items at the beginning of a request its context has.
+
+        The items that its last request had, too, are not compared again.
+        """
+        start = self._count_compared(items)
+        return start + common_prefix_length(items[start:], self.items[start:])
+
     def log_request(
         self,
         items: Sequence[Item],
@@ -142,8 +157,11 @@ class AgentRecorder:
         """
         if self.open_request is not None:
             self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
+        compared_count = self._count_compared(items)
         self._arrange(items, reason, summary)
-        forms = self._dressed(items)
+        forms = self._dressed(items, compared_count)
+        self._requested_items = ref(items) if isinstance(items, ItemList) else None
+        self._equal_count, self._changes_seen = len(items), LoggedItem.changes
         wire = None if settings.wire is None else dict(settings.wire)
         if wire is not None and forms:
             wire["forms"] = forms
@@ -216,8 +234,12 @@ class AgentRecorder:
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
-        shared_count = common_prefix_length(items, self.items)
-        for item, logged in zip(items[:shared_count], self.items, strict=False):
+        compared_count, shared_count = self._count_compared(items), self.count_common(items)
+        for item, logged in zip(
+            items[compared_count:shared_count],
+            self.items[compared_count:shared_count],
+            strict=True,
+        ):
             logged.likeness = ""
             self._rename(logged, item.key)
         changed, message_count = items[shared_count:], self.count
@@ -253,17 +275,33 @@ class AgentRecorder:
                 agent_id=self.agent_id, segments=segments.segments, summary=sums_up, reason=reason
             )
         )
+        self._equal_count = min(self._equal_count, shared_count)
         del self.items[shared_count:], self._before[shared_count + 1 :]
         for logged in arranged:
             logged.likeness = ""
             self._place(logged)
 
-    def _dressed(self, items: Sequence[Item]) -> dict[str, Form]:
-        """Return the forms that change with this request, and note them as logged."""
+    def _count_compared(self, items: Sequence[Item]) -> int:
+        """Return how many items were in the last request, too, and have not changed in the log.
+
+        Other agents may have the same logged items, under other keys and in another dress.
+        """
+        requested_items = None if self._requested_items is None else self._requested_items()
+        if requested_items is None or self._changes_seen != LoggedItem.changes:
+            return 0
+        return min(identical_prefix_length(items, requested_items), self._equal_count)
+
+    def _dressed(self, items: Sequence[Item], start: int) -> dict[str, Form]:
+        """Return the forms that change with this request, and note them as logged.
+
+        start: the number of items that were in the last request, in the same dress.
+        """
         forms: dict[str, Form] = {}
-        for index, (item, logged) in enumerate(zip(items, self.items, strict=True)):
+        pairs = zip(items[start:], self.items[start:], strict=True)
+        for index, (item, logged) in enumerate(pairs, start):
             if item.dress == logged.dress:
                 continue
+            LoggedItem.changes += logged.dress is not None
             form = item.form(self._entries(index))
             if not _equal(form, logged.form):
                 forms[logged.ids[0]] = logged.form = form
@@ -310,6 +348,7 @@ class AgentRecorder:
         """Index an item by the key of the client's copy as well."""
         if item.key != key:
             item.key = key
+            LoggedItem.changes += 1
             self._remember(item)
 
     def _loggable(self, message: Message) -> Message:

@@ -13,7 +13,7 @@ Source: docs/design/006-what-the-model-saw.md, decision 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -23,7 +23,7 @@ from harken.core.events import ContextCommitted
 from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import LoggedItem
+from harken.recording.item import LoggedItem, identical_prefix_length
 from harken.session.state import AgentState
 from harken.store.base import Store
 
@@ -35,18 +35,18 @@ class _ContextPrefixes:
     row: list[LoggedItem] = field(default_factory=list)
     prefix_hashes: list[int] = field(default_factory=lambda: [0])
     """Equal for two agents that have the same entries up to that index."""
+    newest_ids: list[MessageId | None] = field(default_factory=lambda: [None])
+    """The newest entry of each prefix."""
 
     def follow(self, row: Sequence[LoggedItem]) -> None:
         """Update it to the current context."""
-        shared_count = 0
-        for item, new_item in zip(self.row, row, strict=False):
-            if item is not new_item:
-                break
-            shared_count += 1
-        del self.row[shared_count:], self.prefix_hashes[shared_count + 1 :]
+        shared_count = identical_prefix_length(self.row, row)
+        del self.row[shared_count:]
+        del self.prefix_hashes[shared_count + 1 :], self.newest_ids[shared_count + 1 :]
         for new in row[shared_count:]:
             self.row.append(new)
             self.prefix_hashes.append(hash((self.prefix_hashes[-1], new.ids)))
+            self.newest_ids.append(_find_newest([self.newest_ids[-1], *new.ids]))
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class SessionCommits:
                 ctx=commit_ids[-1],
                 parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
                 checkpoint=trigger,
-                upto=_find_newest_entry(state, context),
+                upto=_find_newest([_find_last_entry(state), prefixes.newest_ids[-1]]),
             )
         )
         self._commit_ids[prefixes.prefix_hashes[-1]] = commit_ids[-1]
@@ -129,11 +129,15 @@ class SessionCommits:
         )
 
 
-def _find_newest_entry(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:
-    """Return the id of the newest entry that a commit of this context covers."""
-    entries = [*(state.transcript or ())[-1:], *context]
-    ids = [id_ for entry in entries if (id_ := getattr(entry, "message_id", None))]
-    return max(ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
+def _find_last_entry(state: AgentState) -> MessageId | None:
+    """Return the id of the last entry that an agent's transcript has."""
+    return next((entry.message_id for entry in (state.transcript or ())[-1:]), None)
+
+
+def _find_newest(ids: Iterable[MessageId | None]) -> MessageId | None:
+    """Return the id that was given last."""
+    known_ids = filter(None, ids)
+    return max(known_ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def _is_worth_it(state: AgentState, count: int) -> bool:

@@ -8,14 +8,17 @@ not determine about it is its form, which is logged when it changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
 
 from harken.core.ids import MessageId
 from harken.core.messages import ChatMessage, Message, Role, message_hash
 from harken.errors import FormatError
 from harken.formats.wire.base import Form, Piece, Protocol
+from harken.formats.wire.piece_cache import MAX_CACHE_BYTES
 
+_MAX_REQUESTS = 16
+"""The number of conversations whose items are cached."""
 Messages: TypeAlias = Sequence[Message] | Callable[[], Sequence[Message]]
 
 
@@ -48,6 +51,9 @@ class Item:
             self._messages = self._messages()
         return self._messages
 
+    def forget(self) -> None:
+        """Release data that can be parsed again."""
+
     def form(self, entries: Sequence[ChatMessage]) -> Form:
         """Return the part of the serialization that equal messages do not determine."""
         return self._form
@@ -77,6 +83,8 @@ class LoggedItem:
     """Whether the log marks its entries as one item."""
     likeness: str = ""
     """The looser key of an answer that the client has not sent back yet."""
+    changes: ClassVar[int] = 0
+    """The number of times that the key or the dress of any logged item was replaced."""
 
     @property
     def size(self) -> int:
@@ -120,6 +128,10 @@ class WireItem(Item):
         """Return the part of the piece that the messages do not determine."""
         return self.protocol.form(entries, self.piece)
 
+    def forget(self) -> None:
+        """Release the messages. They are parsed again on access."""
+        self._messages, self._likeness = (), ""
+
     @property
     def likeness(self) -> str:
         """A looser key. See `Protocol`."""
@@ -131,6 +143,77 @@ class WireItem(Item):
 def wire_items(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
     """Return the pieces of a request or an answer as items."""
     return [WireItem(protocol, piece) for piece in pieces]
+
+
+class ItemList(list[Item]):
+    """The items of a request, as a list that can be referenced weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(slots=True)
+class WireItemCache:
+    """The items of the last requests. A request that has the same pieces has the same items.
+
+    Only this cache keeps items, and it is limited in bytes: agents refer to them weakly.
+    """
+
+    max_bytes: int = MAX_CACHE_BYTES // 2
+
+    _requests: list[_RequestItems] = field(default_factory=list)
+    """The least recently used first."""
+    _replaced: Sequence[Item] = ()
+    """The items that the last request replaced, to which its agent still refers."""
+
+    def find_items(
+        self, protocol: Protocol, pieces: Sequence[Piece], size_bytes: int = 0
+    ) -> ItemList:
+        """Return the pieces of a request of this size as items."""
+        best, shared_count = None, 0
+        for request in self._requests:
+            count = identical_prefix_length(pieces, request.pieces)
+            if count > shared_count:
+                best, shared_count = request, count
+        items = ItemList()
+        if best is not None:
+            items += best.items[:shared_count]
+            for item in best.items[best.shared_count : shared_count]:
+                item.forget()
+            self._requests.remove(best)
+            self._replaced = best.items
+        items += wire_items(protocol, pieces[shared_count:])
+        self._requests.append(_RequestItems(pieces, items, shared_count, size_bytes))
+        total_bytes = sum(request.size_bytes for request in self._requests)
+        while total_bytes > self.max_bytes or len(self._requests) > _MAX_REQUESTS:
+            total_bytes -= self._requests.pop(0).size_bytes
+        return items
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RequestItems:
+    pieces: Sequence[Piece]
+    items: Sequence[Item]
+    shared_count: int
+    """The number of items that an earlier request had."""
+    size_bytes: int
+
+
+def identical_prefix_length(left: Sequence[object], right: Sequence[object]) -> int:
+    """Return how many objects at the beginning of two lists are identical.
+
+    The objects are compared as lists, without a Python loop: 4,000 take a few microseconds. Their
+    classes must not define equality.
+    """
+    start, stop = 0, min(len(left), len(right))
+    step = stop
+    while step:
+        if left[start : start + step] == right[start : start + step]:
+            start += step
+            step = min(step, stop - start)
+        else:
+            stop = start + step - 1
+            step //= 2
+    return start
 
 
 def compute_logged_key(

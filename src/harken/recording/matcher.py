@@ -17,7 +17,6 @@ from typing import Literal, TypeAlias
 
 from harken.core.messages import ChatMessage, UnknownPart, text_of
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.context_diff import common_prefix_length
 from harken.recording.item import Item, LoggedItem
 
 MatchKind: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
@@ -89,9 +88,7 @@ def match_request(
 
     answers: the most recent answers, newest last.
     """
-    common_counts = [
-        (recorder, common_prefix_length(items, recorder.items)) for recorder in recorders
-    ]
+    common_counts = [(recorder, recorder.count_common(items)) for recorder in recorders]
     matches = [
         candidate
         for recorder, common in common_counts
@@ -203,7 +200,7 @@ def _match_compacted(
     items: Sequence[Item], recorder: AgentRecorder, answers: Sequence[SummaryCandidate]
 ) -> AgentMatch | None:
     """Match a request in which a summary replaces the agent's earlier messages."""
-    common = common_prefix_length(items, recorder.items)
+    common = recorder.count_common(items)
     is_known = True
     for index, item in enumerate(items):
         if item.key in recorder.items_by_key:

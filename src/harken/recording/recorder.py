@@ -26,7 +26,7 @@ from harken.formats.wire.base import Protocol
 from harken.formats.wire.piece_cache import PieceCache
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.exchange import CapturedRequest, CapturedResponse
-from harken.recording.item import wire_items
+from harken.recording.item import WireItemCache
 from harken.recording.matcher import AgentMatch
 from harken.recording.recorded_session import ParsedCall, RecordedSession
 from harken.recording.session_pool import RecorderOptions, SessionPool
@@ -95,6 +95,7 @@ class Recorder:
         """Called after each response that was logged."""
         self._problems = _ProblemReporter(tell)
         self._piece_caches: dict[str, PieceCache] = {}
+        self._items = WireItemCache()
         self._held_calls: dict[str, _HeldCall] = {}
         self._skipped_calls: set[str] = set()
         """Calls that could not be recorded. Their responses are skipped."""
@@ -159,7 +160,8 @@ class Recorder:
     def _parse_call(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
         piece_cache = self._piece_caches.setdefault(protocol.name, PieceCache())
         parsed = protocol.parse_request(call.path, call.body, piece_cache)
-        return ParsedCall(call, protocol, parsed, wire_items(protocol, parsed.pieces))
+        items = self._items.find_items(protocol, parsed.pieces, len(call.body))
+        return ParsedCall(call, protocol, parsed, items)
 
     def _find_session(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
         """Return the session and the agent of a call. The session may be new."""

@@ -115,6 +115,23 @@ class Listener(Shape):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BodyPrefix:
+    """The beginning of a body, which ends after an element of one of its arrays."""
+
+    body: bytes
+    end: int
+    name: str
+    """The name of the array."""
+    start: int
+    """The offset of the array."""
+    texts: Sequence[bytes]
+    """The elements of the array before `end`."""
+    pieces: Sequence[Piece]
+    marks: Sequence[Mark]
+    """The marks of these elements."""
+
+
 class PieceLookup(Shape):
     """Finds pieces of a protocol that were parsed before: see `harken.formats.wire.piece_cache`."""
 
@@ -124,6 +141,14 @@ class PieceLookup(Shape):
 
     def intern(self, piece: Piece) -> Piece:
         """Return the cached piece with the same bytes, or cache and return this one."""
+        ...
+
+    def find_prefix(self, body: bytes) -> BodyPrefix | None:
+        """Return the longest cached prefix of a body, or None."""
+        ...
+
+    def replace_prefix(self, old: BodyPrefix | None, new: BodyPrefix) -> None:
+        """Cache a prefix in place of a shorter one of the same conversation."""
         ...
 
 

@@ -9,7 +9,8 @@ removed from the slices and stored with their paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -18,7 +19,16 @@ import msgspec
 
 from harken.core import canonical
 from harken.errors import FormatError
-from harken.formats.wire.base import Body, Mark, ParsedRequest, Piece, PieceLookup
+from harken.formats.wire.base import Body, BodyPrefix, Mark, ParsedRequest, Piece, PieceLookup
+from harken.formats.wire.body_prefix import (
+    MIN_ELEMENTS,
+    ArrayElements,
+    build_prefix,
+    find_array,
+    find_array_end,
+    has_placeholder,
+    shorten_body,
+)
 from harken.formats.wire.json_patch import apply_form, build_form, set_at_path
 
 Text: TypeAlias = bytes | msgspec.Raw
@@ -46,6 +56,12 @@ class _EmptyPieceCache:
     def intern(self, piece: Piece) -> Piece:
         return piece
 
+    def find_prefix(self, body: bytes) -> None:
+        del body
+
+    def replace_prefix(self, old: BodyPrefix | None, new: BodyPrefix) -> None:
+        del old, new
+
 
 _NO_PIECES = _EmptyPieceCache()
 
@@ -53,8 +69,18 @@ _NO_PIECES = _EmptyPieceCache()
 def slice_body(
     protocol: str, body: bytes, identify: Callable[[Any], str], known: PieceLookup | None
 ) -> BodySlices:
-    """Split a body into its members. Raises FormatError if it is no object."""
-    return BodySlices(members(body, protocol), identify, known or _NO_PIECES)
+    """Split a body into its members. Raises FormatError if it is no object.
+
+    Of a body that begins like an earlier one, only the other elements are split.
+    """
+    cache = known or _NO_PIECES
+    prefix = cache.find_prefix(body)
+    if prefix is not None:
+        with suppress(ValueError, RecursionError):
+            short: dict[str, Text] = {**_object_decoder.decode(shorten_body(body, prefix))}
+            if has_placeholder(short.get(prefix.name)):
+                return BodySlices(short, identify, cache, body, prefix)
+    return BodySlices(members(body, protocol), identify, cache, body)
 
 
 def members(body: bytes, protocol: str) -> dict[str, Text]:
@@ -101,8 +127,13 @@ class BodySlices:
     members: dict[str, Text]
     identify: Callable[[Any], str]
     piece_cache: PieceLookup
+    body: bytes
+    prefix: BodyPrefix | None = None
+    """The beginning of the body that is known. The first element of its array is a placeholder."""
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
+    _array: ArrayElements | None = None
+    """The list that was extracted last, if it is long."""
 
     def take_model(self, path_model: str = "") -> str:
         """Extract the model. `path_model` is the model of the path, for a body without one."""
@@ -119,18 +150,42 @@ class BodySlices:
 
     def take_array(self, name: str) -> Sequence[Text] | None:
         """Extract a member that is a list. Return None, and keep the member, if it is no list."""
-        slices = split_elements(self.members.get(name))
-        if slices is not None:
-            del self.members[name]
+        array = self.members.get(name)
+        slices = split_elements(array)
+        if slices is None or array is None:
+            return None
+        del self.members[name]
+        prefix = self.prefix
+        if prefix is not None and prefix.name == name:
+            slices = [*prefix.texts, *slices[1:]]
+            end = find_array_end(array, prefix)
+            self._array = ArrayElements(name, slices, prefix.start, end, prefix.texts)
+        elif len(slices) >= MIN_ELEMENTS and isinstance(array, msgspec.Raw):
+            start = find_array(self.body, name, array)
+            if start is not None:
+                end = start + len(memoryview(array))
+                self._array = ArrayElements(name, slices, start, end)
         return slices
 
-    def pieces(self, slices: Iterable[Text], *path: str | int) -> list[Piece]:
-        """Return the elements of a list as pieces, without their marks. path: of the list."""
-        cache = self.piece_cache
-        return [
+    def pieces(self, slices: Sequence[Text], *path: str | int) -> list[Piece]:
+        """Return the elements of a list as pieces, without their marks. path: of the list.
+
+        The pieces of a list that was extracted are cached for the next request.
+        """
+        cache, array, prefix = self.piece_cache, self._array, self.prefix
+        pieces: list[Piece] = []
+        if array is not None and slices is array.texts and prefix is not None:
+            pieces += prefix.pieces if array.known else ()
+            self.marks += prefix.marks if array.known else ()
+        pieces += [
             cache.find(data := bytes(text)) or self.piece(self.extract_marks(data, *path, index))
-            for index, text in enumerate(slices)
+            for index, text in enumerate(slices[len(pieces) :], len(pieces))
         ]
+        if array is not None and slices is array.texts:
+            new_prefix = build_prefix(self.body, array, pieces, self.marks)
+            if new_prefix is not None:
+                cache.replace_prefix(prefix, new_prefix)
+        return pieces
 
     def piece(self, data: bytes) -> Piece:
         """Return a JSON text as a piece: the cached one, if any."""

@@ -2,16 +2,20 @@
 
 A client sends its conversation again with each request, in the same bytes. So a cached piece is
 found with one look-up, and only new pieces are parsed to compute their keys. A piece that a client
-serializes differently is parsed once more and has the same key.
+serializes differently is parsed once more and has the same key. Of the last body of each
+conversation, the beginning is cached too: its pieces are not even looked up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harken.formats.wire.base import Piece
+from harken.formats.wire.base import BodyPrefix, Piece
+from harken.formats.wire.body_prefix import begins_with
 
 MAX_CACHE_BYTES = 128 * 1024 * 1024
+MAX_PREFIXES = 16
+"""The number of conversations whose last body is cached."""
 
 
 @dataclass(slots=True)
@@ -26,6 +30,21 @@ class PieceCache:
     _previous: dict[bytes, Piece] = field(default_factory=dict)
     _size: int = 0
     """The size of the recent pieces in bytes."""
+    _prefixes: list[BodyPrefix] = field(default_factory=list)
+    """The least recently used first."""
+
+    def find_prefix(self, body: bytes) -> BodyPrefix | None:
+        """Return the longest cached prefix of a body, or None."""
+        matches = [prefix for prefix in self._prefixes if begins_with(body, prefix)]
+        return max(matches, key=lambda prefix: prefix.end, default=None)
+
+    def replace_prefix(self, old: BodyPrefix | None, new: BodyPrefix) -> None:
+        """Cache a prefix in place of a shorter one of the same conversation."""
+        self._prefixes = [prefix for prefix in self._prefixes if prefix is not old]
+        self._prefixes.append(new)
+        size = sum(len(prefix.body) for prefix in self._prefixes)
+        while size > self.max_bytes // 2 or len(self._prefixes) > MAX_PREFIXES:
+            size -= len(self._prefixes.pop(0).body)
 
     def find(self, data: bytes) -> Piece | None:
         """Return the cached piece with these bytes. Return None if it is not cached."""

@@ -1,0 +1,129 @@
+"""The beginning of a body, whose elements need not be read again.
+
+A client sends its conversation with each request, with a few elements more. A body that begins with
+the same bytes as an earlier one has the same elements there. So its other elements are read from a
+short body, in which a placeholder, a random text, stands for the known elements. The short body is
+valid exactly if the body is: a parser has the same state after the known elements as after the
+placeholder. If the placeholder is not where it is expected, the complete body is read.
+
+The last elements are never part of a prefix: clients move marks between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+
+import msgspec
+
+from harken.formats.wire.base import BodyPrefix, Mark, Piece
+
+Text = bytes | msgspec.Raw
+_OPENING = b'["%b"' % token_hex(16).encode()
+"""The beginning of an array in a short body."""
+_CHUNK_BYTES = 64 * 1024
+_SPACE = b" \t\r\n"
+_LAST_ELEMENTS = 4
+"""The number of elements at the end that are read again with the next request."""
+MIN_ELEMENTS = 16
+"""A shorter prefix is not worth it."""
+
+
+def begins_with(body: bytes, prefix: BodyPrefix) -> bool:
+    """Whether a body begins with a prefix. Compares chunks, since a copy of a body takes longer."""
+    chunks = range(0, prefix.end, _CHUNK_BYTES)
+    stops = (min(start + _CHUNK_BYTES, prefix.end) for start in chunks)
+    return len(body) >= prefix.end and all(
+        body[start:stop] == prefix.body[start:stop]
+        for start, stop in zip(chunks, stops, strict=True)
+    )
+
+
+def shorten_body(body: bytes, prefix: BodyPrefix) -> bytes:
+    """Return a body with a placeholder for the elements that it shares with a prefix."""
+    return b"".join((body[: prefix.start], _OPENING, memoryview(body)[prefix.end :]))
+
+
+def has_placeholder(array: Text | None) -> bool:
+    """Whether a member of a short body is the array with the placeholder."""
+    return array is not None and bytes(memoryview(array)[: len(_OPENING)]) == _OPENING
+
+
+def find_array_end(array: Text, prefix: BodyPrefix) -> int:
+    """Return the offset in the body at which an array of the short body ends."""
+    return prefix.end + len(memoryview(array)) - len(_OPENING)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayElements:
+    """An array of a body: its elements, and its place in the body."""
+
+    name: str
+    texts: Sequence[Text]
+    start: int
+    end: int
+    known: Sequence[bytes] = ()
+    """The first elements, if they are those of a prefix."""
+
+
+def find_array(body: bytes, name: str, array: Text) -> int | None:
+    """Return the offset of a member that is an array, or None if it is not written as usual."""
+    key, text = b'"%b"' % name.encode(), bytes(array)
+    start = body.find(key)
+    while start >= 0:
+        start += len(key)
+        offset = _skip_space(body, start)
+        if body[offset : offset + 1] == b":":
+            offset = _skip_space(body, offset + 1)
+            if body.startswith(text, offset):
+                return offset
+        start = body.find(key, start)
+    return None
+
+
+def build_prefix(
+    body: bytes, array: ArrayElements, pieces: Sequence[Piece], marks: Sequence[Mark]
+) -> BodyPrefix | None:
+    """Return the prefix of a body without the last elements of an array, or None.
+
+    marks: of this body.
+    """
+    texts, count = array.texts, len(array.texts) - _LAST_ELEMENTS
+    if count < MIN_ELEMENTS:
+        return None
+    end = array.end - 1
+    for text in reversed(texts[count:]):
+        element = bytes(text)
+        end = _strip_space(body, end) - len(element)
+        if end <= array.start or not body.startswith(element, end):
+            return None
+        end = _strip_space(body, end) - 1
+        if body[end : end + 1] != b",":
+            return None
+    end = _strip_space(body, end)
+    if body[end - 1 : end] not in (b"}", b"]", b'"'):
+        return None
+    elements = [*array.known[:count]]
+    new = zip(map(bytes, texts[len(elements) : count]), pieces[len(elements) : count], strict=True)
+    elements += [piece.data if piece.data == text else text for text, piece in new]
+    kept_marks = [mark for mark in marks if _is_before(mark, array.name, count)]
+    return BodyPrefix(body, end, array.name, array.start, elements, pieces[:count], kept_marks)
+
+
+def _is_before(mark: Mark, name: str, count: int) -> bool:
+    """Whether a mark is in one of the first elements of an array."""
+    path, _ = mark
+    return path[0] == name and isinstance(path[1], int) and path[1] < count
+
+
+def _skip_space(body: bytes, offset: int) -> int:
+    while body[offset : offset + 1] and body[offset] in _SPACE:
+        offset += 1
+    return offset
+
+
+def _strip_space(body: bytes, offset: int) -> int:
+    while offset and body[offset - 1] in _SPACE:
+        offset -= 1
+    return offset
