@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import Cli
+from tests.unit.formats.sent_requests_kit import build_transcript
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 NAME = "claude:5e551011"
@@ -99,3 +100,13 @@ def test_exported_evidence_is_imported_again(imported: Cli, tmp_path: Path) -> N
     view = imported.ok("view", imported.sessions()[0], "context", "agent_001", "--json").json
     assert (view["evidence"], view["verified"]) == ("rebuilt", False)
     assert "tools" in view["missing"]
+
+
+def test_imported_session_is_shown_with_its_recorded_tools(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(build_transcript())
+    cli.ok("import", tmp_path / "a.jsonl")
+    lines = cli.ok("view", "claude:5e551011", "context", "main").out.splitlines()
+    assert lines[1] == "Rebuilt from a transcript, not recorded."
+    assert lines[-1] == (
+        "system prompt: 1 block, with --json in full; tools: Look; parameters: max_tokens=8"
+    )

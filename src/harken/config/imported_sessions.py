@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
     from harken.context.to_events.branches import BranchTip
     from harken.core.commits import CommitId
+    from harken.formats.runtimes.sent_requests import SentRequests
     from harken.index.catalogue import Catalogue
     from harken.store.base import Store
 
@@ -97,7 +98,7 @@ def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
     label = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
     with open_configured_store(home) as store:
         _print_source(label, store, ends)
-        return _build_viewer(store, session.name, ends)
+        return _build_viewer(store, session.name, ends, _read_sent_requests(store, session))
 
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
@@ -124,7 +125,24 @@ def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
     click.echo(f"{label}, up to {', '.join(names)}{suffix}", err=True)
 
 
-def _build_viewer(store: Store, name: str, ends: Sequence[BranchTip]) -> SessionViewer:
+def _read_sent_requests(store: Store, session: ImportedSession) -> list[SentRequests]:
+    """Return the requests that the files of a session record. A missing file has none."""
+    from harken.errors import StoreError
+    from harken.formats.runtimes.registry import find_runtime_format
+
+    runtime_format = find_runtime_format(session.runtime)
+    if runtime_format is None or runtime_format.sent_requests is None:
+        return []
+    requests: list[SentRequests] = []
+    for raw in session.raw_files:
+        with suppress(StoreError):
+            requests.append(runtime_format.sent_requests(store.read_chunks(raw)))
+    return requests
+
+
+def _build_viewer(
+    store: Store, name: str, ends: Sequence[BranchTip], requests: Sequence[SentRequests] = ()
+) -> SessionViewer:
     from harken.context.to_events.session import retell
 
-    return SessionViewer.of(retell(store, name, ends), name)
+    return SessionViewer.of(retell(store, name, ends, requests), name)

@@ -260,5 +260,7 @@ def _normalize_time(time: str) -> str:
     try:
         return normalize_rfc3339(time)
     except (ValueError, OverflowError) as error:
-        shown = time[:40]
-        raise ValueError(f"{shown!r} is not a time such as 2026-01-31T12:00:00Z: {error}") from None
+        excerpt = time[:40]
+        raise ValueError(
+            f"{excerpt!r} is not a time such as 2026-01-31T12:00:00Z: {error}"
+        ) from None

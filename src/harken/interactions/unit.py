@@ -136,7 +136,7 @@ def join_unit(pure: MessageContent, tool: str | None = None) -> Message:
     types = [part["type"] for part in pure.parts]
     if pure.role == "tool":
         inner = pure.parts[0]["content"]
-        is_text = [one["type"] for one in inner] == ["text"] and _get_extras(inner) is None
+        is_text = [part["type"] for part in inner] == ["text"] and _get_extras(inner) is None
         shape: Any = "text" if is_text else "list"
         return join_occurrence(pure, Occurrence(shape=shape, tool_call_id="", name=tool or ""))
     if types == ["tool_call"]:

@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from harken.core.events import Event, TranscriptEntry, event_type
+from harken.core.events import Event, Json, TranscriptEntry, event_type
 from harken.core.ids import USER
 from harken.terminal.text import indent, one_line
 from harken.views.context import ContextMessage, ContextView
 from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
-from harken.views.message_text import format_message, heading, join_tool_names
+from harken.views.message_text import format_count, format_message, heading, join_tool_names
 from harken.views.timeline import Timeline
 from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
@@ -91,17 +91,25 @@ def format_context_message(row: ContextMessage, mark: str | None = None) -> str:
 def format_call_options(view: ContextView) -> str:
     """Return the tools and parameters of a model call, and its system prompt if that is unknown."""
     parameters = [
-        f"{name}={format_value(value)}" for name, value in (view.parameters or {}).items()
+        f"{name}={format_value(value)}"
+        for name, value in (view.parameters or {}).items()
+        if name != "system"
     ]
     tools, parameter_text = join_tool_names(view.tools or ()), ", ".join(parameters)
-    is_certain = view.evidence == "recorded"
+    is_certain = view.evidence == "recorded" or view.parameters is not None
     options = [
         f"tools: {'unknown' if 'tools' in view.missing else tools or 'none'}",
         f"parameters: {parameter_text or ('none' if is_certain else 'unknown')}",
     ]
     if "system" in view.missing:
         options.insert(0, "system prompt: unknown")
+    elif prompt := (view.parameters or {}).get("system"):
+        options.insert(0, f"system prompt: {_count_blocks(prompt)}, with --json in full")
     return "; ".join(options)
+
+
+def _count_blocks(prompt: Json) -> str:
+    return format_count(len(prompt), "block") if isinstance(prompt, list) else "a text"
 
 
 def iter_hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:

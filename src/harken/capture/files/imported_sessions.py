@@ -16,7 +16,7 @@ import msgspec
 from harken.capture.files.report import MAIN_AGENT, ConversationTip
 from harken.context.to_events.branches import BranchTip
 from harken.core.clock import format_rfc3339
-from harken.core.commits import CommitId
+from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
 from harken.store.base import Store
 
@@ -32,6 +32,7 @@ class _SessionReport(msgspec.Struct, frozen=True):
     title: str = ""
     folder: str = ""
     ended: str = ""
+    raw: str | None = None
     agent_type: str = ""
     task: str = ""
 
@@ -126,6 +127,12 @@ class ImportedSession:
         """Return the last commit of the main conversation in one of its files."""
         index = self.sources.index(os.path.abspath(path))  # noqa: PTH100 - as above
         return CommitId(self.parts[index].report.tips[0].ctx)
+
+    @property
+    def raw_files(self) -> list[ArtifactRef]:
+        """The artifacts with the bytes of its sources, without duplicates."""
+        raw = (part.report.raw for part in self.parts if part.report.raw is not None)
+        return [ArtifactRef(name) for name in dict.fromkeys(raw)]
 
     @property
     def branch_tips(self) -> list[BranchTip]:

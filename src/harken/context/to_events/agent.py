@@ -9,24 +9,27 @@ Source: docs/formats/session-log.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
 from harken.context.to_events.response_facts import (
     UNKNOWN,
     find_model,
+    find_response_id,
     find_stop_reason,
     is_failure,
     is_summary,
     parse_usage,
 )
 from harken.context.to_events.tool_calls import UNNAMED, build_repeated_call, make_ids_unique
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import Message, ToolCall, text_of
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.sent_requests import SentRequest
 from harken.session.fold import current_messages
 from harken.session.state import AgentState
 from harken.store.base import StoredCommit
@@ -73,14 +76,17 @@ class AgentEvents:
             self.model = model
             event = ev.AgentConfigured(agent_id=self.id, language_model=model)
             self.log.append(event, self.time)
+        sent_request = self.log.requests.find(find_response_id(answer))
         request = ev.LlmRequest(
             agent_id=self.id,
             context=self.state.segments(),
             count=len(self.context),
             context_hash=self.context.hash,
             model=self.model or UNKNOWN,
+            parameters=dict(sent_request.parameters) if sent_request is not None else None,
+            tools=self._log_tools(sent_request.tools) if sent_request is not None else None,
             evidence="rebuilt",
-            missing=self._find_missing(),
+            missing=self._find_missing(sent_request) or None,
         )
         self._request = self.log.append(request, self.time)
 
@@ -146,14 +152,27 @@ class AgentEvents:
         )
         self.log.append(event, self.time)
 
-    def _find_missing(self) -> list[ev.RequestPart]:
-        """Return the parts of a request that commits do not have.
+    def _find_missing(self, sent_request: SentRequest | None) -> list[ev.RequestPart]:
+        """Return the parts of a request that neither commits nor the transcript have.
 
-        A transcript may lack messages that the program added for one request only, and never has
-        the tools.
+        A program may have added messages for one request only, unless the hashes of all messages
+        are those of the conversation.
         """
+        if sent_request is not None:
+            has_all = self.log.requests.has_only_known(sent_request, len(self.context))
+            return [] if has_all else ["messages"]
         has_system = any(message.role == "system" for message in current_messages(self.state))
         return ["messages", "tools"] if has_system else ["messages", "system", "tools"]
+
+    def _log_tools(self, tools: Sequence[Mapping[str, ev.Json]]) -> MessageId | None:
+        """Return the event that holds these schemas. Log it if no earlier event does."""
+        if not tools:
+            return None
+        tools_hash = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
+        schemas = [dict(schema) for schema in tools]
+        return self.log.state.tools.get(tools_hash) or self.log.append(
+            ev.ToolsDefined(tools=schemas, tools_hash=tools_hash), self.time
+        )
 
     def _log_response(
         self, entry: ConversationEntry, request: MessageId, answer: MessageId

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
+from harken.context.to_events.known_requests import KnownRequests
 from harken.core.events import KnownEvent, Segment
 from harken.core.ids import MessageId, message_id
 from harken.core.messages import ChatMessage, extend_context_hash_with, message_hash
@@ -25,6 +26,8 @@ class EventLog:
 
     events: list[KnownEvent] = field(default_factory=list)
     state: SessionState = field(default_factory=SessionState)
+    requests: KnownRequests = field(default_factory=KnownRequests)
+    """The requests that the transcripts record."""
 
     def append(self, event: KnownEvent, time: str) -> MessageId:
         """Append an event and return its id."""

@@ -24,6 +24,7 @@ from harken.context.materialize import is_spawn
 from harken.context.to_events.agent import AgentEvents, normalize_time
 from harken.context.to_events.branches import AgentBranch, BranchTip, collect_branches
 from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
+from harken.context.to_events.known_requests import KnownRequests
 from harken.context.to_events.response_facts import find_model, find_response_id, is_answer
 from harken.context.to_events.tool_calls import find_prompt, find_spawning_call
 from harken.core import events as ev
@@ -32,6 +33,7 @@ from harken.core.event_types.spec import AgentSpec, ForeignAgent, TemplateOrigin
 from harken.core.ids import agent_id
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.sent_requests import SentRequests
 from harken.session.log.reader import paused_gc
 from harken.session.state import OpenCall
 from harken.store.base import Store, StoredCommit
@@ -44,18 +46,22 @@ _EventGenerator: TypeAlias = Iterator[str]
 _Entries: TypeAlias = dict[CommitId, list[ConversationEntry]]
 
 
-def retell(store: Store, name: str, ends: Sequence[BranchTip]) -> list[ev.Event]:
+def retell(
+    store: Store, name: str, ends: Sequence[BranchTip], requests: Sequence[SentRequests] = ()
+) -> list[ev.Event]:
     """Return the events of a session that was recorded as commits only.
 
     name: of the session. ends: the tips of its conversations, the main one first; further tips of
-    an agent are branches. Raises NameNotFound if a commit does not exist; ObjectNotFound,
-    ObjectCorrupted.
+    an agent are branches. requests: those that its transcripts record. Raises NameNotFound if a
+    commit does not exist; ObjectNotFound, ObjectCorrupted.
     """
     if not ends:
         raise NameNotFound("commit of session", name, ())
     with paused_gc():
         lanes = collect_branches(store, ends)
-        return [*_SessionConverter(name, lanes, _read_all(store, lanes)).events()]
+        entries = _read_all(store, lanes)
+        story = EventLog(requests=KnownRequests.of(requests, entries.values()))
+        return [*_SessionConverter(name, lanes, entries, story).events()]
 
 
 def _read_all(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
@@ -73,9 +79,9 @@ class _SessionConverter:
     name: str
     lanes: list[AgentBranch]
     entries: _Entries
+    story: EventLog
     last: dict[str, ConversationEntry] = field(init=False)
     """Response -> the last entry with it, which is logged as the answer of the model."""
-    story: EventLog = field(default_factory=EventLog)
     root: AgentEvents | None = None
     begun: int = 0
     spawns: dict[CommitId, list[AgentBranch]] = field(default_factory=dict)

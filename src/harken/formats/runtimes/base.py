@@ -20,6 +20,7 @@ import msgspec
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.sent_requests import SentRequestReader
 
 BOM = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, with which some editors and shells begin a file."""
@@ -207,6 +208,8 @@ class RuntimeFormat:
 
     None if sessions have no other files. Raises OSError, FormatError.
     """
+    sent_requests: SentRequestReader | None = None
+    """None if transcripts of the runtime have no requests."""
 
 
 def read_conversation(steps: StepReader, data: bytes) -> list[ConversationEntry]:

@@ -43,6 +43,7 @@ from harken.formats.runtimes.claude_code.resume_request import (
     RequestHashes,
     build_resume_request,
 )
+from harken.formats.runtimes.claude_code.sent_requests import read_sent_requests
 from harken.formats.runtimes.claude_code.writer import write_session, write_transcript
 from harken.formats.runtimes.joined_records import split_records
 from harken.formats.runtimes.steps import find_title
@@ -346,6 +347,7 @@ NATIVE = RuntimeFormat(
     build_resume_request=build_resume_request,
     build_request_for_model=build_resume_request,
     writes=write_session,
+    sent_requests=read_sent_requests,
 )
 FORMAT = Format(
     name=NAME,
