@@ -32,14 +32,12 @@ from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import (
-    ChatMessage,
-    message_hash,
-)
+from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
+from harken.recording.item import message_key
 from harken.session.session import Session, build_entry
 from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool
@@ -100,19 +98,13 @@ def _find_shared(
     """Return the last commit that is a prefix of the context, and the number of its messages."""
     parent, count = None, 0
     for commit in existing:
-        commit_keys = [_message_key(entry.message) for entry in read_entries(store, [commit])]
+        commit_keys = [message_key(entry.message) for entry in read_entries(store, [commit])]
         if commit_keys != [
-            _message_key(message) for message in messages[count : count + len(commit_keys)]
+            message_key(message) for message in messages[count : count + len(commit_keys)]
         ]:
             break
         parent, count = commit.id, count + len(commit_keys)
     return parent, count
-
-
-def _message_key(message: ChatMessage) -> tuple[Any, ...]:
-    """Return the identity of a message, including the ids that link results to calls."""
-    ids = tuple(call.id for call in message.tool_calls or ())
-    return message_hash(message), ids, message.tool_call_id
 
 
 def _log_messages(session: Session, agent_id: AgentId, messages: Sequence[ChatMessage]) -> None:

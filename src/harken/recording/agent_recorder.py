@@ -190,10 +190,12 @@ class AgentRecorder:
         latency_s: float | None = None,
         error: str = "",
         partial: tuple[str, str] = ("", ""),
+        extra: Mapping[str, Any] | None = None,
     ) -> MessageId | None:
         """Log the response to a request. Return the last entry of the answer.
 
-        partial: thinking and text of an answer that is otherwise unusable. Raises InvalidEvent if
+        partial: thinking and text of an answer that is otherwise unusable. extra: further members
+        of the event. Raises InvalidEvent if
         the request is not the open one, LogError.
         """
         entry = None
@@ -214,6 +216,7 @@ class AgentRecorder:
                 latency_s=latency_s,
                 error=error or None,
                 partial=format_partial(*partial),
+                unknown=dict(extra) if extra else None,
             )
         )
         self.open_request = None
