@@ -23,7 +23,8 @@
     │   ├── ObjectCorrupted         the bytes of an object do not match its name
     │   ├── ObjectTooLarge          an object exceeds the size limit
     │   ├── ArtifactNotMessages     an artifact is raw bytes, not messages
-    │   └── NotesConflict           the notes of a commit were changed concurrently
+    │   ├── NotesConflict           the notes of a commit were changed concurrently
+    │   └── BranchConflict          a branch was moved by another writer
     ├── SendError                   sending to another machine failed
     ├── BundleError                 a bundle cannot be created or used
     ├── InvalidEvent                an event violates an invariant of the log
@@ -264,6 +265,21 @@ class NotesConflict(StoreError):
     def __init__(self, store: str | Path, name: str) -> None:
         super().__init__(store, f"conflict: the notes of {name} were changed by another process")
         self.name = name
+
+
+class BranchConflict(StoreError):
+    """A branch has another head than the writer expected; it was not moved."""
+
+    def __init__(
+        self, store: str | Path, branch: str, *, expected: str | None, actual: str | None
+    ) -> None:
+        super().__init__(
+            store,
+            f"conflict: branch {branch!r} is at {actual or 'no commit'}, not at "
+            f"{expected or 'no commit'}; another writer moved it: continue from its head, or use "
+            "another branch",
+        )
+        self.branch, self.expected, self.actual = branch, expected, actual
 
 
 class SendError(HarkenError):

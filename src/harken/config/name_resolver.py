@@ -8,7 +8,7 @@ every command. The first rule that matches applies:
 3. `latest`, the first session that `harken sessions` lists;
 4. the exact id of an imported session (`codex:019f17a5-...`, or without `codex:`);
 5. an existing file: a log, or a file from which a session was imported;
-6. the label of a commit;
+6. a branch, the label of a commit, or PRINCIPAL@TIME (`alice@now`);
 7. the unique beginning of a session's id;
 8. the id inside a log with a renamed file: commits and the index still have that id.
 """
@@ -120,7 +120,7 @@ class NameResolver:
         is_path = log_path(Path(name)).suffix == ".jsonl" or "/" in name
         if name and (Path(name).is_file() or (is_path and _exists(name))):
             return self._file(name)
-        match = self._by_label(name) or self._by_prefix(name)
+        match = self._by_commit_name(name) or self._by_prefix(name)
         if match is not None:
             return match
         if log_path(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
@@ -295,22 +295,18 @@ class NameResolver:
                 return ImportedName(session, name)
         return NamedLogFile(path)
 
-    def _by_label(self, name: str) -> CommitName | None:
+    def _by_commit_name(self, name: str) -> CommitName | None:
+        from harken.context.refs import find_named_commit
+
         try:
             with self._store() as store:
-                commits = store.commits_by_label(name).get(name, [])
+                commit = find_named_commit(store, name)
         except ConfigError:
             return None  # There is no store yet.
         except StoreError as error:
             self._store_error = error
             return None
-        if len(commits) > 1:
-            raise ConfigError(
-                f"label {name!r} is ambiguous: "
-                f"{', '.join(id_[:16] for id_ in commits[:MAX_SUGGESTIONS])}; use the "
-                "name of a commit"
-            )
-        return CommitName(commits[0]) if commits else None
+        return None if commit is None else CommitName(commit)
 
     def _by_prefix(self, name: str) -> SessionLog | ImportedName | None:
         logs = [id_ for id_ in self._log_by_id if name and id_.startswith(name)]
@@ -383,7 +379,7 @@ class NameResolver:
     def _labels(self) -> list[str]:
         try:
             with self._store() as store:
-                return list(store.commits_by_label())
+                return [*store.branches(), *store.commits_by_label()]
         except HarkenError:
             return []
 

@@ -28,9 +28,10 @@ from harken.core.commits import (
     Hash,
 )
 from harken.core.messages import ChatMessage, check_message, text_of
-from harken.errors import FormatError, NameNotFound, ObjectNotFound
+from harken.errors import BranchConflict, FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
+from harken.store.branches import check_branch
 
 MAX_SUMMARY_CHARS = 200
 """The maximum length of a derived summary."""
@@ -127,6 +128,8 @@ class CommitDraft:
     parent: CommitId | None = None
     type: CommitType = "delta"
     trigger: core.Checkpoint = "explicit"
+    branch: str = ""
+    """The branch to move to the commit. Its head must be the parent, or it must not exist."""
     format: str = "events-v1"
     origin: CommitOrigin = field(default_factory=CommitOrigin)
     summary: str = ""
@@ -150,7 +153,7 @@ def checkpoint(store: Store, draft: CommitDraft) -> CommitId:
     """Write a commit and all its needs at once. On return it can be read.
 
     Raises ValueError for an invalid draft, ObjectNotFound if the artifact or the parent does not
-    exist, StoreError.
+    exist, BranchConflict if another writer moved the branch of the draft, StoreError.
     """
     (commit_id,) = checkpoint_all(store, [draft])
     return commit_id
@@ -167,8 +170,26 @@ def checkpoint_all(store: Store, drafts: Sequence[CommitDraft]) -> list[CommitId
         parent = names[-1] if names else draft.parent
         prepared.append(_prepare(draft, parent, _read_content(store, draft)))
         names.append(prepared[-1].commit.id)
+    branch = drafts[-1].branch if drafts else ""
+    head = _read_head(store, branch, drafts[0].parent, names[-1]) if branch else None
     store.write(build_batch(prepared))
+    if branch and head != names[-1]:
+        store.move_branch(branch, names[-1], expected=head)
     return names
+
+
+def _read_head(
+    store: Store, branch: str, parent: CommitId | None, commit: CommitId
+) -> CommitId | None:
+    """Return the head of a branch, from which a commit may move it.
+
+    It is the commit itself if this checkpoint is a repetition. Raises BranchConflict, ValueError.
+    """
+    check_branch(branch)
+    head = store.branches().get(branch)
+    if head not in (None, parent, commit):
+        raise BranchConflict("the store", branch, expected=parent, actual=head)
+    return head
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def checkpoint(store: OpenStore, body: RequestBody) -> Json:
         fields.draft(parent),
         messages=fields.messages,
         artifact=fields.artifact,
+        branch=fields.branch,
         type=fields.type,
         trigger=fields.trigger,
         format=fields.format,

@@ -67,6 +67,8 @@ class CommitRequest(_CommitFields, frozen=True, kw_only=True):
     """Name of a commit, or a unique prefix of it; null starts a conversation."""
     messages: list[TimedMessage] = []
     artifact: ArtifactRef | None = None
+    branch: str = ""
+    """The branch to move to the commit, from its parent. Empty: none."""
     type: CommitType = "delta"
     trigger: commits.Checkpoint = "explicit"
     format: str = "events-v1"

@@ -84,6 +84,15 @@ class NotesReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The required current notes; null accepts any."""
 
 
+class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A move of the head of a branch. Null: the branch does not exist before, or afterwards."""
+
+    name: str
+    to: CommitId | None = None
+    expected: CommitId | None = None
+    """The required current head."""
+
+
 class Objects(msgspec.Struct, frozen=True):
     """Parts and messages of the first `asked` names. Request the remaining names again."""
 
@@ -225,6 +234,24 @@ def annotate(store: OpenStore, body: RequestBody) -> Json:
     """Replace the notes of a commit."""
     fields = body.json(NotesReplacement)
     store.update_notes(fields.name, fields.notes, was=fields.was)
+    return Json(wire.DoneBody())
+
+
+@routes.get("/branches", **operation(wire.BranchList))
+def branches(store: OpenStore) -> Json:
+    """List the heads of all branches."""
+    return Json(wire.BranchList(store.branches()))
+
+
+@routes.post(
+    "/move-branch",
+    **operation(wire.DoneBody, BranchMove),
+    dependencies=WRITE_DEPENDENCIES,
+)
+def move_branch(store: OpenStore, body: RequestBody) -> Json:
+    """Move the head of a branch, if it is the expected one."""
+    fields = body.json(BranchMove)
+    store.move_branch(fields.name, fields.to, expected=fields.expected)
     return Json(wire.DoneBody())
 
 

@@ -191,7 +191,11 @@ class Store(Protocol):
         ...
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
-        """Return a principal's last commit at or before a time (RFC 3339), or None."""
+        """Return a principal's last commit at or before a time (RFC 3339), or None.
+
+        This is the commit with the greatest time, or, if a clock stepped back after it, its latest
+        descendant of the same principal whose time is not after `at`.
+        """
         ...
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
@@ -208,6 +212,19 @@ class Store(Protocol):
         """Replace the mutable notes of a commit.
 
         With `was`, replace them only if they equal `was`. Raises NameNotFound, NotesConflict.
+        """
+        ...
+
+    def branches(self) -> dict[str, CommitId]:
+        """Return the heads of all branches by name, sorted by name."""
+        ...
+
+    def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+        """Move the head of a branch from `expected` to `to`.
+
+        An expected head of None creates the branch, and a new head of None deletes it. A head
+        and all that it needs is retained. Raises BranchConflict if the branch has another head,
+        NameNotFound if `to` does not exist, ValueError for an invalid name (see `check_branch`).
         """
         ...
 

@@ -24,6 +24,7 @@ from harken.store.base import (
 )
 from harken.store.base import compute_stats as stats
 from harken.store.batch import BatchContents, is_allowed_need, parse_file, validate_batch
+from harken.store.branches import check_branch, check_head
 from harken.store.chunking import verify_chunks
 from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
 from harken.store.retention import active_names, check_policy, find_reachable
@@ -52,6 +53,7 @@ class MemoryStore:
         self._derived: dict[str, ArtifactRef] = {}
         self._retention: dict[Name, RetentionPolicy] = {}
         self._tombstones: dict[Name, Tombstone] = {}
+        self._branches: dict[str, CommitId] = {}
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
@@ -165,8 +167,23 @@ class MemoryStore:
         commits = (
             stored for stored in self._stored_commits() if stored.commit.principal == principal
         )
-        candidates = (s for s in commits if parse_rfc3339(s.commit.created_at) <= until_us)
-        return next(reversed(self._oldest_first(candidates)), None)
+        candidates = [s for s in commits if parse_rfc3339(s.commit.created_at) <= until_us]
+        latest = next(reversed(self._oldest_first(candidates)), None)
+        while children := [s for s in candidates if s.commit.parent == latest is not None]:
+            latest = self._oldest_first(children)[-1]
+        return latest
+
+    def branches(self) -> dict[str, CommitId]:
+        with self._lock:
+            return dict(sorted(self._branches.items()))
+
+    def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+        check_branch(name)
+        with self._lock:
+            check_head(NAME, self._branches, name, expected)
+            self._branches.pop(name, None)
+            if to is not None:
+                self._branches[name] = self._check_commit(to)
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
@@ -244,6 +261,7 @@ class MemoryStore:
         """Yield the roots of the collection, and the stand-ins of purged content."""
         retained = active_names(self._retention, now_us)
         yield from retained
+        yield from self._branches.values()
         for name, notes in self._notes.items():
             if notes.labels or name in retained or name not in self._retention:
                 yield name

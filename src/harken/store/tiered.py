@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
-from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
+from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
     GcResult,
     Name,
@@ -32,6 +32,7 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, validate_batch
+from harken.store.branches import check_branch, check_head
 from harken.store.copy import CopyResult, Progress, copy_commits
 from harken.store.read_through import ReadThrough
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
@@ -139,7 +140,34 @@ class TieredStore:
         local = self.local.latest_commit(principal, at)
         remote = self._query_backing(lambda store: store.latest_commit(principal, at))
         candidates = self._merge_oldest_first([remote] if remote else [], [local] if local else [])
+        if len(candidates) == 2 and any(
+            stored.id == candidates[1] for stored in self.chain(candidates[0])
+        ):
+            return candidates[0]  # The clock stepped back: it was written after the other one.
         return candidates[-1] if candidates else None
+
+    def branches(self) -> dict[str, CommitId]:
+        """Return the local heads, and those of the backing store for other branches."""
+        remote = self._query_backing(lambda store: store.branches()) or {}
+        return dict(sorted((remote | self.local.branches()).items()))
+
+    def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+        """Move the local head of a branch. `push` moves the head in the backing store."""
+        check_branch(name)
+        check_head(self.local.path, self.branches(), name, expected)
+        if to is not None and not self._fetch(to):
+            raise NameNotFound("commit", to, self.newest_commits(3))
+        self.local.move_branch(name, to, expected=self.local.branches().get(name))
+
+    def _push_branches(self) -> None:
+        """Move the branches of the backing store to the local heads, if these continue them."""
+        remote = self.backing.branches()
+        for name, head in self.local.branches().items():
+            before = remote.get(name)
+            if before is not None and all(stored.id != before for stored in self.chain(head)):
+                raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
+            if before != head:
+                self.backing.move_branch(name, head, expected=before)
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         local = self.local.newest_commits(limit)
@@ -250,7 +278,8 @@ class TieredStore:
     def push(self, on_progress: Progress | None = None) -> CopyResult:
         """Copy to the backing store the commits that it lacks, with all their needs and notes.
 
-        An interrupted push continues with the next one. Raises StoreError.
+        Then move its branches to the local heads. An interrupted push continues with the next one.
+        Raises StoreError; BranchConflict for a branch that another writer moved elsewhere.
         """
         names = self.local.newest_commits(NO_LIMIT)
         copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
@@ -260,6 +289,7 @@ class TieredStore:
             for name, stored in self.local.commits(batch).items():
                 if name in existing and existing[name].notes != stored.notes:
                     self.backing.update_notes(name, stored.notes)
+        self._push_branches()
         return copied
 
     def evict(self, most_bytes: int) -> EvictionResult:

@@ -15,6 +15,7 @@ import msgspec
 
 from harken.errors import (
     AmbiguousName,
+    BranchConflict,
     HarkenError,
     LogDiverged,
     LogError,
@@ -44,6 +45,7 @@ Code: TypeAlias = Literal[
     "ambiguous_name",
     "store_locked",
     "notes_changed",
+    "branch_moved",
     "log_differs",
     "log_locked",
     "too_large",
@@ -68,6 +70,7 @@ STATUS: dict[Code, int] = {
     "ambiguous_name": 409,
     "store_locked": 409,
     "notes_changed": 409,
+    "branch_moved": 409,
     "log_differs": 409,  # The lines do not continue the log.
     "log_locked": 409,  # Another program writes the log.
     "too_large": 413,
@@ -145,8 +148,8 @@ def encode_error(error: Exception) -> Problem:
             return Problem("log_locked", "this log is being written by another program there")
         case LogDiverged():
             return Problem("log_differs", text)
-        case NotesConflict():
-            return Problem("notes_changed", text, name=error.name)
+        case NotesConflict() | BranchConflict():
+            return _encode_conflict(error, text)
         case StoreWriteError() | LogWriteError():
             return Problem("store_full", text, reason=error.reason)
         case ValueError() | OverflowError() | LogVersionUnsupported():
@@ -174,6 +177,9 @@ def decode_error(problem: Problem, store: str) -> Exception:
             return StoreLocked(store)
         case "notes_changed":
             return NotesConflict(store, problem.name)
+        case "branch_moved":
+            expected, actual = (head or None for head in (*problem.known, "", "")[:2])
+            return BranchConflict(store, problem.name, expected=expected, actual=actual)
         case "store_full":
             return StoreWriteError(store, reason=problem.reason)
         case "invalid":
@@ -187,6 +193,13 @@ def decode_error(problem: Problem, store: str) -> Exception:
             return StoreError(store, "rejects this token: pass the token of this service")
         case _:
             return StoreError(store, problem.message)
+
+
+def _encode_conflict(error: NotesConflict | BranchConflict, text: str) -> Problem:
+    if isinstance(error, NotesConflict):
+        return Problem("notes_changed", text, name=error.name)
+    heads = (error.expected or "", error.actual or "")
+    return Problem("branch_moved", text, name=error.branch, known=heads)
 
 
 def _format_line(error: Exception) -> str:

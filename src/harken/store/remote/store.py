@@ -21,7 +21,14 @@ from harken.core import canonical
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
-from harken.errors import NameNotFound, NotesConflict, ObjectCorrupted, ObjectNotFound, StoreError
+from harken.errors import (
+    BranchConflict,
+    NameNotFound,
+    NotesConflict,
+    ObjectCorrupted,
+    ObjectNotFound,
+    StoreError,
+)
 from harken.store.base import (
     GcResult,
     Name,
@@ -34,6 +41,7 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, parse_needs
+from harken.store.branches import check_branch
 from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
@@ -158,6 +166,18 @@ class RemoteStore:
         # This may be our own write: the response was lost, and the request was repeated.
         except NotesConflict:
             if self.commits([name])[name].notes != notes:
+                raise
+
+    def branches(self) -> dict[str, CommitId]:
+        return self._get("branches", wire.BranchList).branches
+
+    def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+        check_branch(name)
+        try:
+            self._post("move-branch", wire.DoneBody, name=name, to=to, expected=expected)
+        # This may be our own move: the response was lost, and the request was repeated.
+        except BranchConflict as error:
+            if to is None or error.actual != to:
                 raise
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:

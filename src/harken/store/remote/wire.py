@@ -127,6 +127,12 @@ class LabelList(msgspec.Struct, frozen=True):
     labels: dict[str, list[FullCommit]]
 
 
+class BranchList(msgspec.Struct, frozen=True):
+    """The heads of all branches, by name."""
+
+    branches: dict[str, FullCommit]
+
+
 class NamesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Full names. Unknown names are omitted from the response."""
 

@@ -27,12 +27,17 @@ from harken.store.base import ObjectKind
 from harken.store.batch import parse_file, parse_needs
 from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.sqlite import pack_table
-from harken.store.sqlite.commit_table import RowCorrupted, encode_text, unseal_notes
+from harken.store.sqlite.commit_table import RowCorrupted, encode_text, find_row, unseal_notes
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
 from harken.store.sqlite.pack import Body, decode_objects, decode_pack
 from harken.store.sqlite.pack_cache import read_messages
-from harken.store.sqlite.side_tables import decode_tombstone, iter_damaged_keys, iter_wrong_totals
+from harken.store.sqlite.side_tables import (
+    decode_tombstone,
+    iter_damaged_keys,
+    iter_wrong_totals,
+    remove_seal,
+)
 from harken.store.sqlite.store import SqliteStore
 
 _DECODERS: Mapping[ObjectKind, Callable[[bytes], object]] = {
@@ -53,6 +58,7 @@ _TYPES = {
     "history": {"name": "blob", "pack": "integer", "time_us": "integer", "notes": "blob"},
     "tombstone": {"name": "text", "record": "blob"},
     "derived": {"key": "blob", "artifact": "blob"},
+    "branch": {"name": "blob", "head": "blob"},
 }
 
 
@@ -160,6 +166,7 @@ def iter_findings(
             states = connection.execute("SELECT generation FROM state").fetchall()
             if len(states) != 1 or states[0][0] < 1:
                 yield StoreFinding("table state", f"has not one generation, but {states}")
+            yield from _check_branches(connection)
         yield from _check_deltas(store, tables)
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
@@ -176,6 +183,19 @@ def _check_types(connection: sqlite3.Connection) -> None:
         (count,) = connection.execute(query).fetchone()
         if count:
             raise RowCorrupted(f"{count} rows of {table} have values of the wrong types")
+
+
+def _check_branches(connection: sqlite3.Connection) -> Iterator[StoreFinding]:
+    """Yield the branches with a damaged row, or without their head."""
+    for key, data in connection.execute("SELECT name, head FROM branch ORDER BY name").fetchall():
+        name = key.decode("utf-8", "replace")
+        try:
+            head = CommitId(f"ctx-{remove_seal(name, data).hex()}")
+        except ValueError as error:
+            yield StoreFinding(f"branch {name}", str(error))
+            continue
+        if find_row(connection, head) is None:
+            yield StoreFinding(f"branch {name}", f"its head {head} does not exist")
 
 
 def _read_tables(connection: sqlite3.Connection) -> _Tables:

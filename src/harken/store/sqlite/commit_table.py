@@ -110,13 +110,20 @@ def find_common_ancestor(connection: sqlite3.Connection, one: int, other: int) -
 
 
 def select_latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
-    """Return a principal's last commit at or before a time, if it has one."""
-    return select_rows(
-        connection,
-        "WHERE principal = (SELECT id FROM principal WHERE name = ?) AND time_us <= ?"
-        " ORDER BY time_us DESC, id DESC LIMIT 1",
-        [encode_text(principal), until_us],
-    )
+    """Return a principal's last commit at or before a time, if it has one.
+
+    The clock may have stepped back after the commit with the greatest time. So its descendants are
+    searched, too.
+    """
+    where = "principal = (SELECT id FROM principal WHERE name = ?) AND time_us <= ?"
+    order = "ORDER BY time_us DESC, id DESC LIMIT 1"
+    parameters = [encode_text(principal), until_us]
+    latest: list[CommitRow] = []
+    rows = select_rows(connection, f"WHERE {where} {order}", parameters)
+    while rows:
+        latest, parent = rows, [rows[0].id]
+        rows = select_rows(connection, f"WHERE parent = ? AND {where} {order}", parent + parameters)
+    return latest
 
 
 def select_by_prefix(connection: sqlite3.Connection, digits: str, limit: int) -> list[CommitRow]:

@@ -52,11 +52,13 @@ CREATE TABLE mark (time_us INTEGER PRIMARY KEY, pack INTEGER NOT NULL) STRICT;
 CREATE TABLE again (name TEXT PRIMARY KEY, pack INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE used (pack INTEGER PRIMARY KEY, time_us INTEGER NOT NULL) STRICT;
 CREATE TABLE evicted (name TEXT PRIMARY KEY, kind INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE branch (name BLOB PRIMARY KEY, head BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE state (generation INTEGER NOT NULL) STRICT;
 CREATE TABLE total (name TEXT PRIMARY KEY, rows_sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO state (generation) VALUES (1);
 INSERT INTO total (name, rows_sum)
-    VALUES ('again', 0), ('evicted', 0), ('keeping', 0), ('mark', 0), ('tombstone', 0);
+    VALUES ('again', 0), ('branch', 0), ('evicted', 0), ('keeping', 0), ('mark', 0),
+        ('tombstone', 0);
 """
 _OBJECT_TABLES = """
 CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;

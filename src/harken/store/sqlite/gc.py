@@ -38,7 +38,7 @@ from harken.store.sqlite.graph import (
     remove_objects,
     remove_references,
 )
-from harken.store.sqlite.side_tables import read_retention
+from harken.store.sqlite.side_tables import read_branches, read_retention
 from harken.store.sqlite.writer import MARK_US, record_mark
 
 SMALL_BYTES = 5 * 1024
@@ -325,6 +325,8 @@ class Sweep:
     ) -> bool:
         query = "SELECT 1 FROM history h JOIN label ON label.history = h.id WHERE h.name = ?"
         label_row = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
+        if name in read_branches(connection).values():
+            return False
         return label_row is None and has_expired(policies.get(name), self.now_us)
 
     def _remove_dangling(self, connection: sqlite3.Connection) -> None:

@@ -18,14 +18,17 @@ Source: docs/formats/store.md, "Packs".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TypeAlias
+from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from blake3 import blake3
 
+from harken.core.commits import ArtifactRef
+from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, StoredObject
 from harken.store.batch import DOMAIN_BY_KIND, PREFIX_BY_KIND, compute_name
 from harken.store.sqlite import compression
@@ -81,6 +84,7 @@ def decode_raw_frame(data: bytes, places: Sequence[int], sizes: Sequence[bytes])
     return RawFrame(data[4:], start, dict(zip(places, numbers, strict=True)))
 
 
+T = TypeVar("T")
 Body: TypeAlias = tuple[ObjectKind, bytes]
 CHECKSUM_BYTES = 8
 PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
@@ -421,3 +425,19 @@ def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
 _inside_decoder = msgspec.msgpack.Decoder(_Inside)
 _KINDS = {kind.value: kind for kind in ObjectKind}
 _PREFIXES = {kind: PREFIX_BY_KIND.get(kind, "") for kind in ObjectKind}
+
+
+def decode_bodies(
+    store: str | Path, bodies: Mapping[str, Body], decode: Callable[[bytes], T]
+) -> dict[ArtifactRef, T]:
+    """Decode the bodies of artifacts.
+
+    Raises ObjectCorrupted: the pack may have been written on another machine.
+    """
+    decoded: dict[ArtifactRef, T] = {}
+    for name, (_, body) in bodies.items():
+        try:
+            decoded[ArtifactRef(name)] = decode(body)
+        except ValueError as error:
+            raise ObjectCorrupted(store, name, reason=f"it cannot be read: {error}") from None
+    return decoded

@@ -19,7 +19,7 @@ import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
-from harken.core.commits import ArtifactRef
+from harken.core.commits import ArtifactRef, CommitId
 from harken.store.base import Name, RetentionPolicy, Tombstone
 from harken.store.sqlite.name_index import find_numbers, iter_batches
 
@@ -30,6 +30,7 @@ _SUMMED_TABLES: Mapping[str, tuple[str, ...]] = {
     "evicted": ("name", "kind"),
     "again": ("name", "pack"),
     "mark": ("time_us", "pack"),
+    "branch": ("name", "head"),
 }
 """The tables with a row in `total`, and their columns, the key first."""
 _SUM_MODULUS = 1 << 63
@@ -211,6 +212,24 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
         text = key.decode("utf-8", "surrogatepass")
         if not is_sealed(text, data):
             yield text
+
+
+def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
+    """Return the heads of all branches. Raises ValueError if a row is damaged."""
+    branches: dict[str, CommitId] = {}
+    for key, data in connection.execute("SELECT name, head FROM branch ORDER BY name").fetchall():
+        name = key.decode("utf-8", "surrogatepass")
+        branches[name] = CommitId(f"ctx-{remove_seal(name, data).hex()}")
+    return branches
+
+
+def set_branch(connection: sqlite3.Connection, name: str, head: CommitId | None) -> None:
+    """Set the head of a branch, or delete the branch."""
+    if head is None:
+        delete_rows(connection, "branch", [_encode_key(name)])
+    else:
+        data = add_seal(name, bytes.fromhex(head[4:]))
+        replace_rows(connection, "branch", [(_encode_key(name), data)])
 
 
 def _encode_key(text: str) -> bytes:

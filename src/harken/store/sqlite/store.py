@@ -8,10 +8,9 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
@@ -40,6 +39,7 @@ from harken.store.base import (
     compute_stats,
 )
 from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
+from harken.store.branches import check_branch, check_head
 from harken.store.purge import purge_new_files
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
@@ -48,12 +48,11 @@ from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_
 from harken.store.sqlite.gc import Sweep, UnusedSpace, measure_unused, rewrite_file
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import find_numbers, iter_batches
-from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
+from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_objects
 from harken.store.sqlite.pack_cache import PackCache, read_messages
 from harken.store.sqlite.purge import replace_objects
 from harken.store.sqlite.writer import Writer
 
-T = TypeVar("T")
 _MAX_LIMIT = 2**62
 
 
@@ -106,9 +105,7 @@ class SqliteStore:
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
         bodies = self._read_bodies(names, ObjectKind.DELTA)
-        return {
-            ArtifactRef(n): self._decode(n, body, values.decode_delta) for n, body in bodies.items()
-        }
+        return decode_bodies(self.path, bodies, values.decode_delta)
 
     def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
         """Return the messages of deltas whose pack has all their objects, without other deltas."""
@@ -124,8 +121,7 @@ class SqliteStore:
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         bodies = self._read_bodies(names, ObjectKind.SEQUENCE)
-        decode = values.decode_sequence
-        return {ArtifactRef(n): self._decode(n, body, decode) for n, body in bodies.items()}
+        return decode_bodies(self.path, bodies, values.decode_sequence)
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
@@ -141,11 +137,9 @@ class SqliteStore:
         raise ObjectNotFound(self.path, name)
 
     def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
-        """Return the raw artifacts that are the chunks of a file, in order.
+        """Return the raw artifacts that are the chunks of a file, in order. They may be evicted.
 
-        Raw bytes are their own chunk.
-
-        The chunks may have been evicted. Raises ObjectNotFound.
+        Raw bytes are their own chunk. Raises ObjectNotFound.
         """
         for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
             return [name] if kind is ObjectKind.RAW else parse_file(body).pieces
@@ -245,6 +239,19 @@ class SqliteStore:
                 raise NotesConflict(self.path, name)
             commit_table.update_row_notes(connection, row, name, notes)
 
+    def branches(self) -> dict[str, CommitId]:
+        with self._reading() as connection:
+            return side_tables.read_branches(connection)
+
+    def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+        check_branch(name)
+        with self._database.writing() as connection:
+            self._pack_cache.clear_if_stale(connection)
+            check_head(self.path, side_tables.read_branches(connection), name, expected)
+            if to is not None:
+                self._get_row(connection, to)
+            side_tables.set_branch(connection, name, to)
+
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label: dict[str, list[CommitId]] = {}
         with self._reading() as connection:
@@ -281,7 +288,7 @@ class SqliteStore:
         now_us = parse_rfc3339(now)
         sweep = Sweep(
             store=self,
-            roots=roots,
+            roots=[*roots, *self.branches().values()],
             now_us=now_us,
             before_us=now_us - int(grace_s * 1_000_000),
             clock=self._clock,
@@ -389,16 +396,6 @@ class SqliteStore:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
         bodies = ((name, by_name.get(actual_name)) for name, actual_name in actual_names.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
-
-    def _decode(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
-        """Decode a body.
-
-        Raises ObjectCorrupted: the pack may have been written on another machine.
-        """
-        try:
-            return decode(body[1])
-        except ValueError as error:
-            raise ObjectCorrupted(self.path, name, reason=f"it cannot be read: {error}") from None
 
     def _find_object(self, name: Name) -> StoredObject | None:
         """Return the object that is read under a name, or None."""

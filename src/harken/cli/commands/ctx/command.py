@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ import click
 import msgspec
 
 from harken.cli.command_group import CommandGroup
+from harken.cli.commands.ctx.changes import COMMANDS
+from harken.cli.commands.ctx.store_command import make_store_command
 from harken.cli.commands.ctx.summarize import command as summarize
-from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
-from harken.config.home import Home, command_prefix
+from harken.config.home import command_prefix
 from harken.config.name_resolver import NameResolver
-from harken.config.store import open_configured_store
 from harken.context.checkpoint import CommitOrigin
 from harken.context.commit_content import read_entries
 from harken.context.fork import fork
@@ -47,24 +47,18 @@ AT_ONCE = 1000
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """List, show, compare, fork and label context commits.
+    """List, show, create, compare, fork and label context commits.
 
-    A CTX is the name of a commit (ctx-..., or a unique prefix), a label, or a session, which means
-    the last commit of its main agent.
+    A CTX is the name of a commit (ctx-..., or a unique prefix), a branch, a label, PRINCIPAL@TIME
+    (the last commit of a principal at that time; TIME may be `now`), `latest`, or a session, which
+    means the last commit of its main agent.
     """
 
 
 def store_command(function: Callable[..., None]) -> click.Command:
     """Make a command from a function, which also gets the open store and a name resolver."""
-
-    @wraps(function)
-    def looking(home: Home, **arguments: Any) -> None:
-        with open_configured_store(home) as store:
-            function(store, NameResolver(home, store), **arguments)
-
-    created: click.Command = command.command(function.__name__.removesuffix("_command"))(
-        json_option(home_option(looking))
-    )
+    created = make_store_command(function)
+    command.add_command(created)
     return created
 
 
@@ -225,7 +219,8 @@ def label_command(
         )
 
 
-command.add_command(summarize)
+for created_command in (summarize, *COMMANDS):
+    command.add_command(created_command)
 
 
 def list_sent_messages(
