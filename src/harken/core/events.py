@@ -220,7 +220,7 @@ class LlmRequest(EventBase, tag="llm_request", kw_only=True):
 
     @property
     def known_by(self) -> Evidence:
-        """How the request is known."""
+        """The evidence of the request."""
         return self.evidence or "recorded"
 
 

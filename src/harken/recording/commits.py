@@ -73,7 +73,7 @@ class SessionCommits:
             self._commit_ids[prefixes.prefix_hashes[index]] = CommitId(ctx)
 
     def commit_new(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
-        """Commit what is new in an agent's context.
+        """Commit the new messages of an agent's context.
 
         Return the commit, or None if there is nothing to commit.
 

@@ -147,7 +147,7 @@ class Recorder:
         return call_id in self._held_calls
 
     def close(self) -> None:
-        """Commit what is pending, and close all sessions. A second call has no effect."""
+        """Commit the pending contexts, and close all sessions. A second call has no effect."""
         for run in self._pool.open_sessions:
             self._finish(run)
 
@@ -242,7 +242,7 @@ class Recorder:
             self._problems.report_over("store", "commits are being kept again")
 
     def _finish(self, run: RecordedSession) -> None:
-        """Close a session: log its held calls as they are, and commit what is pending."""
+        """Close a session: log its held calls as they are, and commit its pending contexts."""
         with self._reporting_errors("the end"), self._dropping_on_error(run):
             for held_call in [
                 candidate for candidate in self._held_calls.values() if candidate.run is run

@@ -120,7 +120,7 @@ class SpoolReader:
                 self._path(number, suffix).unlink(missing_ok=True)
 
     def _read_file(self) -> Iterator[SpoolStep]:
-        """Yield what is new in the file that is read."""
+        """Yield the new records of the current file."""
         try:
             file = self._path(self._file, SPOOL_SUFFIX).open("rb")
         except FileNotFoundError:

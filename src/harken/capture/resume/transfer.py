@@ -46,7 +46,7 @@ class Transfer:
 
 
 def count_transfer(said: MessageCounts, whole: Completeness) -> Transfer:
-    """Count what is transferred of a conversation.
+    """Count the transferred messages of a conversation.
 
     said: the messages up to the position where it continues; whole: the comparison of the written
     session with the context there.

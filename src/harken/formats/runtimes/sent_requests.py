@@ -1,4 +1,4 @@
-"""`SentRequests`: what a transcript records about the requests of its client.
+"""`SentRequests`: the requests of a client, as far as its transcript records them.
 
 A conversation does not determine the requests: the client adds a system prompt, tools, and messages
 for one request. Some clients record these beside the conversation. A message of a request is

@@ -1,4 +1,4 @@
-"""The beginning of a body, whose elements need not be read again.
+"""The beginning of a body. Its elements need not be read again.
 
 A client sends its conversation with each request, with a few elements more. A body that begins with
 the same bytes as an earlier one has the same elements there. So its other elements are read from a

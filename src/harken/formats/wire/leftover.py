@@ -31,7 +31,7 @@ from harken.formats.wire.json_patch import build_form
 
 
 def build_leftover(built: Any, content: Any) -> dict[str, Any]:
-    """Return the leftover of a value whose messages are built as `built`. Empty if there is none.
+    """Return the leftover of a value, given its messages (`built`). Empty if there is none.
 
     >>> build_leftover({"role": "user"}, {"role": "user", "name": "Jill"})
     {'message': {'name': 'Jill'}}

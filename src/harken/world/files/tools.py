@@ -130,7 +130,7 @@ class Files:
         return [TextPart(text, meta_of(self.root.name(file), read_state))]
 
     async def ls(self, path: str = ".") -> str:
-        """List what is in a folder: folders end with /, files have their size."""
+        """List the contents of a folder: folders end with /, files have their size."""
         folder = self.root.resolve(path)
         listing: str = await in_thread(partial(self._list_folder, folder))
         return listing
