@@ -31,6 +31,11 @@ JSON = st.recursive(
 )
 NAMES = ["type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "isSidechain", "agentId"]
 MORE = ["message", "content", "compactMetadata", "attachment", "isCompactSummary", "toolUseResult"]
+MORE += ["origin", "isMeta"]
+QUEUED = st.fixed_dictionaries(
+    {"type": st.just("queued_command")},
+    optional=dict.fromkeys(("prompt", "commandMode", "origin", "isMeta"), JSON),
+)
 KINDS = ["user", "assistant", "system", "attachment", "progress", "summary", "api-request"]
 BODIES = st.fixed_dictionaries({}, optional={"content": JSON, "id": JSON, "role": JSON})
 RECORDS = st.fixed_dictionaries(
@@ -38,6 +43,8 @@ RECORDS = st.fixed_dictionaries(
     optional={
         **{name: st.sampled_from(["a", "b", "c", "d"]) | JSON for name in [*NAMES[1:], *MORE]},
         "message": BODIES | JSON,
+        "attachment": QUEUED | JSON,
+        "origin": st.fixed_dictionaries({"kind": JSON}) | JSON,
         "subtype": st.sampled_from(["compact_boundary", "local_command"]) | JSON,
     },
 )

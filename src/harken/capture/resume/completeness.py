@@ -36,6 +36,7 @@ from harken.formats.tool_calls import (
 )
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
+NO_CALL = f"{RESULTS}?"
 _STREAMS_BY_TYPE: dict[type, tuple[str | None, AllowedDifference | None]] = {
     ThinkingPart: ("thinking", THINKING),
     ImagePart: ("images", IMAGES),
@@ -138,30 +139,49 @@ def _find_texts(texts: Sequence[_StreamText], streams: Mapping[str, list[str]]) 
             states[index] = "present" if is_present else "lost"
         else:
             by_stream[text.stream].append(index)
-    # The result of a missing call is written as a user message, or stands alone.
-    late_results = [
-        text for name, values in streams.items() if _is_for_late_results(name) for text in values
-    ]
     for stream, indexes in by_stream.items():
         aligned = _align([texts[index].text for index in indexes], streams.get(stream, []))
         for index, state in zip(indexes, aligned, strict=True):
-            is_late = state == "lost" and stream.startswith(RESULTS)
-            late = late_results if is_late else ()
+            late = _late_results(stream, streams) if state == "lost" else ()
             states[index] = "present" if any(texts[index].text in t for t in late) else state
     return states
 
 
-def _is_for_late_results(stream: str) -> bool:
-    return stream == USERS or (
-        stream.startswith(RESULTS) and not stream.removeprefix(RESULTS).isdecimal()
-    )
+def _late_results(stream: str, streams: Mapping[str, list[str]]) -> list[str]:
+    """Return the texts in which a result of a stream may stand instead.
+
+    The result of a missing call is written as a user message, or stands alone. A second result, or
+    one without a call, may be that of another call with the same id.
+    """
+    if not stream.startswith(RESULTS):
+        return []
+    is_without_call = stream == NO_CALL
+    names = [name for name in streams if name == USERS or name.startswith(RESULTS)]
+    return [
+        text
+        for name in names
+        if is_without_call or not name.removeprefix(RESULTS).isdecimal()
+        for text in streams[name]
+    ]
 
 
 def _align(texts: Sequence[str], candidates: Sequence[str]) -> list[str]:
     """Return the states of the texts of a stream. Several may be joined in one candidate.
 
-    Equal texts are aligned first, so that one missing text does not move the following ones.
+    If a text is not found in order, equal texts are aligned first, so that one missing text does
+    not move the following ones.
     """
+    stream = _TextStream(list(candidates))
+    missing = [not stream.has(text) for text in texts]
+    if not any(missing):
+        return ["present"] * len(texts)
+    aligned = _align_equal(texts, candidates)
+    if sum(missing) < sum(state != "present" for state in aligned):
+        return ["lost" if is_missing else "present" for is_missing in missing]
+    return aligned
+
+
+def _align_equal(texts: Sequence[str], candidates: Sequence[str]) -> list[str]:
     states, free = ["present"] * len(texts), dict.fromkeys(range(len(candidates)))
     gaps: list[tuple[range, range]] = []
     matcher = SequenceMatcher(None, texts, candidates, autojunk=False)
@@ -212,7 +232,7 @@ class _ConversationReader:
         message_stream = ANSWERS if message.role == "assistant" else USERS
         if message.role == "tool":
             numbers = self._open.get(message.tool_call_id or "", [])
-            message_stream = f"{RESULTS}{numbers.pop(0) if numbers else '?'}"
+            message_stream = f"{RESULTS}{numbers.pop(0)}" if numbers else NO_CALL
         answer_calls: dict[str, list[int]] = {}
         for item in iter_items(message):
             text = replace_surrogates(_item_text(item))
@@ -263,10 +283,10 @@ def _arguments_key(call: _Call) -> str:
 
 
 def _renumber(stream: str, numbers: Mapping[str, str]) -> str:
-    if not stream.startswith(RESULTS):
+    if not stream.startswith(RESULTS) or stream == NO_CALL:
         return stream
     number = stream.removeprefix(RESULTS)
-    return RESULTS + (number if number == "?" else numbers.get(number, f"other {number}"))
+    return RESULTS + numbers.get(number, f"other {number}")
 
 
 def _item_text(item: Part | ToolCall) -> str:

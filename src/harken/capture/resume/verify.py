@@ -50,6 +50,8 @@ class RequestComparison:
     """The rules for allowed differences that applied."""
     expected: Request = field(default_factory=list)
     """The expected request without the allowed differences."""
+    sent: Request = field(default_factory=list)
+    """The sent request without the allowed differences."""
 
     @property
     def differences(self) -> list[MessageComparison]:
@@ -79,7 +81,7 @@ def compare_requests(
         if (sent_messages, expected_messages) != unchanged:
             ignored.append(rule)
     compared_rows = tuple(rows(expected_messages, sent_messages))
-    return RequestComparison(compared_rows, tuple(ignored), expected_messages)
+    return RequestComparison(compared_rows, tuple(ignored), expected_messages, sent_messages)
 
 
 def _iter_before_prompt(request: Request, prompt: str) -> Iterator[Message]:
@@ -219,10 +221,12 @@ def verify(
     written = check_completeness(entries, conversation)
     completeness = check_completeness(entries, _read_request(request, messages))
     predicted = check_completeness(entries, _read_request(request, comparison.expected))
+    explained = check_completeness(entries, _read_request(request, comparison.sent))
     omitted = tuple(
         missing
         for missing in completeness.lost
-        if missing in predicted.lost and missing not in written.lost
+        if missing not in written.lost
+        and (missing in predicted.lost or missing not in explained.lost)
     )
     return VerifyResult(
         written, completeness, omitted, comparison, expected, request.conversation, others

@@ -71,9 +71,16 @@ class _Answer:
     is_changed: bool
 
     def merge(self, other: _Answer) -> _Answer:
-        """Merge this answer with the next one."""
+        """Merge this answer with the next one.
+
+        A result belongs to the last call with its id, so earlier calls with that id come last.
+        """
         entry = replace(other.entry, source=other.entry.source or self.entry.source)
-        return _Answer(entry, self.items + other.items, self.calls + other.calls, is_changed=True)
+        repeated_ids = {raw for raw, _ in other.calls}
+        earlier = sorted(self.calls, key=lambda call: call[0] in repeated_ids)
+        count = sum(raw not in repeated_ids for raw, _ in earlier)
+        calls = [*earlier[:count], *other.calls, *earlier[count:]]
+        return _Answer(entry, self.items + other.items, calls, is_changed=True)
 
     def build_entry(self, fit: TargetRules) -> ConversationEntry:
         """Return the entry of the answer."""

@@ -360,3 +360,18 @@ def test_consecutive_answers_stay_separate_where_the_target_supports_it() -> Non
         "assistant: I look. [b]",
         "tool of b: seen",
     ]
+
+
+def test_result_belongs_to_the_last_of_several_calls_with_its_id() -> None:
+    """A regression: merged answers gave the result to the first call, so the last one lost it."""
+    first, second = (ToolCall("a", FunctionCall("look", text)) for text in ('{"a":1}', '{"a":2}'))
+    messages = normalize(
+        Message("user", "q"),
+        Message("assistant", None, [first]),
+        Message("assistant", None, [second]),
+        Message("tool", "of the second", tool_call_id="a"),
+    )
+    calls = {call.id: call.function.arguments for m in messages for call in m.tool_calls or ()}
+    results = {m.tool_call_id: m.content for m in messages if m.role == "tool"}
+    assert [results[id_] for id_, text in calls.items() if text == '{"a":2}'] == ["of the second"]
+    assert len(results) == len(calls) == 2

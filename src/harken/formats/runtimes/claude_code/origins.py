@@ -142,7 +142,7 @@ def is_other(origin: Origin | None) -> bool:
     kind = None if origin is None else origin.get("kind")
     if kind == "plugin" and origin is not None and origin.get("asUser") is True:
         return False
-    return kind is not None and kind not in _USER_KINDS
+    return kind is not None and not (isinstance(kind, str) and kind in _USER_KINDS)
 
 
 def frame_message(source: Mapping[str, Any], blocks: list[Block]) -> list[Block]:
