@@ -61,6 +61,8 @@ class Resumed:
     """The messages of the request; the prompt is in the last one."""
     lost: list[str]
     """Beginnings of texts of the file that were not sent as they are."""
+    model: str = ""
+    """The model that the client selected."""
 
 
 def resume(client: str, file: Path) -> Resumed:
@@ -74,7 +76,8 @@ def resume(client: str, file: Path) -> Resumed:
     verdict = module.verdict(file, turn)
     if verdict["accepted"]:
         shutil.rmtree(turn.log.parents[1], ignore_errors=True)
-    return Resumed(verdict["reason"], turn.sent, verdict["lost"])
+    models = [entry["body"].get("model") for entry in turn.requests if entry["body"].get("tools")]
+    return Resumed(verdict["reason"], turn.sent, verdict["lost"], next(filter(None, models), ""))
 
 
 @cache

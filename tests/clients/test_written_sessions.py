@@ -13,7 +13,7 @@ import pytest
 
 from harken.capture.resume.verify import compare_requests
 from harken.formats.registry import FORMATS
-from harken.formats.runtimes.base import RuntimeFormat, read_conversation
+from harken.formats.runtimes.base import ModelUse, RuntimeFormat, read_conversation
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
@@ -49,10 +49,15 @@ def resumed(client: str, data: bytes, file: Path) -> list[str]:
     assert native
     assert native.build_resume_request
     file.write_bytes(data)
-    expected_request = native.build_resume_request(read_conversation(native.steps, data))
+    conversation = read_conversation(native.steps, data)
+    expected_request = native.build_resume_request(conversation)
     if not expected_request:
         return []
     result = kit.resume(client, file)
+    if native.build_request_for_model is not None:
+        has_system = any(message.get("role") == "system" for message in result.sent)
+        use = ModelUse(model=result.model, has_system_messages=has_system)
+        expected_request = native.build_request_for_model(conversation, use)
     failures = [] if result.reason is None else [f"refused: {result.reason}"]
     compared = compare_requests(client, expected_request, result.sent, prompt=PROMPT)
     return failures + [f"{row!r:.500}" for row in compared.differences]

@@ -110,7 +110,12 @@ _GEMINI: dict[str, Any] = {
     "context": {"fileName": "no-such-file.md"},
     "model": {"compressionThreshold": 10**6},
 }
-_OPENCODE_MODEL = {"name": "Recorder", "limit": {"context": 100_000_000, "output": 8000}}
+_OPENCODE_MODEL = {
+    "name": "Recorder",
+    "limit": {"context": 100_000_000, "output": 8000},
+    "attachment": True,  # Without images in its input, OpenCode sends a text in place of each.
+    "modalities": {"input": ["text", "image"], "output": ["text"]},
+}
 _OPENCODE: dict[str, Any] = {
     "model": "recorder/recorder",
     "small_model": "recorder/recorder",
