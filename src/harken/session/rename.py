@@ -1,7 +1,8 @@
 """Renaming of a log: its file is renamed, and its content is not changed.
 
 The log is locked meanwhile, so that no writer continues under the old name. A compressed log
-has no writer: its packs are renamed. An existing file is never replaced.
+has no writer: its packs are renamed. An existing file is never replaced. On return the new name
+survives a power cut.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from harken.errors import LogNotFound, LogWriteError
 from harken.session.log.compressed import find_packs
+from harken.session.log.disk import RealDisk
 from harken.session.log.file import LogFile
 
 
@@ -33,6 +35,7 @@ def rename_log(path: Path, name: str) -> Path:
         try:
             for file in files:
                 file.rename(target.with_name(target.name + file.name.removeprefix(path.name)))
+            RealDisk().sync_folder(path.parent)
         except OSError as error:
             raise LogWriteError(path, reason=f"renaming: {error.strerror or error}") from error
     return target
