@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -236,6 +237,29 @@ def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with pytest.raises(LogError, match="has a longer log"):
         ends.ship()
     assert ends.there_bytes().startswith(remote_data)
+
+
+@pytest.mark.parametrize("text", ["two", "a longer text than before", ""])
+@pytest.mark.parametrize("has_state", [True, False])
+def test_log_of_the_same_name_with_other_content_is_refused(
+    ends: Ends, text: str, has_state: bool
+) -> None:
+    """The other log is as long as the one at the service, longer, or shorter."""
+    with closing(ends.session()) as session:
+        log_user_message(session, create_agent(session), "one")
+    ends.ship()
+    data = ends.there_bytes()
+    if not has_state:
+        shutil.rmtree(ends.outbox)
+    (ends.logs / "s.jsonl").unlink()
+    with closing(ends.session()) as session:
+        agent = create_agent(session)
+        if text:
+            log_user_message(session, agent, text)
+    for _ in range(2):
+        with pytest.raises(LogError, match="other log|other lines|longer log"):
+            ends.ship()
+        assert ends.there_bytes() == data
 
 
 def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:

@@ -242,3 +242,33 @@ def test_a_template_limits_skills(tmp_path: Path, folder: Path) -> None:
     assert str(described(one, "Ann")).endswith("There is:\n- cooking: Cooks.")
     assert "skill 'house-style' not found" in one.result("b1", "Bob")["content"]
     check_log(one.log)
+
+
+@pytest.mark.req("S4-05")
+def test_a_template_with_more_skills_than_its_parent_gives_no_more(
+    tmp_path: Path, folder: Path
+) -> None:
+    skill(folder)
+    skill(folder, "cooking", "---\ndescription: Cooks.\n---\nBoil it.")
+    cook = call("task", "t1", name="Ann", instructions="template:cook", prompt="Cook!")
+    writer = call("task", "t2", name="Bob", instructions="template:writer", prompt="Write!")
+    one = skilled(
+        tmp_path,
+        folder,
+        main=[call_message(cook), "Done."],
+        Ann=[call_message(writer), "Hm."],
+        Bob=[
+            call_message(
+                call("skill", "b1", name="house-style"), call("skill", "b2", name="cooking")
+            ),
+            "Hm.",
+        ],
+    )
+    (tmp_path / "agents/cook.md").write_text("---\nskills: [cooking]\n---\nYou cook.")
+    both = "---\nskills: [house-style, cooking]\n---\nYou write."
+    (tmp_path / "agents/writer.md").write_text(both)
+    one.ask("Go.")
+    assert "skill 'house-style' not found" in one.result("b1", "Bob")["content"]
+    assert one.result("b2", "Bob")["content"] == "Boil it."
+    assert str(described(one, "Bob")).endswith("There is:\n- cooking: Cooks.")
+    check_log(one.log)

@@ -20,12 +20,13 @@ LATER = "2100-01-01T00:00:00Z"
 def write_garbage(store: SqliteStore, count: int) -> None:
     """Write objects in packs that are too large to be merged, each need in an earlier pack."""
     dice = Random(2)
-    for number in range(count):
-        batch = batch_of(f"{number} {dice.randbytes(6000).hex()}")
+    batches = [batch_of(f"{number} {dice.randbytes(6000).hex()}") for number in range(count)]
+    for batch in batches:
         store.write(WriteBatch(objects=batch.objects))
+    for batch in batches:
         padding = dice.randbytes(7000)
-        raw = {hash_raw(padding): padding}
-        store.write(WriteBatch(deltas=batch.deltas, raw=raw))
+        store.write(WriteBatch(deltas=batch.deltas, raw={hash_raw(padding): padding}))
+    for batch in batches:
         deltas = [*batch.deltas]
         store.write(WriteBatch(sequences={encode_sequence(deltas)[0]: deltas}))
 
