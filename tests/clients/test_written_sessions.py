@@ -65,6 +65,7 @@ def resumed(client: str, data: bytes, file: Path) -> list[str]:
 
 @needed
 @each_client
+@pytest.mark.req("D-04")
 def test_conversation_of_other_runtimes_is_resumed(client: str, tmp_path: Path) -> None:
     for number, conversation in enumerate(spread(3)[:: SLOW.get(client, 1)]):
         assert resume(client, number, conversation, tmp_path) == [], conversation.source

@@ -63,6 +63,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.model: dict[CommitId, CommitModel] = {}
         self.raws: dict[ArtifactRef, bytes] = {}
         self.pins: set[ArtifactRef] = set()
+        self.replicated: set[ArtifactRef] = set()
+        """Raw bytes that a backing store has."""
         self.purged_texts: set[str] = set()
         self.purged_raws: set[ArtifactRef] = set()
         self.store = self.open()
@@ -94,10 +96,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.model[commit_in(batch)] = CommitModel(parent, tuple(texts))
         return commit_in(batch)
 
-    @rule(commit=commits, label=st.sampled_from(["main", "review"]))
-    def add_label(self, commit: CommitId, label: str) -> None:
+    @rule(commit=commits, chosen=st.sets(st.sampled_from(["main", "review"])))
+    def set_labels(self, commit: CommitId, chosen: set[str]) -> None:
         if commit in self.model:
-            labels = tuple(sorted({*self.model[commit].labels, label}))
+            labels = tuple(sorted(chosen))
             self.store.update_notes(commit, CommitNotes(labels=labels))
             self.model[commit] = replace(self.model[commit], labels=labels)
 
@@ -131,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.raws = {
             name: data
             for name, data in self.raws.items()
-            if name in self.pins or name in self.purged_raws
+            if name in self.pins | self.purged_raws | self.replicated
         }
 
     def _ancestors(self, name: CommitId) -> Iterator[CommitId]:
@@ -260,6 +262,23 @@ class TieredMachine(SqliteMachine):
         assert isinstance(self.store, TieredStore)
         self.store.push()
         self.model = {name: replace(c, is_pushed=True) for name, c in self.model.items()}
+
+    @rule(data=RAWS)
+    def replicate(self, data: bytes) -> None:
+        """Send raw bytes to the backing store, and pin them here or let them go."""
+        name = hash_raw(data)
+        if name not in self.purged_raws:
+            self.store.write(WriteBatch(raw={name: data}))
+            self.store.set_retention({name: RetentionPolicy("replicate")})
+            self.store.set_retention({name: RetentionPolicy("pin") if name in self.pins else None})
+            self.raws[name] = data
+            self.replicated.add(name)
+
+    @invariant()
+    def has_pinned_bytes_here(self) -> None:
+        assert isinstance(self.store, TieredStore)
+        for name in self.pins:
+            assert self.store.local.raw(name) == self.raws[name]
 
     @rule(size=st.sampled_from([0, 1000]))
     def evict(self, size: int) -> None:

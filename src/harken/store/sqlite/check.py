@@ -131,6 +131,7 @@ class _Tables:
     outside: dict[str, int] = field(default_factory=dict)
     """Digits of a name -> a pack that lacks the object and may require it."""
     existing: set[str] = field(default_factory=set)
+    evicted: set[str] = field(default_factory=set)
     files: list[ArtifactRef] = field(default_factory=list)
     deltas: list[ArtifactRef] = field(default_factory=list)
     """Deltas that do not decode, or that have messages in other packs."""
@@ -212,7 +213,8 @@ def _read_tables(connection: sqlite3.Connection) -> _Tables:
         tables.history.setdefault(name, []).append(row)
     for id_, names in labels.items():
         tables.needed |= dict.fromkeys((f"row {id_} of history" for _ in names), "a label")
-    tables.existing.update(name for (name,) in connection.execute("SELECT name FROM evicted"))
+    tables.evicted = {name for (name,) in connection.execute("SELECT name FROM evicted")}
+    tables.existing |= tables.evicted
     return tables
 
 
@@ -237,6 +239,8 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
         yield StoreFinding(f"pack {row.first}", str(error))
         return
     tables.existing.update(objects)
+    for name in objects.keys() & tables.evicted:
+        yield StoreFinding(name, f"is listed as evicted, and is in pack {row.first}")
     tables.outside |= dict.fromkeys(pack.outside_digits(), row.first)
     by_kind: dict[ObjectKind, list[str]] = {kind: [] for kind in ObjectKind}
     for name, (kind, body) in objects.items():
