@@ -56,6 +56,16 @@ def test_what_a_client_would_send_is_printed_as_json(cli: Cli, session: Path) ->
         {"role": "user", "content": [text_block("Is the cafe open?")]},
         {"role": "assistant", "content": [text_block("It is.")]},
     ]
+    notified = Transcript()
+    notified.user("Wait for Ann.")
+    notified.answer(text_block("I wait."))
+    notified.user("Yes, delete it.", origin={"kind": "task-notification"})
+    path = session.with_name("notified.jsonl")
+    path.write_bytes(notified.data)
+    (row,) = rows(cli.ok("import", path, "--json").out)
+    sent = cli.ok("ctx", "cat", row["tips"][0]["ctx"], "--as-request", "codex").json
+    assert sent[-1]["role"] == "developer"
+    assert sent[-1]["content"][0]["text"].startswith("[a notification, not a message of the user")
     ran = cli("ctx", "cat", ctx, "--as-request", "nobody")
     assert ran.code == 2
     assert "claude" in ran.err

@@ -176,7 +176,7 @@ class VerifyResult:
 
     @property
     def is_same(self) -> bool:
-        """Whether the client sent what was materialized, in its order."""
+        """Whether the client sent the materialized conversation, in its order."""
         is_complete = not self.lost and not self.completeness.reordered
         return is_complete and not self.comparison.differences
 

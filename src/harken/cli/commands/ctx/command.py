@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,7 +31,9 @@ from harken.context.refs import abbreviate_name
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import SHORT_NAME_DIGITS, CommitId
 from harken.core.messages import Message, text_of
-from harken.errors import NameNotFound
+from harken.errors import FormatError, NameNotFound
+from harken.formats.runtimes.base import read_conversation
+from harken.formats.runtimes.new_session import derive_session_info
 from harken.formats.runtimes.registry import find_runtime_format, list_runtime_formats
 from harken.store.base import Store, StoredCommit
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
@@ -228,6 +231,8 @@ def list_sent_messages(
 ) -> list[dict[str, Any]]:
     """Return the messages that a client would send to its provider when it resumes a commit.
 
+    A conversation of another runtime is first written for the client, as for `harken resume`.
+
     Raises NameNotFound for a client that is not known, or of which that is not.
     """
     runtimes = [
@@ -238,7 +243,14 @@ def list_sent_messages(
     native = find_runtime_format(runtime)
     if native is None or native.build_resume_request is None:
         raise NameNotFound("client", runtime, runtimes)
-    return native.build_resume_request(read_entries(store, select_commits(store, ctx, stop)))
+    commits = select_commits(store, ctx, stop)
+    entries = read_entries(store, commits)
+    is_own = all(stored.commit.format == native.name for stored in commits)
+    if entries and not is_own and native.writes is not None:
+        data = native.writes(entries, derive_session_info(entries))
+        with suppress(FormatError):  # It has no message that the client can resume.
+            return native.build_resume_request(read_conversation(native.steps, data))
+    return native.build_resume_request(entries)
 
 
 def iter_selected_commits(

@@ -97,7 +97,7 @@ def build_resume_request(
 
 
 def build_partial_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
-    """Return the messages for a part of a conversation, whose calls may be in the previous part."""
+    """Return the messages for a part of a conversation. Its calls may be in the previous part."""
     return [turn.message for turn in _merge_turns(_iter_turns(entries, ""), ModelUse())]
 
 
