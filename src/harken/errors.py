@@ -14,7 +14,7 @@
     │       └── LogDeleted          the file was deleted while a session wrote it
     ├── StoreError                  a failure of one store
     │   ├── InvalidStore            the file is not a store
-    │   ├── StoreVersionUnsupported written with a newer format version
+    │   ├── StoreVersionUnsupported written with another format version
     │   ├── StoreLocked             the timeout for the store's lock expired
     │   ├── StoreUnavailable        the service of a remote store does not respond
     │   ├── StoreWriteError         a write failed: nothing of the batch was written
@@ -176,13 +176,18 @@ class InvalidStore(StoreError):
 
 
 class StoreVersionUnsupported(StoreError):
-    """The store was written with a newer format version."""
+    """The store was written with a newer format version, or with one from before a release."""
 
     def __init__(self, store: str | Path, *, found: int, known: int) -> None:
+        advice = (
+            "upgrade Harken"
+            if found > known
+            else "no release of Harken reads it, and it was not changed: use another store"
+        )
         super().__init__(
             store,
             f"format version {found} is not supported (this Harken supports up to "
-            f"{known}); upgrade Harken",
+            f"{known}); {advice}",
         )
         self.found, self.known = found, known
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from harken.core.commits import CommitId, CommitNotes
@@ -37,7 +40,7 @@ def grown(cli: Cli) -> Cli:
 def test_things_are_counted_and_sized(grown: Cli) -> None:
     found = grown.ok("store", "info", "--json").json
     assert found["store"] == str(grown.home / "store.db")
-    assert found["format_version"] == 2
+    assert found["format_version"] == 4
     assert {kind: n for kind, n in found["objects"].items() if n} == {
         "part": 14, "message": 14, "delta": 13, "commit": 13
     }  # fmt: skip
@@ -56,7 +59,7 @@ def test_things_are_counted_and_sized(grown: Cli) -> None:
 
 def test_a_person_is_told_the_same_in_few_lines(grown: Cli) -> None:
     lines = grown.ok("store", "info").out.splitlines()
-    assert lines[0] == f"{grown.home / 'store.db'}: format version 2"
+    assert lines[0] == f"{grown.home / 'store.db'}: format version 4"
     assert lines[1].split(maxsplit=1)[1] == "14 parts, 14 messages, 13 deltas, 13 commits"
     assert any(line.startswith("principals   agent 0: 2 commits") for line in lines)
     assert any(line.endswith("evil\\x1b[31m name: 1 commit") for line in lines)
@@ -78,3 +81,12 @@ def test_names_that_are_told_are_found(grown: Cli) -> None:
         name = CommitId(one["name"])
         if name.startswith("ctx-"):
             grown.ok("ctx", "show", name[:16])
+
+
+def test_a_store_of_an_earlier_format_is_refused_in_one_line(grown: Cli) -> None:
+    path = grown.home / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=3")
+    line = grown.refused("store", "info")
+    assert "format version 3 is not supported" in line
+    assert line.count("\n") <= 1

@@ -208,11 +208,18 @@ def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: byte
 
 
 def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
-    forger.manifest |= {"version": 2, "store": "elsewhere"}
-    refused(
-        forger.write_bundle(), folder, "has format version 2, this Harken reads up to 1: upgrade"
-    )
+    forger.manifest |= {"version": 3, "store": "elsewhere"}
+    refused(forger.write_bundle(), folder, "has format version 3, this Harken reads version 2: up")
+
+
+def test_earlier_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.manifest["version"] = 1
+    refused(forger.write_bundle(), folder, "has format version 1, .* version 2: write it again")
+
+
+def test_earlier_store_is_refused_by_name(forger: Forger, folder: Path) -> None:
+    forger.database(lambda connection: connection.execute("PRAGMA user_version=3"))
+    refused(forger.write_bundle(), folder, "a store of format version 3.*write the bundle again")
 
 
 def test_newer_store_is_refused_by_name(forger: Forger, folder: Path) -> None:

@@ -22,7 +22,7 @@ from harken.errors import BundleError
 from harken.session.log.copy import sanitize_stem
 
 FORMAT = "harken-bundle"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 STORE = "store.db"
 SESSIONS = "sessions/"
@@ -97,11 +97,12 @@ def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
             header = msgspec.json.decode(file.read(), type=_Header)
             if header.format != FORMAT:
                 raise BundleError(path, "not a bundle of Harken")
-            if header.version > VERSION:
+            if header.version != VERSION:
+                advice = "upgrade Harken" if header.version > VERSION else "write it again"
                 raise BundleError(
                     path,
-                    f"has format version {header.version}, this Harken reads up to {VERSION}: "
-                    f"upgrade Harken",
+                    f"has format version {header.version}, this Harken reads version {VERSION}: "
+                    f"{advice}",
                 )
         with bundle.open(MANIFEST) as file:
             manifest = msgspec.json.decode(file.read(), type=Manifest)

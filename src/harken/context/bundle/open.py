@@ -27,7 +27,7 @@ from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
-from harken.store.sqlite.database import SCHEMA_SQL, VERSION, read_version
+from harken.store.sqlite.database import NEW_FILE_VERSION, SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
@@ -145,11 +145,11 @@ def _check_tables(path: Path, database: Path) -> None:
             actual = set(connection.execute(query))
     except (sqlite3.Error, ValueError) as error:  # sqlite3 fails to decode some of its own values.
         raise BundleError(path, f"has a store that cannot be read: {error}") from None
-    if version > VERSION:
+    if not NEW_FILE_VERSION <= version <= VERSION:
+        advice = "upgrade Harken" if version > VERSION else "write the bundle again"
         raise BundleError(
             path,
-            f"has a store of format version {version}, this Harken reads up to {VERSION}: "
-            f"upgrade Harken",
+            f"has a store of format version {version}, this Harken reads up to {VERSION}: {advice}",
         )
     if actual != expected:
         raise BundleError(path, "has a store with other tables than a store has")

@@ -125,7 +125,7 @@ def _metadata(meta: object) -> Record:
 
 
 def keep_structure(meta: object) -> dict[str, Any] | None:
-    """Return the members of a `meta` that say of which items and blocks the parts are."""
+    """Return the members of a `meta` for the structure of items and blocks."""
     metadata = _metadata(meta)
     kept: Record = {name: metadata[name] for name in ("is", "more") if name in metadata}
     kind = get_text(_item_members(metadata), "type")

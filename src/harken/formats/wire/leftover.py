@@ -31,7 +31,7 @@ from harken.formats.wire.json_patch import build_form
 
 
 def build_leftover(built: Any, content: Any) -> dict[str, Any]:
-    """Return the leftover of a value, given its messages (`built`). Empty if there is none.
+    """Return the leftover of a value, given its messages as a built value. Empty if there is none.
 
     >>> build_leftover({"role": "user"}, {"role": "user", "name": "Jill"})
     {'message': {'name': 'Jill'}}
@@ -72,7 +72,7 @@ def take_leftover(message: ChatMessage) -> tuple[ChatMessage, dict[str, Any]]:
 
 
 def with_place_for_meta(message: Message) -> Message:
-    """Return an equal message whose first part or call has no `meta`, or one that is not empty.
+    """Return an equal message with no empty `meta` in its first part or call.
 
     A message without parts and calls gets an empty text. `take_meta` then restores the message.
     """
@@ -89,6 +89,11 @@ def with_first_part(message: Message) -> Message:
     if message.content or message.tool_calls or message.content == "":
         return message
     return msgspec.structs.replace(message, content="")
+
+
+def has_meta(message: ChatMessage) -> bool:
+    """Whether a part or a call of a message has a `meta` that is not empty."""
+    return any(item.meta for item in iter_items(message))
 
 
 def without_meta(message: Message) -> Message:

@@ -188,7 +188,7 @@ def _piece_content(value: Any) -> Any:
 
 
 def _without_content_meta(message: Message) -> Message:
-    """Return a message whose `meta` says only of which items and blocks the parts are."""
+    """Return a message with only the structure of its items and blocks in `meta`."""
     content, calls = message.content, message.tool_calls
     if isinstance(content, list):
         content = [

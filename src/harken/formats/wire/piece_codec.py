@@ -32,6 +32,7 @@ from harken.formats.wire.json_slices import BodyBuilder, with_format_errors
 from harken.formats.wire.leftover import (
     add_leftover,
     build_leftover,
+    has_meta,
     take_leftover,
     with_first_part,
     without_meta,
@@ -81,8 +82,11 @@ class PieceCodec:
         try:
             messages = self.messages(value)
             if messages:
-                messages = self._with_leftover(messages, value)
-                return messages, self._form(messages, value)
+                form = self._form(messages, value)
+                if form is None and not any(map(has_meta, messages)):
+                    return messages, None  # Only the messages determine the value.
+                complete = self._with_leftover(messages, value)
+                return complete, form if complete is messages else self._form(complete, value)
         except _PARSE_ERRORS:
             pass  # The value is stored as a text below.
         text = canonical.to_json_line(value).decode("utf-8", "surrogatepass")

@@ -25,7 +25,7 @@ from harken.errors import (
 )
 
 APPLICATION = 0x4861726B  # "Hark"
-NEW_FILE_VERSION, VERSION = 2, 3
+NEW_FILE_VERSION, VERSION = 4, 5
 """The version of new files, and the newest that can be read. A file gets version 3 with its first
 pack that has raw bytes in a separate block; nothing else is new in it.
 """
@@ -237,11 +237,8 @@ class SqliteDatabase:
         application, version, tables = header
         if application != APPLICATION and (application or version or tables):
             raise InvalidStore(self.path, "is a database of another program; nothing was changed")
-        if version > VERSION:
+        if version and not NEW_FILE_VERSION <= version <= VERSION:
             raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
-        if 0 < version < NEW_FILE_VERSION:
-            reason = f"has format version {version}, which no release of Harken reads"
-            raise StoreError(self.path, f"{reason}; it was not touched")
 
     def _read_header(self, mode: str) -> tuple[int, int, int]:
         """Return the application id, the version and the number of tables."""

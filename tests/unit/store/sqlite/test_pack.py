@@ -119,15 +119,15 @@ def test_new_process_reads_both(store: SqliteStore) -> None:
 
 def test_store_declares_a_format_that_old_versions_refuse(store: SqliteStore) -> None:
     store.write(batch_of("Hi"))
-    assert store.format_version == 2
+    assert store.format_version == 4
     small = b"x" * (MIN_RAW_BYTES - 1)
     store.write(WriteBatch(raw={hash_raw(small): small}))
-    assert store.format_version == 2
+    assert store.format_version == 4
     store.write(WriteBatch(raw={hash_raw(FILE): FILE}))
     store.write(WriteBatch(raw={hash_raw(FILE[1:]): FILE[1:]}))
-    assert store.format_version == 3
+    assert store.format_version == 5
     with closing(SqliteStore(store.path)) as second_store:
-        assert second_store.format_version == 3
+        assert second_store.format_version == 5
         assert second_store.raw(hash_raw(FILE)) == FILE
 
 

@@ -48,15 +48,18 @@ def test_store_is_readable_by_its_owner_only(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["s.db"]
 
 
-def test_newer_format_is_refused_and_unchanged(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"), [(6, "upgrade Harken"), (3, "use another store"), (1, "was not changed")]
+)
+def test_other_format_is_refused_and_unchanged(path: Path, version: int, advice: str) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version=4")
+    connection.execute(f"PRAGMA user_version={version}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionUnsupported, match="upgrade") as refused:
+    with pytest.raises(StoreVersionUnsupported, match=advice) as refused:
         SqliteStore(path)
-    assert (refused.value.found, refused.value.known) == (4, 3)
+    assert (refused.value.found, refused.value.known) == (version, 5)
     assert path.read_bytes() == before
 
 
