@@ -1,4 +1,4 @@
-"""The identity of recordings: who ran a session, with which template, for which task."""
+"""The identity of recordings: the principal, the template and the task of a session."""
 
 from __future__ import annotations
 

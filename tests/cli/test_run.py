@@ -195,7 +195,9 @@ def test_what_the_client_writes_down_itself_is_what_is_committed(client: Client)
     client.script("claude", f"{written}\n{client.lines('lines', conversation())}")
     assert client.run("claude", "-p", "x") == (0, BYE, b"")
     commits = client.commits()
-    assert [one.commit.checkpoint for one in commits] == ["import", "import"]
+    # The transcript was written before the run; its outcome is in the output of the client.
+    assert [one.commit.checkpoint for one in commits] == ["import", "import", "session_end"]
+    assert commits[-1].notes.summary == "success, 2 turns, $0.2500"
     assert len(client.said(commits[-1].id)) == 4
     imported = subprocess.run(
         [HARKEN, "import"], env=client.environ(), capture_output=True, check=True

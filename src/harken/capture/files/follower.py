@@ -87,6 +87,8 @@ class FileFollower:
     """A monotonic clock, in seconds."""
     identity: CommitIdentity = field(default_factory=CommitIdentity)
     """The identity of new commits."""
+    live_since: str | None = None
+    """The time since which the sessions are recorded live. See `Importer`."""
     _changed: dict[Path, _Change] = field(default_factory=dict)
     _states: dict[str, _FileState] = field(default_factory=dict)
     _pinned: frozenset[str] | None = None
@@ -144,7 +146,7 @@ class FileFollower:
         by_shown = {file.display_name: self._states[file.name] for file in files}
         sizes = {file.display_name: file.size for file in files}
         began = self.clock()
-        for result in Importer(self.store, self.catalogue, identity=self.identity).run(files):
+        for result in self._create_importer().run(files):
             state = by_shown.get(result.report.source)
             if state is None or result.is_unchanged:
                 continue
@@ -158,6 +160,11 @@ class FileFollower:
         not_before_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for state in by_shown.values():
             state.not_before_s = not_before_s
+
+    def _create_importer(self) -> Importer:
+        return Importer(
+            self.store, self.catalogue, identity=self.identity, live_since=self.live_since
+        )
 
     def _apply_result(
         self, state: _FileState, result: ImportResult, size: int

@@ -37,7 +37,8 @@ from harken.capture.files.sources import File, with_companions
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.context.checkpoint import CommitIdentity
-from harken.core.commits import ArtifactRef, CommitId
+from harken.core.clock import normalize_rfc3339
+from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
 from harken.store.base import RetentionPolicy, Store
@@ -125,13 +126,16 @@ class Importer:
         *,
         jobs: int = 1,
         identity: CommitIdentity = _NO_IDENTITY,
+        live_since: str | None = None,
     ) -> None:
         """Write to this store, and list the files in this catalogue.
 
         jobs: the number of processes that read files if there is much to read. 1 means this process
-        only. identity: the identity of new commits.
+        only. identity: the identity of new commits. live_since: steps at or after this time are
+        recorded while their session runs, so their trigger is a turn boundary, not an import.
         """
         self._jobs, self._identity = jobs, identity
+        self._live_since = None if live_since is None else normalize_rfc3339(live_since)
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
         self._buffer = WriteBuffer()
         self._existing: set[CommitId] = set()
@@ -265,9 +269,7 @@ class Importer:
         ctx = self._catalogue.find_lineage_commit(key, is_new=history.is_fresh(ready.parent))
         is_fresh = ctx is None
         if ctx is None or not self._exists(ctx):
-            commit = msgspec.structs.replace(ready.commit, parent=parent)
-            if self._identity is not _NO_IDENTITY:
-                commit = self._identity.assign(commit)
+            commit = self._complete(msgspec.structs.replace(ready.commit, parent=parent))
             stored_object, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})
@@ -275,6 +277,15 @@ class Importer:
             self._existing.add(ctx)
             history.new += 1
         history.set_commit(ready.step, ctx, key, is_fresh=is_fresh)
+
+    def _complete(self, commit: Commit) -> Commit:
+        """Return a commit with the identity, and with the trigger of a live session."""
+        if self._identity is not _NO_IDENTITY:
+            commit = self._identity.assign(commit)
+        is_live = self._live_since is not None and commit.created_at >= self._live_since
+        if is_live and commit.checkpoint == "import":
+            commit = msgspec.structs.replace(commit, checkpoint="turn_boundary")
+        return commit
 
     def _find_spawner(
         self, ready: PreparedStep, session: str, history: CommitBuilder

@@ -26,7 +26,7 @@ from harken.capture.live.stream_commits import StreamCommits
 from harken.capture.live.stream_event import LineParser, StreamEvent
 from harken.core.commits import CommitId
 from harken.errors import HarkenError
-from harken.formats.events import Event, PromptEvent, SystemEvent
+from harken.formats.events import ErrorEvent, Event, MetricEvent, PromptEvent, SystemEvent
 from harken.store.base import Store
 
 SILENCE_S = 0.03
@@ -127,6 +127,8 @@ class _RecordingLoop:
         self._early_events: list[StreamEvent] | None = []
         """The lines before the source of commits is chosen. None after that."""
         self._is_by_file = False
+        self._outcome: list[StreamEvent] = []
+        """The lines that are no messages, such as the cost of the run."""
         self._boundaries: dict[str, BoundaryDetector] = {}
         self._due_s: float | None = None
         """The time since when a commit is due."""
@@ -159,6 +161,8 @@ class _RecordingLoop:
             return
         event = listen(line)
         self._recording.on_line(event)
+        if _is_outcome(event):
+            self._outcome.append(event)
         if event.is_call:
             self._recording.expect_commit()
         if event.session and not event.agent:
@@ -242,6 +246,9 @@ class _RecordingLoop:
             if changes and self._chain.newest is not None:  # The file appeared after the choice.
                 supersede(self._sources.store, self._chain.newest)
         self._settle(find_newest_commit(changes))
+        if self._is_by_file and self._recording.newest is not None:
+            self._chain.end_after(self._recording.newest, self._outcome)
+            self._settle(self._chain.newest)
 
     def _settle(self, newest: CommitId | None) -> None:
         if newest is not None and newest != self._recording.newest:
@@ -258,6 +265,12 @@ def find_newest_commit(news: Sequence[ImportedChange]) -> CommitId | None:
 def _is_metadata(line_event: StreamEvent) -> bool:
     """Whether a line describes the run and is not part of the conversation."""
     return all(isinstance(event.payload, SystemEvent) for event in line_event.events)
+
+
+def _is_outcome(line_event: StreamEvent) -> bool:
+    """Whether a line reports the end of the run, or an error."""
+    payloads = (event.payload for event in line_event.events)
+    return any(isinstance(payload, MetricEvent | ErrorEvent) for payload in payloads)
 
 
 def _has_prompt(line_event: StreamEvent) -> bool:

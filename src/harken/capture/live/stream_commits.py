@@ -40,6 +40,7 @@ from harken.store.base import Store, WriteBatch
 MAX_NAME_CHARS = 500
 _MAX_REMEMBERED_LINES = 2000
 """The number of recent lines to remember. A compaction may list lines that the model still sees."""
+_OUTCOMES = MetricEvent | ErrorEvent
 _MESSAGES = PromptEvent | ResponseEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent
 
 
@@ -121,6 +122,18 @@ class StreamCommits:
         for agent in self._agents.values():
             self._commit(agent, "session_end")
         if self._agents and any(isinstance(event.payload, ErrorEvent) for event in self._facts):
+            self._commit_facts()
+
+    def end_after(self, ctx: CommitId, line_events: Sequence[StreamEvent]) -> None:
+        """Commit the outcome of a run after its last commit, if its messages are read from a file.
+
+        Raises StoreError.
+        """
+        for line_event in map(self._with_times, line_events):
+            self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
+            self._facts += line_event.events
+        if any(isinstance(event.payload, _OUTCOMES) for event in self._facts):
+            self._agents[""] = _StreamAgent("", ctx)
             self._commit_facts()
 
     def _with_times(self, line_event: StreamEvent) -> StreamEvent:

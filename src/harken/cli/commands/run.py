@@ -67,7 +67,7 @@ def command(
     from harken.context.socket_server import ContextSocketServer
     from harken.core.clock import format_rfc3339, system_clock
 
-    client_call = parse_invocation(client, runtime)
+    client_call, started = parse_invocation(client, runtime), format_rfc3339(system_clock())
     folder = current_folder() / client_call.folder
     identity = load_identity(identity_values, environment(), git_folder=folder)
     recordings: list[LiveRecorder] = []
@@ -77,8 +77,9 @@ def command(
     try:
         path = _socket(sockets)
         with _event_file(events) as tell:
+            scanner = _build_scanner(client_call)
             recording = LiveRecorder(
-                opens=_store_opener(home, client_call, _build_scanner(client_call), identity),
+                opens=_store_opener(home, client_call, scanner, identity, started),
                 listen=client_call.listen,
                 publish_commit=lambda ctx: sockets.settle(CLIENT, ctx),
                 expect_commit=lambda: sockets.hold(CLIENT),
@@ -86,7 +87,7 @@ def command(
                 on_line=tell,
                 prompt=client_call.prompt,
                 has_file=client_call.has_file,
-                started=format_rfc3339(system_clock()),
+                started=started,
             )
             recordings.append(recording)
             return _run(client_call, _environ(client_call, path), recording)
@@ -160,7 +161,11 @@ def _build_scanner(client_call: Invocation) -> ChangeScanner:
 
 
 def _store_opener(
-    home: Home, client_call: Invocation, sight: ChangeScanner, identity: CommitIdentity
+    home: Home,
+    client_call: Invocation,
+    sight: ChangeScanner,
+    identity: CommitIdentity,
+    started: str,
 ) -> Callable[[], AbstractContextManager[CommitSources]]:
     """Return a function that opens the store when the recording is ready for it."""
     from harken.capture.live.session_files import build_mentions
@@ -186,7 +191,7 @@ def _store_opener(
         try:
             catalogue = Catalogue(home.index_file)
             try:
-                follower = FileFollower(store, catalogue, identity=identity)
+                follower = FileFollower(store, catalogue, identity=identity, live_since=started)
                 chain = StreamCommits(store, client_call.runtime, system_clock, identity)
                 yield CommitSources(store, RunFiles(follower, sight, mentions), chain)
             finally:

@@ -17,7 +17,7 @@ from harken.config.home import Home, current_folder, environment
 from harken.config.identity import load_identity
 from harken.config.local_zone import LocalZone
 from harken.config.store import open_or_create_store
-from harken.core.clock import parse_rfc3339
+from harken.core.clock import format_rfc3339, parse_rfc3339, system_clock
 from harken.errors import ConfigError, StoreLocked
 from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count
@@ -98,7 +98,8 @@ def _follower(home: Home, identity: CommitIdentity) -> Iterator[FileFollower]:
     from harken.index.catalogue import Catalogue
 
     with open_or_create_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
-        yield FileFollower(store, catalogue, identity=identity)
+        now = format_rfc3339(system_clock())
+        yield FileFollower(store, catalogue, identity=identity, live_since=now)
 
 
 def _iter_changes(

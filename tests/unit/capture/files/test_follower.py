@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,28 @@ def test_follower_retries_after_a_store_refused_a_write(watch: Watch, session: T
         [*follower.read(at_once=True)]
     store.is_busy = False
     assert len([*follower.read(at_once=True)]) == 1
+
+
+@pytest.mark.req("S2-28")
+def test_steps_of_a_running_session_are_turns_and_earlier_ones_are_imported(
+    tmp_path: Path,
+) -> None:
+    session = Transcript()
+    for text in ("One.", "Two.", "Three."):
+        session.user("Next?")
+        session.answer(text_block(text))
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(session.data)
+    imported = MemoryStore()
+    with closing(Catalogue(None)) as catalogue:
+        follower = FileFollower(imported, catalogue)
+        follower.note_changed([path])
+        [change] = follower.read(to_the_end=True)
+        times = [stored.commit.created_at for stored in change.commits]
+    live = MemoryStore()
+    with closing(Catalogue(None)) as catalogue:
+        follower = FileFollower(live, catalogue, live_since=times[1])
+        follower.note_changed([path])
+        [change] = follower.read(to_the_end=True)
+    triggers = [stored.commit.checkpoint for stored in change.commits]
+    assert triggers == ["import", "turn_boundary", "turn_boundary"]

@@ -138,7 +138,8 @@ def test_session_file_is_committed_while_the_client_runs(run: Run) -> None:
     run.hear(stream)
     run.recording.end()
     assert run.recording.failure == ""
-    first, last = (run.store.commits([ctx])[ctx].commit for ctx in run.settled)
+    first, last, end = (run.store.commits([ctx])[ctx].commit for ctx in run.settled)
+    assert (end.checkpoint, end.parent, end.message_count) == ("session_end", run.settled[1], 0)
     assert (first.checkpoint, last.parent) == ("import", run.settled[0])
 
 
