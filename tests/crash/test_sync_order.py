@@ -16,6 +16,8 @@ import pytest
 from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
 from harken.context.shipping.outbox import Outbox, ShipState
 from harken.core.ids import AgentId
+from harken.recording.recorder import Recorder
+from harken.recording.session_pool import RecorderOptions
 from harken.session.branch import branch
 from harken.session.log.compress import compress_log, decompress_log
 from harken.session.log.disk import move_durably
@@ -24,8 +26,11 @@ from harken.session.log.receive import receive_lines
 from harken.session.purge import PurgeOptions, purge_log
 from harken.session.rename import rename_log
 from harken.session.session import Session
+from harken.store.base import WriteBatch
+from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from tests.crash.call_trace import record_calls
+from tests.recording_kit import RecordedClient, request_body
 from tests.session_kit import create_agent, log_user_message, session_options
 
 AGENT = AgentId("agent_001")
@@ -204,3 +209,29 @@ def test_steps_are_synced_in_order(
     tmp_path: Path, operation: Callable[[Path], list[str]], order: str
 ) -> None:
     assert operation(tmp_path) == order.split()
+
+
+@pytest.mark.req("D-01")
+def test_recorded_call_is_synced_before_its_commit(tmp_path: Path) -> None:
+    """A commit must not outlive the events that it was made of."""
+    commits: list[int] = []
+
+    class ListeningStore(MemoryStore):
+        def write(self, batch: WriteBatch) -> None:
+            commits.append(len(calls))
+            super().write(batch)
+
+    options = RecorderOptions(durability="turn")
+    recorder = Recorder(tmp_path, ListeningStore(), tell=lambda _: None, options=options)
+    client = RecordedClient(recorder)
+    id_ = client.begin(request_body("Hi"))
+    with record_calls() as calls:
+        client.end(id_, "Hello.")
+    assert commits
+    assert calls[: commits[0]][-2:] == ["write", "sync"]
+
+
+def test_outbox_is_private(tmp_path: Path) -> None:
+    Outbox(tmp_path).write_state("s", ShipState())
+    [file] = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,37 @@
+"""A tombstone of another store purges nothing here, and counts are those of distinct objects."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harken.core.commits import hash_raw
+from harken.store.base import Store, Tombstone, WriteBatch, compute_stats
+from harken.store.fsck import fsck
+from harken.store.memory import MemoryStore
+from harken.store.sqlite.store import SqliteStore
+from harken.testing.store import batch_of
+
+WHEN = "2026-01-31T12:00:00.000000Z"
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_tombstone_of_existing_content_changes_nothing(tmp_path: Path, kind: str) -> None:
+    store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "s.db")
+    name, stand_in = hash_raw(b"stays"), hash_raw(b"gone")
+    with closing(store):
+        store.write(WriteBatch(raw={name: b"stays"}))
+        tombstone = Tombstone(when=WHEN, by="another", why="a secret", stand_in=stand_in)
+        store.write(WriteBatch(raw={stand_in: b"gone"}, tombstones={name: tombstone}))
+        assert store.raw(name) == b"stays"
+        assert store.tombstones() == {}
+        assert fsck(store) == []
+
+
+def test_object_in_two_packs_is_counted_once() -> None:
+    store = MemoryStore()
+    store.write(batch_of("one", "two"))
+    objects = list(store.iter_objects())
+    assert compute_stats([*objects, *objects]) == compute_stats(objects)
