@@ -238,7 +238,9 @@ def read_results(path: Path) -> dict[str, Result]:
 
 def iter_pending(options: argparse.Namespace, results: dict[str, Result]) -> Iterator[Fault]:
     """Yield the faults that have no result, or with `--retry` those that were not noticed."""
-    for fault in select_faults(ROOT, options.seed, options.count):
+    # A changed tree has another selection, and the unnoticed faults may be anywhere in it.
+    count = sys.maxsize if options.retry else options.count
+    for fault in select_faults(ROOT, options.seed, count):
         result = results.get(fault.id)
         is_unnoticed = result is not None and result.status in ("unseen", "no tests")
         is_pending = is_unnoticed if options.retry else result is None
