@@ -51,6 +51,8 @@ def fill_every_table(path: Path) -> None:
             derived={"first": deltas[0], "second": deltas[1], "third": next(iter(sequences))}
         )
     )
+    for number in (3, 5):
+        store.move_branch(f"review/{number}", names[number], expected=None)
     policies = [RetentionPolicy("pin"), RetentionPolicy("replicate")]
     policies += [RetentionPolicy("ephemeral", _LATER), RetentionPolicy("pin")]
     store.set_retention(dict(zip([*names[:2], *[*raw][:2]], policies, strict=True)))

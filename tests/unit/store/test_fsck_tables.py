@@ -25,6 +25,7 @@ from tests.unit.store.damaged_tables import Damage, fill_every_table, iter_damag
 FINDINGS = {
     "again": "table again",
     "artifact": "",
+    "branch": "",
     "derived": "derived",
     "evicted": "",
     "history": "",
