@@ -362,17 +362,27 @@ def _by_agent(lines: list[dict[str, Any]], names: dict[str, str]) -> list[dict[s
     """Return the events by agent, and what a message's calls did in the order of these calls."""
     ranks: list[tuple[str, int, int]] = []
     indexes: dict[tuple[str, str], int] = {}
+    discussions: dict[str, str] = {}
     last_message: Counter[str] = Counter()
     for number, line in enumerate(lines):
         agent = line.get("agent_id", "")
         for index, call_ in enumerate(line.get("tool_calls") or ()):
             indexes[agent, call_["id"]] = index
-        call_id = line.get("tool_call_id") or str(line.get("call", "")).partition(".")[2]
-        index = indexes.get((agent, call_id), -1)
+        index = indexes.get((agent, _call_id(line, discussions)), -1)
+        if line["event_type"] == "discussion_opened":
+            discussions[line["message_id"]] = line["cause"]
         if index < 0:
             last_message[agent] = number
         ranks.append((names.get(agent, ""), last_message[agent], index))
     return [lines[number] for number in sorted(range(len(lines)), key=lambda n: ranks[n])]
+
+
+def _call_id(line: dict[str, Any], discussions: dict[str, str]) -> str:
+    """Return the id of the call, one of several in its message, that an event belongs to, or ""."""
+    if line.get("tool_call_id"):
+        return str(line["tool_call_id"])
+    reference = line.get("call") or discussions.get(line.get("discussion", ""))
+    return str(reference or line.get("cause") or "").partition(".")[2]
 
 
 def _agent_names(lines: list[dict[str, Any]]) -> dict[str, str]:

@@ -8,6 +8,7 @@ are owed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -49,6 +50,24 @@ def find_review(agent: Agent, question: HookQuestion) -> Review:
     return Review(agent.agent_id, question.point) if verdicts is None else verdicts
 
 
+def review_progress(agent: Agent, call: Reference) -> tuple[int, int]:
+    """Return a key by which interrupted reviews of calls are sorted, to go on in their order.
+
+    A hook judges one call after the other. First is the call that a hook judges now; then come
+    those that wait for the next hook, in the order of their last verdicts; last those that no hook
+    has judged.
+    """
+    session = agent.session
+    hooks = [session.agents[id_] for id_ in agent.state.hooks]
+    questions = [hook.questions[call] for hook in hooks if call in hook.questions]
+    if questions:
+        return 0, reference_number(questions[-1])
+    verdicts = session.state.reviews.get(call)
+    if verdicts is None or not verdicts.given:
+        return 2, 0
+    return 1, reference_number(verdicts.given[-1].message_id)
+
+
 def is_unjudged(agent: Agent, question: HookQuestion) -> bool:
     """Whether a hook that was installed before the subject has yet to be asked."""
     verdicts = find_review(agent, question)
@@ -68,14 +87,35 @@ def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
 
 
 def deliver_comments(agent: Agent) -> None:
-    """Append the owed comments to the transcript, as soon as every call has its result."""
+    """Append the owed comments to the transcript, as soon as every call has its result.
+
+    Comments on calls come first, in the order of the calls: calls that run at once are judged in
+    any order.
+    """
     if agent.state.open_calls:
         return
-    for verdict in [*agent.state.owed_comments]:
+    for verdict in _sort_comments(agent, agent.state.owed_comments):
         text = verdict.text or ""
         agent.session.append(
             hook_message(agent, hook_name(agent, verdict), text, verdict.message_id)
         )
+
+
+def _sort_comments(agent: Agent, comments: Sequence[HookVerdict]) -> list[HookVerdict]:
+    """Return comments in the order of the calls; those on one subject stay in their order."""
+    if len(comments) < 2:
+        return [*comments]
+    entries = reversed(agent.state.transcript or ())
+    last = next((entry for entry in entries if entry.tool_calls), None)
+    references: list[Reference] = []
+    if last is not None:
+        references = [f"{last.message_id}.{call.id}" for call in last.tool_calls or ()]
+
+    def rank(verdict: HookVerdict) -> int:
+        subject = verdict.subject
+        return references.index(subject) if subject in references else len(references)
+
+    return sorted(comments, key=rank)
 
 
 def hook_message(

@@ -21,7 +21,7 @@ from harken.agents.agent import Agent, get_agent, subagent_ids
 from harken.agents.call_result import log_result
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
-from harken.agents.hooks.review import hook_name, rewritten_arguments
+from harken.agents.hooks.review import hook_name, review_progress, rewritten_arguments
 from harken.agents.tool_agent import ToolAgent, is_idempotent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
 from harken.agents.tree.moves import MOVES
@@ -31,6 +31,7 @@ from harken.agents.turn_end import TurnEnded
 from harken.agents.turn_lock import TurnLock, wait_for_triggered_turns
 from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, ActionStarted
+from harken.core.ids import reference_message_id
 from harken.core.messages import FunctionCall
 from harken.session.state import OpenCall
 from harken.world.result import (
@@ -91,20 +92,56 @@ async def act(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
 
 async def _run_concurrently(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
     """Run each call in its own task, so that Python's stack does not limit the depth of a tree."""
-    tasks: list[asyncio.Task[None]] = []
+    tasks: dict[int, asyncio.Task[None]] = {}
     turn_ends: list[TurnEnded] = []
-    for call, numbers in zip(calls, call_dependencies(agent, calls), strict=True):
-        dependencies = [tasks[number] for number in sorted(numbers)]
-        tasks.append(asyncio.create_task(_run_after(dependencies, agent, call, turn_ends)))
+    dependencies = call_dependencies(agent, calls)
+    for index in _starting_order(agent, calls):
+        earlier = [tasks[number] for number in sorted(dependencies[index]) if number in tasks]
+        tasks[index] = asyncio.create_task(_run_after(earlier, agent, calls[index], turn_ends))
+    in_order = [tasks[index] for index in range(len(calls))]
     try:
-        results = await asyncio.gather(*tasks, return_exceptions=True)
+        results = await asyncio.gather(*in_order, return_exceptions=True)
     finally:
-        for running in tasks:
+        for running in in_order:
             running.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*in_order, return_exceptions=True)
     failure = next((result for result in results if result is not None), None)
     if failure is not None:
         raise failure
+
+
+def _starting_order(agent: ToolAgent, calls: Sequence[OpenCall]) -> list[int]:
+    """Return the indexes of calls in the order in which their hooks are asked.
+
+    In a resumed turn, interrupted reviews come first; a call that waited for calls with a result
+    comes after those that did not wait.
+    """
+    waits = _count_waits(agent, calls)
+    keys = [
+        (review_progress(agent, call.reference), waits.get(call.id, 0), index)
+        for index, call in enumerate(calls)
+    ]
+    return [index for *_, index in sorted(keys)]
+
+
+def _count_waits(agent: ToolAgent, calls: Sequence[OpenCall]) -> dict[str, int]:
+    """Return for each call of a resumed message how many calls had to run before it in sequence.
+
+    Empty if no call before these has a result: they wait for each other only.
+    """
+    if all(call.index == index for index, call in enumerate(calls)):
+        return {}
+    message_id = reference_message_id(calls[0].reference)
+    entries = reversed(agent.state.transcript or ())
+    message = next((entry for entry in entries if entry.message_id == message_id), None)
+    made = () if message is None else message.tool_calls or ()
+    message_calls = [
+        OpenCall(call.id, call.function.name, call.function.arguments, message_id) for call in made
+    ]
+    counts: dict[str, int] = {}
+    for call, earlier in zip(message_calls, call_dependencies(agent, message_calls), strict=True):
+        counts[call.id] = max((counts[message_calls[i].id] + 1 for i in earlier), default=0)
+    return counts
 
 
 async def _run_after(
