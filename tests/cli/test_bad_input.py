@@ -299,12 +299,12 @@ def test_a_log_that_another_process_holds_is_refused_with_its_pid(demo: Cli, hol
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 KB."""
+    """A disk of 512 KB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a small disk")
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k,mode=700", "tmpfs", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("this machine lets nobody mount")
     try:

@@ -77,8 +77,9 @@ def messages_in(
     report: called for each value that is kept as opaque JSON. By default, a warning is logged once
     for each kind of such values.
 
-    >>> messages_in({"role": "developer", "content": "Be brief."})
-    [Message(role='system', content='Be brief.')]
+    >>> message = messages_in({"role": "model", "parts": [{"text": "Hi"}]})[0]
+    >>> message.role, message.content
+    ('assistant', 'Hi')
     """
     tell = report or _warn_once
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
