@@ -237,6 +237,8 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "parameters": MAYBE_META,
         "wire": MAYBE_META,
         "tools": st.none() | ID,
+        "evidence": st.none() | st.sampled_from(get_args(ev.Evidence)),
+        "missing": st.none() | st.lists(st.sampled_from(get_args(ev.RequestPart)), unique=True),
     },
     ev.LlmResponse: {
         "request": ID,
@@ -323,6 +325,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "position": COUNT,
         "snapshot": MAYBE_META,
         "operation": MAYBE_META,
+        "evidence": st.none() | st.sampled_from(get_args(ev.Evidence)),
     },
 }
 """For each kind of event, a strategy for each of its own members; an entry is also a message."""

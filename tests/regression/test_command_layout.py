@@ -68,7 +68,7 @@ def command_paths(group: click.Group, *above: str) -> set[str]:
     ("line", "message"),
     [
         ("gc", "No such command 'gc'; did you mean 'store gc'?"),
-        ("ctx gc", "did you mean 'store gc'? Commands of 'ctx': cat, "),
+        ("ctx gc", "did you mean 'store gc'? Commands of 'ctx': branch, cat, "),
         ("session", "did you mean 'sessions'?"),
         ("chta", "did you mean 'chat'?"),
         ("ctx shwo", "No such command 'ctx shwo'; did you mean 'ctx show'?"),

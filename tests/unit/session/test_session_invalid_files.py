@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harken import Session
-from harken.core.events import LlmRequest, Segment, decode_event
+from harken.core.events import LlmRequest, Segment, TranscriptEntry, decode_event
 from harken.core.ids import MessageId
 from harken.errors import InvalidLog, LogCorrupted, LogWriteError
 from harken.session.log.checksum import seal
@@ -69,12 +69,14 @@ def test_too_deeply_nested_line_is_damage(tmp_path: Path) -> None:
         list(iter_events(tmp_path / "s.jsonl"))
 
 
-def test_unknown_member_beside_an_invalid_meta_is_harmless() -> None:
+def test_invalid_meta_is_refused_also_beside_an_unknown_member() -> None:
     call = b'{"id":"c","x":1,"meta":[1],"function":{"name":"t","arguments":"{}"}}'
-    event = decode_event(
-        b'{"event_type":"transcript_entry","role":"assistant","tool_calls":[' + call + b"]}"
-    )
-    assert event.message_id == ""
+    line = b'{"event_type":"transcript_entry","role":"assistant","tool_calls":[' + call + b"]}"
+    with pytest.raises(ValueError, match="meta"):
+        decode_event(line)
+    entry = decode_event(line.replace(b"[1]", b'{"m":1}'))
+    assert isinstance(entry, TranscriptEntry)
+    assert [call.extra for call in entry.tool_calls or ()] == ['{"x":1}']
 
 
 def test_repeated_segment_references_do_not_multiply() -> None:

@@ -9,18 +9,17 @@ Source: docs/formats/session-log.md, "Versions".
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import BinaryIO
 
-from harken.core.canonical import from_json
-from harken.core.events import SCHEMA_VERSION
 from harken.errors import LogVersionUnsupported
-from harken.session.log.checksum import is_valid_line
 
 FIRST_RELEASED_VERSION = 2
 """Logs of this schema version and of later ones are read."""
 MAX_FIRST_LINE_BYTES = 1 << 20
 """A `session_started` line is far shorter, so a longer first line is none."""
+_UNRELEASED_PATTERN = re.compile(rb'"schema_version":1(?![0-9])')
 
 
 def check_release(file: BinaryIO, path: Path) -> None:
@@ -30,8 +29,17 @@ def check_release(file: BinaryIO, path: Path) -> None:
 
 
 def check_first_line(line: bytes, path: Path) -> None:
-    """Raise LogVersionUnsupported if the first line of a log states an unreleased version."""
-    if b'"schema_version":' not in line or not is_valid_line(b"", line):
+    """Raise LogVersionUnsupported if the first line of a log states an unreleased version.
+
+    Completion of names opens many logs, so what decodes events is imported for such a line only.
+    """
+    if not _UNRELEASED_PATTERN.search(line):
+        return
+    from harken.core.canonical import from_json  # noqa: PLC0415
+    from harken.core.events import SCHEMA_VERSION  # noqa: PLC0415
+    from harken.session.log.checksum import is_valid_line  # noqa: PLC0415
+
+    if not is_valid_line(b"", line):
         return
     try:
         data = from_json(line)
