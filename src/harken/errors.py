@@ -278,12 +278,14 @@ class BranchConflict(StoreError):
     def __init__(
         self, store: str | Path, branch: str, *, expected: str | None, actual: str | None
     ) -> None:
-        super().__init__(
-            store,
-            f"conflict: branch {branch!r} is at {actual or 'no commit'}, not at "
-            f"{expected or 'no commit'}; another writer moved it: continue from its head, or use "
-            "another branch",
-        )
+        if expected is None:
+            reason = f"branch {branch!r} exists already, at {actual}; move it from there, or use"
+        else:
+            reason = (
+                f"conflict: branch {branch!r} is at {actual or 'no commit'}, not at {expected}; "
+                "another writer moved it: continue from its head, or use"
+            )
+        super().__init__(store, f"{reason} another name")
         self.branch, self.expected, self.actual = branch, expected, actual
 
 

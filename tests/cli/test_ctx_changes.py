@@ -58,7 +58,11 @@ def test_a_branch_is_moved_only_from_its_current_head(cli: Cli, tmp_path: Path) 
     second = commit(cli, tmp_path, "Milk?", "--branch", "main")
     cli.ok("ctx", "branch", "review/alice", first)
     assert cli.ok("ctx", "branch", "--json").json == {"main": second, "review/alice": first}
-    assert "another writer" in cli.refused("ctx", "branch", "review/alice", second)
+    assert f"exists already, at {first}" in cli.refused("ctx", "branch", "review/alice", second)
+    assert "another writer" in cli.refused(
+        "ctx", "branch", "review/alice", second, "--from", second
+    )
+    assert "not the name of a branch" in cli.refused("ctx", "branch", "a b", second)
     cli.ok("ctx", "branch", "review/alice", "main", "--from", first)
     assert cli.ok("ctx", "branch", "--json").json["review/alice"] == second
     cli.ok("ctx", "branch", "review/alice", "--delete")

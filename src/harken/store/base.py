@@ -224,7 +224,7 @@ class Store(Protocol):
 
         An expected head of None creates the branch, and a new head of None deletes it. A head
         and all that it needs is retained. Raises BranchConflict if the branch has another head,
-        NameNotFound if `to` does not exist, ValueError for an invalid name (see `check_branch`).
+        NameNotFound if `to` does not exist, ConfigError for an invalid name (see `check_branch`).
         """
         ...
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harken.core.commits import CommitId
-from harken.errors import BranchConflict
+from harken.errors import BranchConflict, ConfigError
 
 MAX_BRANCH_CHARS = 200
 _RESERVED_PREFIXES = ("ctx-", "art-", "-", "/")
 
 
 def check_branch(name: str) -> None:
-    """Raise ValueError unless a text can be the name of a branch: `main`, `review/alice`."""
+    """Raise ConfigError unless a text can be the name of a branch: `main`, `review/alice`."""
     is_valid = (
         0 < len(name) <= MAX_BRANCH_CHARS
         and name.isprintable()
@@ -23,7 +23,7 @@ def check_branch(name: str) -> None:
         and "//" not in name
     )
     if not is_valid:
-        raise ValueError(
+        raise ConfigError(
             f"{name!r} is not the name of a branch: use up to {MAX_BRANCH_CHARS} printable "
             "characters without blanks and @, such as main or review/alice"
         )

@@ -155,9 +155,14 @@ class TieredStore:
         """Move the local head of a branch. `push` moves the head in the backing store."""
         check_branch(name)
         check_head(self.local.path, self.branches(), name, expected)
+        is_local = name in self.local.branches()
         if to is not None and not self._fetch(to):
             raise NameNotFound("commit", to, self.newest_commits(3))
-        self.local.move_branch(name, to, expected=self.local.branches().get(name))
+        try:
+            self.local.move_branch(name, to, expected=expected if is_local else None)
+        except BranchConflict as error:  # Another writer moved it after the check.
+            path = self.local.path
+            raise BranchConflict(path, name, expected=expected, actual=error.actual) from None
 
     def _push_branches(self) -> None:
         """Move the branches of the backing store to the local heads, if these continue them."""
