@@ -66,6 +66,8 @@ def test_a_branch_is_moved_only_from_its_current_head(cli: Cli, tmp_path: Path) 
     cli.ok("ctx", "branch", "review/alice", "main", "--from", first)
     assert cli.ok("ctx", "branch", "--json").json["review/alice"] == second
     cli.ok("ctx", "branch", "review/alice", "--delete")
+    assert "existing branches: main" in cli.refused("ctx", "branch", "review/alice")
+    assert "the summary is blank" in cli.refused("ctx", "compact", "main", " ")
     assert cli.ok("ctx", "branch", "--json").json == {"main": second}
 
 

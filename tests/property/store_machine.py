@@ -9,13 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from harken.core import canonical
 from harken.core.canonical import PART_DOMAIN, hash_bytes

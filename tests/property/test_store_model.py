@@ -10,12 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
-from tests.property.store_machine import (
-    MemoryMachine,
-    SqliteMachine,
-    StoreMachine,
-    TieredMachine,
-)
+from tests.property.store_machine import MemoryMachine, SqliteMachine, StoreMachine, TieredMachine
 from tests.service_kit import Services, services_on_port
 
 

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from harken.agents.compaction_text import parse_summary_message
-from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
+from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin, checkpoint_all
 from harken.context.socket_client import VARIABLE
 from harken.context.socket_server import ContextSocketServer
 from harken.core.arguments import check_arguments
@@ -39,12 +39,8 @@ class Checkpointer:
     """Commits pending messages. An AgentRuntime may hold a checkpointer for all its agents."""
 
     store: Store
-    principal: str = ""
-    """The principal that runs the agents; subagents append their name to it. Empty: the session's
-    id."""
-    machine: str = ""
-    ticket_id: str = ""
-    thread_id: str = ""
+    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    """The principal that runs the agents, and their task."""
     turns_per_commit: int | None = 1
     """The number of turns per commit. None: only at significant events, which are spawns,
     compactions, the end of the session, and explicit requests."""
@@ -149,18 +145,10 @@ class Checkpointer:
 
     def _origin(self, session: Session, state: AgentState) -> CommitOrigin:
         session_id = session.state.session_id or session.path.stem
-        principal = self.principal or session_id
-        if state.id != session.state.root:
-            principal = f"{principal}/{state.name or state.id}"
+        agent = "" if state.id == session.state.root else state.name or state.id
         template = state.spec.template
-        return CommitOrigin(
-            template="" if template is None else template.name,
-            principal=principal,
-            machine=self.machine,
-            session_id=session_id,
-            ticket_id=self.ticket_id,
-            thread_id=self.thread_id,
-        )
+        name = "" if template is None else template.name
+        return self.identity.origin(session_id, agent, template=name)
 
 
 def _create_drafts(

@@ -16,10 +16,7 @@ from harken.agents import texts
 from harken.core.event_types.message_parser import parse_message
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import (
-    ChatMessage,
-    Message,
-)
+from harken.core.messages import ChatMessage, Message
 from harken.session.fold import fold, iter_loaded_entries
 from harken.session.invariants import check_event, encode_checked_event
 from harken.session.session import Session, build_entry

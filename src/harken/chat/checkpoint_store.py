@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harken.agents.checkpointer import Checkpointer
 from harken.config.home import Home
+from harken.context.checkpoint import CommitIdentity
 from harken.context.materialize import make_resolver
 from harken.context.socket_server import ContextSocketServer
 from harken.core.events import ContextLoaded
@@ -60,8 +61,7 @@ class CheckpointStore:
             return None
         return Checkpointer(
             store=self.store,
-            principal=Path.home().name,
-            machine=platform.node(),
+            identity=CommitIdentity(principal=Path.home().name, machine=platform.node()),
             sockets=ContextSocketServer(home.run_folder),
         )
 

@@ -7,8 +7,8 @@ checkpoint creates the same commit, and one round trip writes messages, delta an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import get_args
+from dataclasses import asdict, dataclass, field, fields
+from typing import Self, get_args
 
 import msgspec
 
@@ -57,6 +57,11 @@ class CommitOrigin:
     ticket_id: str = ""
     thread_id: str = ""
 
+    @classmethod
+    def of(cls, commit: Commit) -> Self:
+        """Return the origin that a commit has."""
+        return cls(**{member.name: getattr(commit, member.name) for member in fields(cls)})
+
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +107,7 @@ class CommitIdentity:
         """Return a commit of an import with this identity. Fields that it has already stay."""
         agent = commit.principal.removeprefix(commit.session_id).removeprefix(SEPARATOR)
         origin = self.origin(commit.session_id, agent, template=commit.template)
-        return msgspec.structs.replace(
-            commit,
-            template=origin.template,
-            principal=origin.principal,
-            machine=origin.machine,
-            ticket_id=origin.ticket_id,
-            thread_id=origin.thread_id,
-        )
+        return msgspec.structs.replace(commit, **asdict(origin))
 
 
 @check_arguments

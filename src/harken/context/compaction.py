@@ -19,6 +19,7 @@ from harken.context.materialize import materialize, select_commits
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, CommitNotes, encode_delta
 from harken.core.messages import ChatMessage, Message
+from harken.errors import ConfigError
 from harken.store.base import Store, WriteBatch
 
 
@@ -29,7 +30,7 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     `pending` is the draft of a delta, or has no messages: then its parent is compacted, also if it
     was compacted before. `context` is the new conversation of the agent; a text is a summary, which
     follows the system prompt of the conversation. Both commits are written, or neither. Raises
-    NameNotFound, ValueError, ObjectNotFound, StoreError.
+    NameNotFound, ValueError (ConfigError for a blank summary), ObjectNotFound, StoreError.
     """
     parent = pending.parent
     time = pending.created_at
@@ -40,7 +41,7 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     summary = pending.summary
     if isinstance(context, str):
         if not context.strip():
-            raise ValueError("the summary is blank")
+            raise ConfigError("the summary is blank")
         summary = summary or context
         before = [*materialize(store, parent).messages, *pending.messages]
         system = takewhile(lambda message: message.role == "system", before)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -34,7 +35,7 @@ from harken.core.messages import (
 )
 from harken.errors import FormatError
 from harken.formats.message_shape import Shape, find_messages, find_shape
-from harken.formats.plain_value import to_plain_value
+from harken.formats.plain_value import safe_repr, to_plain_value
 from harken.formats.wire import (
     anthropic,
     gemini,
@@ -82,15 +83,15 @@ def messages_in(
     ('assistant', 'Hi')
     """
     tell = report or _warn_once
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        items = (messages_in(item, role=role, shape=shape, report=tell) for item in value)
-        return [message for messages in items for message in messages]
     try:
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+            items = (messages_in(item, role=role, shape=shape, report=tell) for item in value)
+            return [message for messages in items for message in messages]
         return [*_iter_messages(value, role, shape, tell)]
     except Exception as error:  # noqa: BLE001 - a program that logs must not fail.
         name = type(value).__name__
         tell(f"a value of type {name} could not be read as messages: {error!r:.200}")
-        return [_opaque_message(_safe_repr(value))]
+        return [_opaque_message(_opaque_json(value), role)]
 
 
 def messages_out(messages: Sequence[ChatMessage], shape: Shape = OWN_SHAPE) -> list[Any]:
@@ -209,9 +210,16 @@ def _opaque_message(data: str, role: Role = "user") -> Message:
     return Message(role, [UnknownPart("", data)])
 
 
-def _safe_repr(value: object) -> str:
-    plain = to_plain_value(repr(type(value)), _warn_once)
-    return canonical.to_json_line(plain).decode("utf-8", "surrogatepass")
+def _opaque_json(value: object) -> str:
+    """Return the JSON text of a value that could not be read, or of its `repr`. Never raises."""
+    for get_plain in (lambda: to_plain_value(value, _ignore), lambda: safe_repr(value)):
+        with suppress(Exception):
+            return canonical.to_json_line(get_plain()).decode("utf-8", "surrogatepass")
+    return '""'
+
+
+def _ignore(kind: str) -> None:
+    del kind
 
 
 def _report_opaque(report: Report, kind: str) -> None:

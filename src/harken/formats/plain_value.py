@@ -31,7 +31,7 @@ def to_plain_value(
     """
     if levels == 0:
         on_opaque("a value that is nested too deeply")
-        return _repr(value)
+        return safe_repr(value)
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str):
@@ -54,13 +54,13 @@ def to_plain_value(
     if members is not None:
         return to_plain_value(members, on_opaque, levels - 1)
     on_opaque(type(value).__name__)
-    return _repr(value)
+    return safe_repr(value)
 
 
 def get_members(value: object) -> Mapping[str, Any] | None:
     """Return the members of a client object. Return None if it has none, or fails to name them."""
     if isinstance(value, msgspec.Struct):
-        members = msgspec.to_builtins(value, enc_hook=_repr, str_keys=True)
+        members = msgspec.to_builtins(value, enc_hook=safe_repr, str_keys=True)
         return members if isinstance(members, dict) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -84,7 +84,8 @@ def _items(value: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
         return []
 
 
-def _repr(value: object) -> str:
+def safe_repr(value: object) -> str:
+    """Return the `repr` of a value, at most 1,000 characters. Never raises."""
     try:
         return repr(value)[:1000]
     except Exception:  # noqa: BLE001 - as above.

@@ -11,9 +11,7 @@ import msgspec
 
 from harken.core.clock import Clock
 from harken.core.events import Usage
-from harken.core.messages import (
-    Message,
-)
+from harken.core.messages import Message
 from harken.core.stream import Finish
 from harken.formats.client_messages import messages_in
 

@@ -195,8 +195,7 @@ class AgentRecorder:
         """Log the response to a request. Return the last entry of the answer.
 
         partial: thinking and text of an answer that is otherwise unusable. extra: further members
-        of the event. Raises InvalidEvent if
-        the request is not the open one, LogError.
+        of the event. Raises InvalidEvent if the request is not the open one, LogError.
         """
         entry = None
         for item in items:

@@ -27,12 +27,7 @@ from harken.session.reviews import (
     fold_message,
 )
 from harken.session.segments import segment_length, slice_segments
-from harken.session.state import (
-    AgentState,
-    ContextTokens,
-    OpenCall,
-    SessionState,
-)
+from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Returns the messages of a commit that an agent started from."""

@@ -169,7 +169,9 @@ class MemoryStore:
         )
         candidates = [s for s in commits if parse_rfc3339(s.commit.created_at) <= until_us]
         latest = next(reversed(self._oldest_first(candidates)), None)
-        while children := [s for s in candidates if s.commit.parent == latest is not None]:
+        if latest is None:
+            return None
+        while children := [stored for stored in candidates if stored.commit.parent == latest]:
             latest = self._oldest_first(children)[-1]
         return latest
 

@@ -140,9 +140,7 @@ class TieredStore:
         local = self.local.latest_commit(principal, at)
         remote = self._query_backing(lambda store: store.latest_commit(principal, at))
         candidates = self._merge_oldest_first([remote] if remote else [], [local] if local else [])
-        if len(candidates) == 2 and any(
-            stored.id == candidates[1] for stored in self.chain(candidates[0])
-        ):
+        if len(candidates) == 2 and self._is_descendant(candidates[0], candidates[1]):
             return candidates[0]  # The clock stepped back: it was written after the other one.
         return candidates[-1] if candidates else None
 
@@ -169,10 +167,22 @@ class TieredStore:
         remote = self.backing.branches()
         for name, head in self.local.branches().items():
             before = remote.get(name)
-            if before is not None and all(stored.id != before for stored in self.chain(head)):
+            if before == head:
+                continue
+            if before is not None and not self._is_descendant(head, before):
                 raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
-            if before != head:
-                self.backing.move_branch(name, head, expected=before)
+            self.backing.move_branch(name, head, expected=before)
+
+    def _is_descendant(self, name: CommitId, ancestor: CommitId) -> bool:
+        """Whether a commit descends from another one.
+
+        Of local commits only the rows in between are read. A commit that is local has its ancestors
+        here, too.
+        """
+        local = self.local.commits([name, ancestor])
+        if name in local:
+            return ancestor in local and self.local.common_ancestor(name, ancestor) == ancestor
+        return any(stored.id == ancestor for stored in self.chain(name))
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         local = self.local.newest_commits(limit)

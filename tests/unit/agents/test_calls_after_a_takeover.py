@@ -23,6 +23,7 @@ from tests.agent_kit import (
     run,
     script_model,
 )
+from tests.unit.agents.hook_kit import watch
 
 OK = Message("assistant", "OK")
 
@@ -56,12 +57,11 @@ def open_act_stage(folder: Path, acted: list[str], *, at: str, reads_only: bool)
 
 
 @pytest.mark.req("S4-38")
+@pytest.mark.parametrize("reads_only", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_calls_that_change_the_world_do_not_run_after_a_takeover(
-    tmp_path: Path, number: int
-) -> None:
+def test_calls_do_not_run_after_a_takeover(tmp_path: Path, number: int, reads_only: bool) -> None:
     acted: list[str] = []
-    stage = open_act_stage(tmp_path, acted, at=f"step-{number}", reads_only=False)
+    stage = open_act_stage(tmp_path, acted, at=f"step-{number}", reads_only=reads_only)
     talk = Conversation(stage.root)
     run(talk.say("Begin."))
     assert run(talk.say("Go.")) == "I take over."
@@ -70,4 +70,54 @@ def test_calls_that_change_the_world_do_not_run_after_a_takeover(
         result = stage.result(f"c{n}", "main")["content"]
         expected = f"acted step-{n}" if n < number else "another agent has taken your place"
         assert result.endswith(expected)
+    check_log(stage.log)
+
+
+@pytest.mark.req("S4-38")
+def test_a_call_that_waited_for_another_one_does_not_run_after_a_takeover(tmp_path: Path) -> None:
+    is_taken = asyncio.Event()
+
+    @tool(reads_only=True)
+    async def look() -> str:
+        """Look until another agent has the place."""
+        await is_taken.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return "seen"
+
+    @tool(reads_only=False)
+    async def change() -> str:
+        """Change something, after `look`."""
+        return "changed"
+
+    def takes(request: ModelRequest) -> Message:
+        text = request_texts(request)[-1]
+        if text.startswith("You have taken the place of main"):
+            return Message("assistant", "I take over.")
+        if "about to call task" not in text:
+            return OK
+        is_taken.set()
+        return call_message(call("meta", "m1"))
+
+    calls = [call("look", "c1"), call("task", "c2", name="Bob"), call("change", "c3")]
+    main: list[ScriptedAnswer] = [
+        call_message(call("hook", "i1", name="h", instructions="Watch.")),
+        "Ready.",
+        call_message(*calls),
+    ]
+    answers: list[ScriptedAnswer] = [takes] * 9
+    model = script_model(main=main, h=answers)
+    runtime = AgentRuntime(
+        model=model,
+        policy=ActionPolicy(actions=ACTIONS),
+        world=LocalWorld([look, change]),
+    )
+    stage = open_stage(tmp_path, model, runtime=runtime)
+    talk = Conversation(stage.root)
+    run(talk.say("Begin."))
+    guard = watch(stage)
+    assert run(talk.say("Go.")) == "I take over."
+    asked = [question.call.function.name for question in guard.asked if question.call is not None]
+    assert asked == ["look"]
+    assert stage.result("c3", "main")["closed"] == "moved"
     check_log(stage.log)

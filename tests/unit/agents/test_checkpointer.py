@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import (
-    AgentRuntime,
-    DumbAgent,
-    LocalWorld,
-    register_agent_class,
-    tool,
-)
+from harken import AgentRuntime, DumbAgent, LocalWorld, register_agent_class, tool
 from harken.agents.agent import log_birth
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.checkpoints import checkpoint_agent
@@ -19,6 +13,7 @@ from harken.agents.load import load_session, start_from_commit
 from harken.agents.runtime import Observers
 from harken.agents.tree.moves import endo
 from harken.agents.turn.conversation import Conversation
+from harken.context.checkpoint import CommitIdentity
 from harken.context.history import get_commit
 from harken.context.materialize import make_resolver, materialize
 from harken.core.commits import CommitId
@@ -219,7 +214,7 @@ def test_a_subagent_begins_with_a_snapshot_whose_parent_is_the_commit_that_spawn
     model = script_model(
         main=[call_message(task), "all done"], helper=[call_message(call("look")), "did it"]
     )
-    scene = begin(tmp_path, model, store, principal="ann")
+    scene = begin(tmp_path, model, store, identity=CommitIdentity(principal="ann"))
     scene.ask("go")
     mine, helpers = chain(store, scene), chain(store, scene, "helper")
     assert helpers[0] == mine[0]
@@ -464,7 +459,12 @@ def test_only_an_agent_that_has_heard_nothing_starts_from_a_commit(
 
 @pytest.mark.req("S2-09")
 def test_the_template_of_a_subagent_is_in_its_commits(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, script_model(main=["one"]), store, machine="m1", ticket_id="tkt-1")
+    scene = begin(
+        tmp_path,
+        script_model(main=["one"]),
+        store,
+        identity=CommitIdentity(machine="m1", ticket_id="tkt-1"),
+    )
     scene.ask("first")
     commit = chain(store, scene)[-1].commit
     assert (commit.machine, commit.ticket_id, commit.template) == ("m1", "tkt-1", "")

@@ -275,6 +275,22 @@ def test_no_value_raises_and_each_gives_a_message_that_can_be_hashed(value: Any)
     assert all(len(message_hash(message)) == 64 for message in messages)
 
 
+class _BrokenList(list[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError("no")
+
+
+def test_lists_that_cannot_be_read_are_kept_as_they_are() -> None:
+    endless: list[Any] = ["Hi"]
+    endless.append(endless)
+    reports: list[str] = []
+    messages = messages_in(endless, role="assistant", report=reports.append)
+    assert messages[0] == Message("assistant", "Hi")
+    broken = [messages_in(_BrokenList([text]), report=reports.append)[0] for text in "ab"]
+    assert message_hash(broken[0]) != message_hash(broken[1])
+    assert {"list", "_BrokenList"} <= {text.split()[4] for text in reports}
+
+
 def test_an_unknown_shape_is_kept_verbatim_and_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, hash_r
 from harken.core.messages import Message
 from harken.core.replace import Secret
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
-from harken.store.base import ObjectKind, RetentionPolicy, Store, WriteBatch
+from harken.store.base import ObjectKind, RetentionPolicy, Store, StoredCommit, WriteBatch
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
@@ -358,3 +359,38 @@ def test_commit_only_in_the_backing_store_is_annotated_there(
     backing.is_away = True
     with pytest.raises(StoreError, match="the backing store failed"):
         tiered.update_notes(tip, CommitNotes(summary="nobody there"))
+
+
+class CountingStore(SqliteStore):
+    """A store that counts the commits which its chains return."""
+
+    count = 0
+
+    def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
+        commits = super().chain(name, depth)
+        self.count += len(commits)
+        return commits
+
+
+def test_latest_commit_and_push_do_not_read_the_history(
+    tmp_path: Path, backing: BackingStore
+) -> None:
+    with closing(CountingStore(tmp_path / "local.db")) as local:
+        store = TieredStore(local, backing)
+        parent = None
+        for second in range(30):
+            batch = batch_of(f"text {second}", parent=parent, second=second, principal="ann")
+            store.write(batch)
+            parent = commit_in(batch)
+            if second == 20:
+                store.move_branch("main", parent, expected=None)
+                store.push()
+        store.move_branch("main", parent, expected=store.branches()["main"])
+        local.count = 0
+        assert store.latest_commit("ann", LATER) == parent
+        assert local.count == 0
+        store.push()
+        pushed = local.count
+        store.push()
+        assert backing.branches() == {"main": parent}
+        assert local.count == pushed

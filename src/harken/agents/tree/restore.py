@@ -28,10 +28,7 @@ from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import SMART, AgentSpec, HookPoint, Limits, Standing
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
-from harken.core.messages import (
-    Message,
-    text_of,
-)
+from harken.core.messages import Message, text_of
 from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
 

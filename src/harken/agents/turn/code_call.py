@@ -32,13 +32,7 @@ from harken.core.events import Closed, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import LogError
 from harken.session.state import OpenCall
-from harken.world.result import (
-    ActionBlocked,
-    InvalidArguments,
-    ToolError,
-    ToolResult,
-    run_catching,
-)
+from harken.world.result import ActionBlocked, InvalidArguments, ToolError, ToolResult, run_catching
 from harken.world.tool import parse
 
 __all__ = ["call_action", "check_new_agent", "describe_interrupted_call"]

@@ -46,7 +46,6 @@ from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 
 _RECORD_BYTES = 32 + 16 + 1
-_NO_IDENTITY = CommitIdentity()
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ class Importer:
         catalogue: Catalogue,
         *,
         jobs: int = 1,
-        identity: CommitIdentity = _NO_IDENTITY,
+        identity: CommitIdentity | None = None,
         live_since: str | None = None,
     ) -> None:
         """Write to this store, and list the files in this catalogue.
@@ -134,7 +133,7 @@ class Importer:
         only. identity: the identity of new commits. live_since: steps at or after this time are
         recorded while their session runs, so their trigger is a turn boundary, not an import.
         """
-        self._jobs, self._identity = jobs, identity
+        self._jobs, self._identity = jobs, identity or CommitIdentity()
         self._live_since = None if live_since is None else normalize_rfc3339(live_since)
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
         self._buffer = WriteBuffer()
@@ -280,8 +279,7 @@ class Importer:
 
     def _complete(self, commit: Commit) -> Commit:
         """Return a commit with the identity, and with the trigger of a live session."""
-        if self._identity is not _NO_IDENTITY:
-            commit = self._identity.assign(commit)
+        commit = self._identity.assign(commit)
         is_live = self._live_since is not None and commit.created_at >= self._live_since
         if is_live and commit.checkpoint == "import":
             commit = msgspec.structs.replace(commit, checkpoint="turn_boundary")

@@ -26,7 +26,7 @@ from harken.capture.live.stream_commits import StreamCommits
 from harken.capture.live.stream_event import LineParser, StreamEvent
 from harken.core.commits import CommitId
 from harken.errors import HarkenError
-from harken.formats.events import ErrorEvent, Event, MetricEvent, PromptEvent, SystemEvent
+from harken.formats.events import Event, PromptEvent, SystemEvent
 from harken.store.base import Store
 
 SILENCE_S = 0.03
@@ -161,7 +161,7 @@ class _RecordingLoop:
             return
         event = listen(line)
         self._recording.on_line(event)
-        if _is_outcome(event):
+        if event.is_outcome:
             self._outcome.append(event)
         if event.is_call:
             self._recording.expect_commit()
@@ -265,12 +265,6 @@ def find_newest_commit(news: Sequence[ImportedChange]) -> CommitId | None:
 def _is_metadata(line_event: StreamEvent) -> bool:
     """Whether a line describes the run and is not part of the conversation."""
     return all(isinstance(event.payload, SystemEvent) for event in line_event.events)
-
-
-def _is_outcome(line_event: StreamEvent) -> bool:
-    """Whether a line reports the end of the run, or an error."""
-    payloads = (event.payload for event in line_event.events)
-    return any(isinstance(payload, MetricEvent | ErrorEvent) for payload in payloads)
 
 
 def _has_prompt(line_event: StreamEvent) -> bool:

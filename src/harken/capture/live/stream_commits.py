@@ -40,7 +40,6 @@ from harken.store.base import Store, WriteBatch
 MAX_NAME_CHARS = 500
 _MAX_REMEMBERED_LINES = 2000
 """The number of recent lines to remember. A compaction may list lines that the model still sees."""
-_OUTCOMES = MetricEvent | ErrorEvent
 _MESSAGES = PromptEvent | ResponseEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent
 
 
@@ -132,7 +131,7 @@ class StreamCommits:
         for line_event in map(self._with_times, line_events):
             self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
             self._facts += line_event.events
-        if any(isinstance(event.payload, _OUTCOMES) for event in self._facts):
+        if any(line_event.is_outcome for line_event in line_events):
             self._agents[""] = _StreamAgent("", ctx)
             self._commit_facts()
 

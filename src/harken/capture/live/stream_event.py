@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from harken.formats.events import (
+    ErrorEvent,
     Event,
+    MetricEvent,
     OutputEvent,
     Payload,
     ResponseEvent,
@@ -51,6 +53,11 @@ class StreamEvent:
         """Whether the line is model output: text, thinking, or a call."""
         kinds = ResponseEvent | ThinkingEvent | ToolCallEvent
         return any(isinstance(event.payload, kinds) for event in self.events)
+
+    @property
+    def is_outcome(self) -> bool:
+        """Whether the line reports the end of the run, or an error."""
+        return any(isinstance(event.payload, MetricEvent | ErrorEvent) for event in self.events)
 
     @property
     def is_call(self) -> bool:

@@ -25,18 +25,12 @@ from harken.capture.resume.completeness import Completeness, MissingContent, che
 from harken.capture.resume.mock_provider import MockProvider, MockRequest, run_mock_provider
 from harken.capture.resume.normalize import text_of_block
 from harken.capture.resume.placement import ClientHome, place_session
-from harken.capture.resume.request_diff import Message, MessageComparison, Request
-from harken.capture.resume.request_diff import compare_messages as rows
+from harken.capture.resume.request_diff import Message, MessageComparison, Request, compare_messages
 from harken.core import canonical
 from harken.errors import ConfigError, FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_text
-from harken.formats.runtimes.base import (
-    ModelUse,
-    NewSessionInfo,
-    RuntimeFormat,
-    read_conversation,
-)
+from harken.formats.runtimes.base import ModelUse, NewSessionInfo, RuntimeFormat, read_conversation
 from harken.formats.wire.registry import find_protocol
 from harken.world.shell.process_group import ProcessGroup
 
@@ -80,8 +74,8 @@ def compare_requests(
         )
         if (sent_messages, expected_messages) != unchanged:
             ignored.append(rule)
-    compared_rows = tuple(rows(expected_messages, sent_messages))
-    return RequestComparison(compared_rows, tuple(ignored), expected_messages, sent_messages)
+    rows = tuple(compare_messages(expected_messages, sent_messages))
+    return RequestComparison(rows, tuple(ignored), expected_messages, sent_messages)
 
 
 def _iter_before_prompt(request: Request, prompt: str) -> Iterator[Message]:

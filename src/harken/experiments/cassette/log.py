@@ -17,11 +17,7 @@ from harken.core.clock import Clock, system_clock
 from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import (
-    ChatMessage,
-    Message,
-    extend_context_hash,
-)
+from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.replace import in_json
 from harken.core.secrets.redaction import redact
 from harken.core.stream import Finish, StreamAccumulator
@@ -88,7 +84,7 @@ class RecordedExchange:
     def write_response(
         self, answer: Sequence[ChatMessage], finish: Finish, extra: Mapping[str, Any] | None = None
     ) -> None:
-        """Write a response, redacted. `more` has additional members of the response event."""
+        """Write a response, redacted. `extra` has additional members of the response event."""
         model = None if finish.model is None else redact(finish.model).text
         self.recorder.log_response(
             self.request,

@@ -34,9 +34,9 @@ from harken.formats.providers.anthropic import OCCURRENCE_MEMBERS, parse_request
 from harken.formats.providers.anthropic_stream import build_usage
 from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
+from harken.formats.wire.body_prefix import Text
 from harken.formats.wire.json_slices import (
     BodySlices,
-    Text,
     build_body,
     get_shape,
     parse_slice,

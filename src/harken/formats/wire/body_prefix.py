@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
+from typing import TypeAlias
 
 import msgspec
 
 from harken.formats.wire.base import BodyPrefix, Mark, Piece
 
-Text = bytes | msgspec.Raw
+Text: TypeAlias = bytes | msgspec.Raw
 _OPENING = b'["%b"' % token_hex(16).encode()
 """The beginning of an array in a short body."""
 _CHUNK_BYTES = 64 * 1024

@@ -23,6 +23,7 @@ from harken.formats.wire.base import Body, BodyPrefix, Mark, ParsedRequest, Piec
 from harken.formats.wire.body_prefix import (
     MIN_ELEMENTS,
     ArrayElements,
+    Text,
     build_prefix,
     find_array,
     find_array_end,
@@ -31,7 +32,6 @@ from harken.formats.wire.body_prefix import (
 )
 from harken.formats.wire.json_patch import apply_form, build_form, set_at_path
 
-Text: TypeAlias = bytes | msgspec.Raw
 """A JSON text of a body. A raw value is not copied: for a megabyte, a copy would take as long as
 all other work.
 """

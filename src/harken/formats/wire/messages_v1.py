@@ -16,10 +16,7 @@ import msgspec
 
 from harken.core.event_types.message_parser import decode_extra, parse_message
 from harken.core.events import Usage
-from harken.core.messages import (
-    ChatMessage,
-    Message,
-)
+from harken.core.messages import ChatMessage, Message
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count, get_text

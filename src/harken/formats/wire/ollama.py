@@ -7,8 +7,8 @@ Source: docs/formats/wire.md, "ollama"; https://docs.ollama.com/api/chat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from harken.core import canonical
 from harken.core.messages import (
@@ -29,12 +29,7 @@ from harken.formats.wire.base import Body
 from harken.formats.wire.piece_codec import PieceCodec, parse_arguments
 
 NAME = "ollama"
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-}
+_ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)}
 _EMPTY: tuple[Any, ...] = (None, [], "")
 
 

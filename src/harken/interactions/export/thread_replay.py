@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 
 from harken.core.ids import MessageId
 from harken.core.stream import Finish
-from harken.interactions.records import (
-    LoggedMessage,
-    MessageRole,
-    ThreadEntry,
-    ThreadEventType,
-)
+from harken.interactions.records import LoggedMessage, MessageRole, ThreadEntry, ThreadEventType
 from harken.interactions.writer import ROW_MISSING, ThreadWriter
 from harken.recording.item import Item
 from harken.recording.request import RequestSettings

@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 from harken.errors import LogVersionUnsupported
 
-FIRST_RELEASED_VERSION = 2
-"""Logs of this schema version and of later ones are read."""
+UNRELEASED_VERSION = 1
+"""The schema version that no release wrote."""
 MAX_FIRST_LINE_BYTES = 1 << 20
 """A `session_started` line is far shorter, so a longer first line is none."""
-_UNRELEASED_PATTERN = re.compile(rb'"schema_version":1(?![0-9])')
+_UNRELEASED_PATTERN = re.compile(rb'"schema_version":%d(?![0-9])' % UNRELEASED_VERSION)
 
 
 def check_release(file: BinaryIO, path: Path) -> None:
@@ -46,5 +46,5 @@ def check_first_line(line: bytes, path: Path) -> None:
     except ValueError:
         return
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if isinstance(version, int) and 0 < version < FIRST_RELEASED_VERSION:
+    if version == UNRELEASED_VERSION:
         raise LogVersionUnsupported(path, found=version, known=SCHEMA_VERSION)

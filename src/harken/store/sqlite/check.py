@@ -15,13 +15,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.clock import parse_rfc3339
-from harken.core.commits import (
-    ArtifactRef,
-    CommitId,
-    decode_commit,
-    decode_delta,
-    decode_sequence,
-)
+from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_delta, decode_sequence
 from harken.errors import HarkenError, StoreError
 from harken.store.base import ObjectKind
 from harken.store.batch import parse_file, parse_needs

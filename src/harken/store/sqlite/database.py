@@ -26,7 +26,7 @@ from harken.errors import (
 
 APPLICATION = 0x4861726B  # "Hark"
 NEW_FILE_VERSION, VERSION = 4, 5
-"""The version of new files, and the newest that can be read. A file gets version 3 with its first
+"""The version of new files, and the newest that can be read. A file gets the newest with its first
 pack that has raw bytes in a separate block; nothing else is new in it.
 """
 HISTORY_SQL = """

@@ -311,11 +311,11 @@ class Sweep:
         graph.reach(roots, self._reached)
 
     def _spare_roots(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:
-        """Mark commits that have a label or the default retention again."""
-        policies = read_retention(connection)
+        """Mark commits that have a branch, a label or the default retention again."""
+        policies, heads = read_retention(connection), {*read_branches(connection).values()}
         for name in commits:
             for original in self._purged.get(name, [name]):
-                if not self._can_remove(connection, original, policies):
+                if original in heads or not self._can_remove(connection, original, policies):
                     self._graph.reach(
                         [self._graph.node(original), self._graph.node(name)], self._reached
                     )
@@ -325,8 +325,6 @@ class Sweep:
     ) -> bool:
         query = "SELECT 1 FROM history h JOIN label ON label.history = h.id WHERE h.name = ?"
         label_row = connection.execute(query, [bytes.fromhex(name[4:])]).fetchone()
-        if name in read_branches(connection).values():
-            return False
         return label_row is None and has_expired(policies.get(name), self.now_us)
 
     def _remove_dangling(self, connection: sqlite3.Connection) -> None:

@@ -33,11 +33,7 @@ from harken.core.events import (
 from harken.core.ids import USER, AgentId, MessageId, reference_number
 from harken.core.logged_string import LoggedString, preview
 from harken.core.messages import text_of
-from harken.session.folds.discussions import (
-    find_due_step,
-    find_end,
-    least_heard_speaker,
-)
+from harken.session.folds.discussions import find_due_step, find_end, least_heard_speaker
 from harken.session.state import DiscussionStep, Round, StoppedTurn
 from harken.world.result import ToolError
 from harken.world.user import UserQuestion, UserUnavailable

@@ -23,7 +23,7 @@ from harken.context.refs import abbreviate_name
 from harken.context.render import render
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
-from harken.errors import ConfigError
+from harken.errors import ConfigError, NameNotFound
 from harken.service.schemas import TimedMessage
 from harken.store.base import Store
 from harken.terminal.text import print_json, print_text
@@ -88,7 +88,7 @@ def compact_command(
     """
     name = resolver.commit(ctx)
     before = get_commit(store, name).commit
-    draft = CommitDraft(parent=name, branch=branch, origin=_origin_of(before))
+    draft = CommitDraft(parent=name, branch=branch, origin=CommitOrigin.of(before))
     _print_commit(store, compact(store, draft, summary), as_json=as_json)
 
 
@@ -171,7 +171,10 @@ def branch_command(
         store.move_branch(name, resolver.commit(ctx), expected=head)
     elif expected is not None or delete:
         raise ConfigError("--from and --delete need the name of a branch")
-    heads = {key: head for key, head in store.branches().items() if name in (None, key)}
+    branches = store.branches()
+    if name is not None and not delete and name not in branches:
+        raise NameNotFound("branch", name, branches)
+    heads = {key: head for key, head in branches.items() if name in (None, key)}
     if as_json:
         print_json(heads)
         return
@@ -187,11 +190,6 @@ def _read_messages(file: BinaryIO) -> list[TimedMessage]:
     except msgspec.DecodeError as error:
         name = Path(getattr(file, "name", "stdin")).name
         raise ConfigError(f"{name}: not a JSON array of messages: {error}") from None
-
-
-def _origin_of(commit: Any) -> CommitOrigin:
-    names = ("template", "principal", "machine", "session_id", "ticket_id", "thread_id")
-    return CommitOrigin(**{name: getattr(commit, name) for name in names})
 
 
 def _print_commit(store: Store, name: CommitId, *, as_json: bool) -> None:

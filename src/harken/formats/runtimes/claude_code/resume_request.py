@@ -22,12 +22,7 @@ from itertools import groupby
 from typing import Any
 
 from harken.core import canonical
-from harken.core.messages import (
-    Message,
-    Part,
-    ToolCall,
-    parts_of,
-)
+from harken.core.messages import Message, Part, ToolCall, parts_of
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import ModelUse

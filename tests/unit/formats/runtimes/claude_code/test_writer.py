@@ -20,10 +20,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import EMPTY_TURN_TEXT
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.reader import FORMAT
-from harken.formats.runtimes.claude_code.resume_request import (
-    INTERRUPTED,
-    build_resume_request,
-)
+from harken.formats.runtimes.claude_code.resume_request import INTERRUPTED, build_resume_request
 from harken.formats.runtimes.claude_code.writer import DEFAULT_MODEL, write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.transcript_kit import (
