@@ -316,7 +316,7 @@ class NameNotFound(HarkenError, LookupError):
         self.kind, self.name, self.known = kind, name, tuple(known)
         names = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
         kinds = " or ".join(
-            f"{noun}{'es' if noun.endswith('s') else 's'}" for noun in kind.split(" or ")
+            f"{noun}{'es' if noun.endswith(('s', 'ch')) else 's'}" for noun in kind.split(" or ")
         )
         existing = f"; existing {kinds}: {names}" if names else ""
         super().__init__(f"{kind} {name!r} not found{existing}")
