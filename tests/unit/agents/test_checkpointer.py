@@ -457,7 +457,7 @@ def test_only_an_agent_that_has_heard_nothing_starts_from_a_commit(
         start_from_commit(bare.root, ctx)
 
 
-@pytest.mark.req("S2-09")
+@pytest.mark.req("S2-02")
 def test_the_template_of_a_subagent_is_in_its_commits(tmp_path: Path, store: MemoryStore) -> None:
     scene = begin(
         tmp_path,
