@@ -6,13 +6,13 @@ checkpoint creates the same commit, and one round trip writes messages, delta an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Self, get_args
 
 import msgspec
 
-from harken.context.commit_content import read_artifact
+from harken.context.commit_content import read_artifact, read_data
 from harken.context.message_reader import read_entry_messages
 from harken.core import commits as core
 from harken.core.arguments import check_arguments
@@ -115,13 +115,15 @@ class CommitIdentity:
 class CommitDraft:
     """A commit that is not created yet.
 
-    Its content is `messages`, or `entries`, or an `artifact` in the store.
+    Its content is `messages`, or `entries`, or `data`, or an `artifact` in the store.
     """
 
     messages: Sequence[ChatMessage] = ()
     """The messages since the parent, oldest first. Their `time` is stored, if they have one."""
     entries: Sequence[ConversationEntry] = ()
     """The same with times and sources, instead of `messages`."""
+    data: bytes | None = None
+    """The same as bytes in `format`, which are stored unchanged."""
     artifact: ArtifactRef | None = None
     parent: CommitId | None = None
     type: CommitType = "delta"
@@ -232,6 +234,7 @@ def build_batch(prepared_commits: Sequence[PreparedCommit]) -> WriteBatch:
     return WriteBatch(
         objects={name: body for content in contents for name, body in content.objects.items()},
         deltas={content.artifact: content.entries for content in contents if content.body},
+        raw={content.artifact: content.data for content in contents if content.data is not None},
         commits=[(commit.commit, commit.notes) for commit in prepared_commits],
     )
 
@@ -252,6 +255,8 @@ class DraftContent:
     """The messages by name, if they may be new."""
     body: bytes = b""
     """The canonical bytes of the delta, if it may be new."""
+    data: bytes | None = None
+    """The bytes of the artifact if it is no delta, and may be new."""
 
     @property
     def objects(self) -> dict[Hash, bytes]:
@@ -263,25 +268,44 @@ class DraftContent:
 def _read_content(store: Store, draft: CommitDraft) -> DraftContent:
     if draft.artifact is None:
         return _encode_content(draft)
-    if draft.messages or draft.entries:
-        raise ValueError("a draft has messages or an artifact, never both")
+    if draft.messages or draft.entries or draft.data is not None:
+        raise ValueError("a draft has content or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
     if stored is not None:
         return DraftContent(draft.artifact, stored, read_entry_messages(store, stored))
+    artifact = draft.artifact
+    return _parse_content(
+        draft, DraftContent(artifact), lambda: read_artifact(store, artifact, draft.format)
+    )
+
+
+def _parse_content(
+    draft: CommitDraft, content: DraftContent, parse: Callable[[], list[ConversationEntry]]
+) -> DraftContent:
+    """Return the content with its messages, unless nothing is derived from them.
+
+    Bytes that cannot be read are committed unchanged. A missing artifact is rejected by the write.
+    """
     if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
-        return DraftContent(draft.artifact)  # Nothing needs to be read to build the commit.
+        return content
     try:
-        entries_read = read_artifact(store, draft.artifact, draft.format)
+        entries = parse()
     except (ObjectNotFound, NameNotFound, FormatError):
-        # A missing artifact is rejected by the write; an unreadable one is committed unchanged.
-        entries_read = []
-    entries = [core.encode_entry(entry.message, time=entry.time)[0] for entry in entries_read]
-    return DraftContent(draft.artifact, entries, [entry.message for entry in entries_read])
+        return content
+    return replace(
+        content,
+        entries=[core.encode_entry(entry.message, time=entry.time)[0] for entry in entries],
+        messages=[entry.message for entry in entries],
+    )
 
 
 def _encode_content(draft: CommitDraft) -> DraftContent:
-    if draft.messages and draft.entries:
-        raise ValueError("a draft has messages or entries, never both")
+    if sum(map(bool, (draft.messages, draft.entries, draft.data is not None))) > 1:
+        raise ValueError("a draft has messages, entries or data, never both")
+    if draft.data is not None:
+        data = draft.data
+        content = DraftContent(core.hash_raw(data), data=data)
+        return _parse_content(draft, content, lambda: read_data(data, draft.format))
     messages = draft.messages or [entry.message for entry in draft.entries]
     times_and_sources = [(entry.time, entry.source) for entry in draft.entries] or [
         (getattr(message, "time", None) or None, None) for message in messages
@@ -376,7 +400,7 @@ def _build_notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitN
     if draft.summary.strip():
         return CommitNotes(summary=draft.summary, labels=draft.labels)
     summary = derive_summary(messages)
-    if draft.artifact is not None and not messages:
+    if (draft.artifact is not None or draft.data is not None) and not messages:
         summary = f"{draft.message_count or 0} messages as {draft.format}"
     return CommitNotes(summary=summary, derived=True, labels=draft.labels)
 

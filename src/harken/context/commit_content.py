@@ -110,7 +110,7 @@ def read_content(
     """
     if content.entries is not None:
         return content.entries
-    return _read_bytes(content.data, content.format, formats)
+    return read_data(content.data, content.format, formats)
 
 
 def read_artifact(
@@ -129,12 +129,15 @@ def read_artifact(
         entries += (
             entries_by_name[name]
             if name in entries_by_name
-            else _read_bytes(store.raw(name), format, formats)
+            else read_data(store.raw(name), format, formats)
         )
     return entries
 
 
-def _read_bytes(data: bytes, format: str, formats: FormatRegistry) -> list[ConversationEntry]:
+def read_data(
+    data: bytes, format: str, formats: FormatRegistry = FORMATS
+) -> list[ConversationEntry]:
+    """Return the entries of bytes that are not stored yet. Raises as `read_content`."""
     reader = formats.find_reader(format)
     if reader is None:
         raise NameNotFound("readable format", format, formats.list_names())

@@ -18,7 +18,7 @@ from harken.capture.live.stream_event import StreamEvent
 from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin, checkpoint
 from harken.context.history import END_OF_TIME
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
-from harken.core.commits import Checkpoint, CommitId, hash_raw
+from harken.core.commits import Checkpoint, CommitId
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.events import (
@@ -35,7 +35,7 @@ from harken.formats.events import (
 from harken.formats.events_v1 import encode_events
 from harken.formats.hub import entries_from_events
 from harken.formats.tool_calls import replace_surrogates
-from harken.store.base import Store, WriteBatch
+from harken.store.base import Store
 
 MAX_NAME_CHARS = 500
 _MAX_REMEMBERED_LINES = 2000
@@ -216,10 +216,8 @@ class StreamCommits:
         """Commit events that are not messages, after the last commit of the main conversation."""
         agent = self._agents.get("") or _StreamAgent("", None)
         facts, self._facts = self._facts, []
-        data = encode_events(facts)
-        self._store.write(WriteBatch(raw={hash_raw(data): data}))
         draft = CommitDraft(
-            artifact=hash_raw(data),
+            data=encode_events(facts),
             parent=agent.tip,
             trigger="session_end",
             origin=self._origin(agent),

@@ -12,7 +12,7 @@ from harken.context.commit_content import read_contents
 from harken.context.history import commit_history
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
-from harken.core.messages import text_of
+from harken.core.messages import Message, text_of
 from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
 from harken.formats.events_v1 import decode_events
 from harken.store.base import StoredCommit
@@ -45,6 +45,10 @@ class StreamRun:
     def commits(self, ctx: CommitId | None = None) -> list[StoredCommit]:
         """Return the history, oldest first."""
         return commit_history(self.store, ctx or self.tip)[::-1]
+
+    def root_messages(self) -> list[Message]:
+        """Return the messages of the run, without its compactions."""
+        return materialize(self.store, self.tip, "root").messages
 
     def read_texts(self, ctx: CommitId | None = None) -> list[str]:
         """Return the materialized conversation, one line per message."""
@@ -181,6 +185,73 @@ def test_messages_before_a_compaction_are_committed_first() -> None:
         "assistant: Third.",
     ]
     assert ran.read_texts(commits[1].id)[-1] == "assistant: Second."
+
+
+def pending_stream() -> Stream:
+    """Return a run in which messages wait at its compaction and at its end."""
+    stream = Stream()
+    stream.init()
+    stream.user("Look.")
+    stream.answer("msg_1", use("t1", command="ls"))
+    stream.result("t1", "a")
+    stream.add(
+        "system", subtype="compact_boundary", compact_metadata={"trigger": "auto", "pre_tokens": 9}
+    )
+    stream.user("This session is being continued ...", isSynthetic=True)
+    stream.answer("msg_2", words("I go on."))
+    stream.user("And?")
+    stream.answer("msg_3", use("t2", command="cat"))
+    stream.result("t2", "b")
+    stream.end(subtype="error_max_turns", num_turns=3)
+    return stream
+
+
+@pytest.mark.req("S2-37")
+def test_waiting_messages_are_committed_at_a_compaction_and_at_the_end() -> None:
+    ran = StreamRun()
+    ran.take(pending_stream())
+    commits = ran.commits()
+    assert [
+        (stored.commit.type, stored.commit.checkpoint, stored.commit.message_count)
+        for stored in commits
+    ] == [
+        ("delta", "turn_boundary", 2),
+        ("delta", "compaction", 1),
+        ("compaction", "compaction", 1),
+        ("delta", "turn_boundary", 1),
+        ("delta", "turn_boundary", 2),
+        ("delta", "session_end", 1),
+        ("delta", "session_end", 0),
+    ]
+    parents = [stored.commit.parent for stored in commits]
+    assert parents == [None, *(stored.id for stored in commits[:-1])]
+    (last,) = read_contents(ran.store, commits[-1:])
+    assert [type(event.payload) for event in decode_events(last.data)] == [
+        *(SystemEvent, SystemEvent, MetricEvent)
+    ]
+
+
+@pytest.mark.req("S2-37")
+def test_every_line_of_a_run_is_in_one_commit() -> None:
+    """Each prefix of a run that ends there has all its messages, once and in order."""
+    full = StreamRun()
+    full.take(pending_stream())
+    expected = [text_of(message.content) for message in full.root_messages()]
+    assert expected == ["Look.", "", "a", "I go on.", "And?", "", "b"]
+    for length in range(2, len(pending_stream().lines) + 1):
+        ran, stream = StreamRun(), pending_stream()
+        del stream.lines[length:]
+        count = len([line for line in stream.lines if is_message(line)])
+        ran.take(stream)
+        ran.chain.end()
+        contents = [text_of(message.content) for message in ran.root_messages()]
+        summary = ["This session is being continued ..."]
+        assert contents in (expected[: len(contents)], [*expected[:3], *summary])
+        assert len([text for text in contents if text not in summary]) == count
+
+
+def is_message(line: dict[str, object]) -> bool:
+    return line["type"] in ("user", "assistant") and not line.get("isSynthetic")
 
 
 def test_subagent_has_its_own_chain_from_its_call() -> None:
