@@ -25,7 +25,7 @@ CREATE TABLE sessions (
     project TEXT NOT NULL,          -- the folder in which it worked; '' where that is not known
     version TEXT NOT NULL,          -- of the runtime, the last one
     source TEXT NOT NULL,           -- the file that was read last; '' where there is none
-    began INTEGER, ended INTEGER,   -- first and last message of any of its agents
+    began INTEGER, ended INTEGER,   -- first and last message of any of its agents, or its outcome
     outcome TEXT                    -- 'success', 'error_max_turns', ...: where the runtime says so
 ) STRICT;
 CREATE TABLE agents (

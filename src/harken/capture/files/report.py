@@ -53,7 +53,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     """The version of the runtime."""
     ended: str = ""
-    """The time of the last message: UTC, RFC 3339."""
+    """The time of the last message, or of the report of the outcome: UTC, RFC 3339."""
+    outcome: str = ""
+    """How the session ended, as the runtime reports it."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """The number of its commits. Earlier imports may have created some of them."""

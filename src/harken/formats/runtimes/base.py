@@ -79,6 +79,10 @@ class ReadReport:
     """The working directory of the runtime."""
     version: str = ""
     """The version of the runtime, the last one in the file."""
+    outcome: str = ""
+    """How the session ended, as the runtime reports it: `success`, `error_max_turns`, ..."""
+    end_time: str = ""
+    """The time of that report, in the form of commits."""
     parent: str = ""
     """The runtime's name of the session that spawned this one, or that it was forked from."""
     lines: int = 0

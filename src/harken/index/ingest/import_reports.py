@@ -1,4 +1,4 @@
-"""Update sessions from import reports: title, folder, version and source file."""
+"""Update sessions from import reports: title, folder, version, outcome and source file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import apsw
 import msgspec
 
 from harken.formats.runtimes.registry import list_runtime_formats
+from harken.index.ingest.row_writer import time_us
 from harken.index.message_text import to_utf8
 
 
@@ -24,6 +25,8 @@ class ImportedMetadata(msgspec.Struct, frozen=True):
     title: str = ""
     folder: str = ""
     version: str = ""
+    outcome: str = ""
+    end_time: str = msgspec.field(name="ended", default="")
     tips: tuple[_Tip, ...] = ()
 
     @property
@@ -51,13 +54,15 @@ def update_sessions(database: apsw.Connection, records: Iterable[bytes]) -> None
     database.executemany(_UPDATE_SQL, [_build_row(*item) for item in reports])
 
 
-def _build_row(report: ImportedMetadata, runtime: str) -> dict[str, str | bool]:
+def _build_row(report: ImportedMetadata, runtime: str) -> dict[str, str | int | None]:
     return {
         "name": to_utf8(f"{runtime}:{report.session}"),
         "source": to_utf8(report.source),
         "title": to_utf8(report.title),
         "project": to_utf8(report.folder),
         "version": to_utf8(report.version),
+        "outcome": to_utf8(report.outcome) or None,
+        "ended": time_us(report.end_time) if report.outcome and report.end_time else None,
         "is_main": report.is_main,
     }
 
@@ -66,6 +71,8 @@ _UPDATE_SQL = """
 UPDATE sessions SET source = :source,
 title = CASE WHEN :title <> '' AND (:is_main OR title = '') THEN :title ELSE title END,
 project = CASE WHEN :project <> '' THEN :project ELSE project END,
-version = CASE WHEN :version <> '' THEN :version ELSE version END
+version = CASE WHEN :version <> '' THEN :version ELSE version END,
+outcome = CASE WHEN :is_main THEN ifnull(:outcome, outcome) ELSE outcome END,
+ended = CASE WHEN :is_main THEN max(ended, ifnull(:ended, ended)) ELSE ended END
 WHERE name = :name
 """

@@ -45,6 +45,15 @@ Record = Mapping[str, Any]
 SYNTHETIC = "<synthetic>"
 """The model of an answer that the client wrote itself."""
 _BODY_MEMBERS = ("model", "stop_reason", "usage")
+USAGE_MEMBERS = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "cacheReadInputTokens": "cache_read_input_tokens",
+    "cacheCreationInputTokens": "cache_creation_input_tokens",
+}
+"""Token counts of a record without `usage`, and their names in it."""
+COST = "costUSD"
+"""The member with the cost of a response."""
 
 
 def entries_from_records(kind: RecordKind, records: Sequence[Record]) -> list[ConversationEntry]:
@@ -59,7 +68,7 @@ def _response_entry(records: Sequence[Record]) -> ConversationEntry:
     """Return the message of a response."""
     bodies = [_body(record) for record in records]
     last, body = records[-1], bodies[-1]
-    model = _text(body.get("model"))
+    model = _text(body.get("model")) or _text(last.get("model"))
     block_lists = [[*iter_blocks(body_.get("content"))] for body_ in bodies]
     items = [_parse_answer_block(model, block) for blocks in block_lists for block in blocks]
     source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
@@ -68,9 +77,27 @@ def _response_entry(records: Sequence[Record]) -> ConversationEntry:
     if len(items) != len(block_lists) or not all(block_lists):
         source["blocks"] = [len(blocks) for blocks in block_lists]
     source |= {name: body[name] for name in _BODY_MEMBERS if body.get(name) is not None}
+    source |= _read_record_metadata(last, source)
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
     return ConversationEntry(build_assistant_message(items), _time(last), source)
+
+
+def _read_record_metadata(record: Record, source: Record) -> dict[str, Any]:
+    """Return the model, the usage and the cost that a record states outside of its message."""
+    metadata: dict[str, Any] = {}
+    if "model" not in source and _text(record.get("model")):
+        metadata["model"] = record["model"]
+    counts = {
+        name: record[member]
+        for member, name in USAGE_MEMBERS.items()
+        if type(record.get(member)) is int
+    }
+    if counts and "usage" not in source:
+        metadata["usage"] = counts
+    if type(record.get(COST)) in (int, float):
+        metadata["cost_usd"] = record[COST]
+    return metadata
 
 
 def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:

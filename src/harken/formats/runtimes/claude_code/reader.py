@@ -49,9 +49,11 @@ from harken.formats.runtimes.joined_records import split_records
 from harken.formats.runtimes.steps import find_title
 
 NAME = "claude-code-v1"
+_RESULT = "result"
+"""The type of the record that ends a session."""
 _RECORD_TYPES = frozenset(
     {"user", "assistant", "system", "summary", "progress", "file-history-snapshot", "attachment"}
-    | {"queue-operation", "result"}
+    | {"queue-operation", _RESULT}
 )
 """Types of records. Every transcript has at least one of these."""
 _TITLE_MEMBERS: Mapping[str, str] = {
@@ -96,6 +98,8 @@ def _build_outline(
         try:
             if record.label in _TITLE_MEMBERS:
                 _set_title(report, record.label, parse_record(line.data))
+            elif record.label.partition("/")[0] == _RESULT:
+                _set_outcome(report, parse_record(line.data))
             elif record.label in (REQUEST, MESSAGE):
                 requests.add(parse_record(line.data))
         except ValueError as error:
@@ -166,6 +170,13 @@ def _set_title(report: ReadReport, label: str, record: Mapping[str, Any]) -> Non
     title = record.get(_TITLE_MEMBERS[label])
     if isinstance(title, str) and title.strip():
         report.title = title
+
+
+def _set_outcome(report: ReadReport, record: Mapping[str, Any]) -> None:
+    outcome = _as_text(record.get("subtype"))
+    if outcome:
+        report.outcome = outcome
+        report.end_time = parse_time(record.get("timestamp")) or report.end_time
 
 
 def _report_ends(

@@ -20,7 +20,7 @@ from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import NewSessionInfo
-from harken.formats.runtimes.claude_code.entries import build_block
+from harken.formats.runtimes.claude_code.entries import COST, build_block
 from harken.formats.runtimes.claude_code.origins import MODE, ORIGIN
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
 from harken.formats.runtimes.claude_code.resume_request import INTERRUPTED
@@ -196,6 +196,8 @@ class _TranscriptBuilder:
         extra: Record = {"requestId": request} if isinstance(request, str) else {}
         if source.get("kind") == "error":
             extra["isApiErrorMessage"] = True
+        if source.get("cost_usd") is not None:
+            extra[COST] = source["cost_usd"]
         uuids = source.get("uuids")
         original_uuids = iter(uuids if isinstance(uuids, list) else ())
         for group in _group_items(items, source.get("blocks")):
