@@ -32,7 +32,7 @@ from harken.index.database import (
 )
 
 APPLICATION_ID = 0x48726B69  # "Hrki"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _TABLES = """
 CREATE TABLE source (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
@@ -43,12 +43,16 @@ CREATE TABLE spawned (
     runtime TEXT, session TEXT, agent TEXT, ctx TEXT NOT NULL,
     PRIMARY KEY (runtime, session, agent)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE reading (path BLOB PRIMARY KEY, state BLOB NOT NULL) STRICT;
 CREATE TABLE lost (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
-"""`lost` has a row after a repair, until sources are imported again."""
+"""`lost` has a row after a repair, until sources are imported again. A row of `reading` only saves
+time: it may be deleted at any time."""
 _SCHEMA = DatabaseSchema("the catalogue", APPLICATION_ID, SCHEMA_VERSION, _TABLES)
 _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent"}
-"""The tables and their keys."""
+"""The tables that a repair copies, and their keys."""
+MAX_READINGS = 256
+"""The number of files whose reading is saved: those imported last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Catalogue:
         self._sources: dict[str, CatalogueEntry] = {}
         self._lineage: dict[bytes, CommitId] = {}
         self._spawned: dict[tuple[str, str, str], CommitId] = {}
+        self._readings: dict[str, bytes | None] = {}
         self._database = open_database(path, _SCHEMA, repair or repair_catalogue)
 
     @property
@@ -114,6 +119,20 @@ class Catalogue:
     def note(self, path: str, mark: FileFingerprint, record: bytes) -> None:
         """Record an imported file."""
         self._sources[path] = CatalogueEntry(mark, record)
+
+    def find_readings(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the saved readings of files."""
+        path_list = list(paths)
+        names = [os.fsencode(path) for path in path_list]
+        query = "SELECT path, state FROM reading WHERE path IN"
+        rows = iter_rows_in(self._database, query, names)
+        readings: dict[str, bytes | None] = {os.fsdecode(name): state for name, state in rows}
+        readings |= {path: self._readings[path] for path in path_list if path in self._readings}
+        return {path: state for path, state in readings.items() if state is not None}
+
+    def note_reading(self, path: str, state: bytes | None) -> None:
+        """Record the reading of a file, for continuing when it has grown; or delete the record."""
+        self._readings[path] = state
 
     def records(self) -> Iterator[bytes]:
         """Yield the import reports of all files, the oldest file first."""
@@ -179,6 +198,7 @@ class Catalogue:
             self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?)", sources)
             self._database.executemany(f"{insert} lineage VALUES (?, ?)", self._lineage.items())
             self._database.executemany(f"{insert} spawned VALUES (?, ?, ?, ?)", spawned)
+            self._write_readings()
             self._database.execute("COMMIT")
         except apsw.Error as error:
             if self._database.in_transaction:
@@ -186,12 +206,25 @@ class Catalogue:
             if is_damage(error):
                 raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
-        self._sources, self._lineage, self._spawned = {}, {}, {}
+        self._sources, self._lineage, self._spawned, self._readings = {}, {}, {}, {}
+
+    def _write_readings(self) -> None:
+        """Write the readings, and delete those of files that were imported long ago."""
+        names = [(os.fsencode(path),) for path in self._readings]
+        self._database.executemany("DELETE FROM reading WHERE path = ?", names)
+        states = [
+            (os.fsencode(path), state)
+            for path, state in self._readings.items()
+            if state is not None
+        ]
+        self._database.executemany("INSERT INTO reading VALUES (?, ?)", states)
+        oldest = "(SELECT max(rowid) FROM reading) - ?"
+        self._database.execute(f"DELETE FROM reading WHERE rowid <= {oldest}", [MAX_READINGS])  # noqa: S608 - a query of ours
 
     def write_replaced(self, path: Path, replace: Callable[[bytes], bytes]) -> None:
         """Write a copy of the catalogue with replaced texts. Raises StoreWriteError.
 
-        Records whose key contains a replaced text are omitted.
+        Records whose key contains a replaced text are omitted, and so are readings.
         """
         with closing(Catalogue(path)) as catalogue:
             for name, entry in self.iter_entries():

@@ -12,7 +12,7 @@ shared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 from zlib import crc32
 
@@ -32,8 +32,14 @@ _READ_BYTES = 256 * 1024
 _PER_BYTE = (1 << 32) // (MEAN_CHUNK_BYTES - MIN_CHUNK_BYTES)
 
 
-def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
+def put_file(
+    store: Store,
+    source: BinaryIO | Iterable[bytes],
+    note_chunk: Callable[[ArtifactRef, int], None] = lambda _name, _size: None,
+) -> ArtifactRef:
     """Write raw bytes in batches of a few megabytes and return the name of all of them.
+
+    `note_chunk` is called with the name and the size of each chunk.
 
     If interrupted, it leaves chunks that `collect` removes. Raises as `Store.write`, and any error
     of reading the source.
@@ -46,6 +52,7 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
         hasher.update(piece)
         names.append(hash_raw(piece))
         waiting[names[-1]] = piece
+        note_chunk(names[-1], len(piece))
         size_bytes += len(piece)
         if size_bytes >= WRITE_BYTES:
             store.write(WriteBatch(raw=waiting))

@@ -45,11 +45,18 @@ class FileTooLarge(Exception):
     """A file is too large for memory, and no store is available."""
 
 
+class StoredFile(msgspec.Struct, frozen=True):
+    """The name of the bytes of a file, and its chunks with their sizes."""
+
+    name: ArtifactRef
+    chunks: list[tuple[ArtifactRef, int]]
+
+
 class LargeFileStore(Protocol):
     """The store for files that are too large for memory."""
 
-    def put(self, path: Path) -> ArtifactRef:
-        """Write a file. Return its name. Raises StoreError, OSError."""
+    def put(self, path: Path) -> StoredFile:
+        """Write a file. Raises StoreError, OSError."""
         ...
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
@@ -68,11 +75,15 @@ class OpenedFile:
     """Empty if the file is not parsed."""
     raw: ArtifactRef | None = None
     pieces: list[StoredObject] = field(default_factory=list)
-    """Its chunks, if they are in memory."""
+    """Its chunks, if they are in memory. Of a file that grew: the new ones."""
+    chunks: list[tuple[ArtifactRef, int]] = field(default_factory=list)
+    """The names and the sizes of all its chunks."""
     steps: Iterable[tuple[int, PreparedStep]] = ()
     """Each step with the number of the chunk in which it ends. Raises FormatError."""
     is_copy: bool = False
     """Whether its bytes were assembled from several files."""
+    parsed_bytes: int = 0
+    """The number of bytes that are parsed: all, or those after a read point."""
 
 
 class ParsedFile(msgspec.Struct, array_like=True):
@@ -111,7 +122,9 @@ class ParsedFile(msgspec.Struct, array_like=True):
                 StoredObject(ObjectKind.RAW, name, data[start:end])
                 for (name, _), start, end in chunk_ranges
             ],
+            chunks=self.cut,
             steps=self.steps,
+            parsed_bytes=ends[-1],
         )
 
 
@@ -128,9 +141,8 @@ def open_source_file(file: File, large_files: LargeFileStore | None) -> OpenedFi
             return _open_session(file.path, file.display_name, mark, native, large_files)
         with TemporaryDirectory(prefix="harken-") as folder:
             path = native.copy_merged(file.path, Path(folder))
-            return replace(
-                _open_session(path, file.display_name, mark, native, large_files), is_copy=True
-            )
+            opened = _open_session(path, file.display_name, mark, native, large_files)
+            return replace(opened, is_copy=True)
     except FormatError as error:
         report = Report(source=file.display_name, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))
@@ -153,10 +165,15 @@ def read_whole_file(file: File) -> ParsedFile:
         ending,
         opened.runtime,
         opened.raw,
-        [(ArtifactRef(piece.name), len(piece.body)) for piece in pieces],
+        list_chunks(pieces),
         b"".join([piece.body for piece in pieces]) if opened.is_copy else None,
         steps,
     )
+
+
+def list_chunks(pieces: Iterable[StoredObject]) -> list[tuple[ArtifactRef, int]]:
+    """Return the names and the sizes of chunks."""
+    return [(ArtifactRef(piece.name), len(piece.body)) for piece in pieces]
 
 
 def failed_summary(source: str, raw: ArtifactRef | None, error: FormatError) -> FileSummary:
@@ -213,7 +230,7 @@ def _store_bytes(
         return buffered.name, buffered.pieces
     if large_files is None:
         raise FileTooLarge
-    return large_files.put(path), []
+    return large_files.put(path).name, []
 
 
 def _open_session(
@@ -228,25 +245,40 @@ def _open_session(
     reading = ReadReport()
     if size <= MAX_IN_MEMORY_BYTES:
         buffered = BufferedFile(path.read_bytes())
-        raw, pieces = buffered.name, buffered.pieces
+        raw, pieces, chunks = buffered.name, buffered.pieces, list_chunks(buffered.pieces)
         source = _create_source(name, buffered.chunks, reading, size, is_held=True)
         piece_at: Callable[[int], int] = buffered.piece_at
     elif large_files is None:
         raise FileTooLarge
     else:
-        raw, pieces = large_files.put(path), []
+        stored = large_files.put(path)
+        raw, pieces, chunks = stored.name, [], stored.chunks
         source = _create_source(name, lambda: large_files.pieces(raw), reading, size)
-        piece_at = _first_piece
+        piece_at = first_piece
+    reader = create_reader(native, path, source, reading)
+    return OpenedFile(
+        mark,
+        lambda: reader.read_summary(Report(source=name, raw=raw)),
+        native.runtime,
+        raw,
+        pieces,
+        chunks,
+        ((piece_at(reading.offset), step) for step in reader.steps()),
+        parsed_bytes=size,
+    )
+
+
+def create_reader(
+    native: RuntimeFormat, path: Path, source: SessionFile, reading: ReadReport
+) -> CommitReader:
+    """Return a reader of a file, with the data that its client stored next to it."""
     outputs, agent = None, AgentMeta()
     if native.runtime == CLAUDE_RUNTIME:
         outputs, agent = Outputs.from_transcript(path), read_agent_meta(path)
-    reader = CommitReader(native, source, reading, outputs, agent)
-    steps = ((piece_at(reading.offset), step) for step in reader.steps())
-    report = Report(source=name, raw=raw)
-    return OpenedFile(mark, lambda: reader.read_summary(report), native.runtime, raw, pieces, steps)
+    return CommitReader(native, source, reading, outputs, agent)
 
 
-def _first_piece(start: int) -> int:
+def first_piece(start: int) -> int:
     """Return 0: the file is in the store already, so no chunk is needed."""
     del start
     return 0
@@ -264,4 +296,5 @@ def _create_source(
     beginning = next(iter(chunks()), b"")
     if is_compressed(beginning):
         return SessionFile(name, DecompressedFile(name, chunks, size_bytes, reading.notes).pieces)
+    reading.size_bytes = size_bytes
     return SessionFile(name, chunks, is_in_memory=is_held)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from harken.capture.files.grown_file import RunningHashes
 from harken.capture.files.importer import Importer
 from harken.capture.files.peek import read_ending, read_spawned
 from harken.capture.files.report import ImportResult, Report
@@ -91,8 +92,13 @@ class FileFollower:
     """The time since which the sessions are recorded live. See `Importer`."""
     _changed: dict[Path, _Change] = field(default_factory=dict)
     _states: dict[str, _FileState] = field(default_factory=dict)
+    _hashes: RunningHashes = field(init=False)
     _pinned: frozenset[str] | None = None
     """The artifacts that were pinned before."""
+
+    def __post_init__(self) -> None:
+        """Begin without the hash of any file."""
+        self._hashes = RunningHashes(self.clock)
 
     def note_changed(self, paths: Iterable[Path]) -> None:
         """Record that files have changed."""
@@ -163,7 +169,11 @@ class FileFollower:
 
     def _create_importer(self) -> Importer:
         return Importer(
-            self.store, self.catalogue, identity=self.identity, live_since=self.live_since
+            self.store,
+            self.catalogue,
+            identity=self.identity,
+            live_since=self.live_since,
+            hashes=self._hashes,
         )
 
     def _apply_result(

@@ -24,7 +24,18 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from harken.capture.files.file_reader import OpenedFile, failed_summary, open_source_file
+from harken.capture.files.file_reader import (
+    OpenedFile,
+    StoredFile,
+    failed_summary,
+    open_source_file,
+)
+from harken.capture.files.grown_file import (
+    RunningHashes,
+    SavedReading,
+    decode_reading,
+    open_grown_file,
+)
 from harken.capture.files.parsed_file import FileSummary, PreparedStep, sanitize_name
 from harken.capture.files.report import (
     MAIN_AGENT,
@@ -61,18 +72,40 @@ class CommitBuilder:
     """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0
     orphan: tuple[str, str, str] | None = None
+    _earlier_steps: int = 0
+    """The number of steps of an earlier reading."""
+    _earlier_commits: int = 0
+    """The number of distinct commits of an earlier reading."""
 
-    @property
-    def commits(self) -> int:
-        """The number of distinct commits. Counted in 16 parts to limit memory use."""
-        records = self._records
-        return sum(
+    def restore(self, saved: SavedReading) -> None:
+        """Continue an earlier reading."""
+        for step, record in saved.steps.items():
+            self.steps[step] = len(self._records)
+            self._records += record
+        self._earlier_steps, self._earlier_commits = len(saved.steps), saved.commits
+        self.orphan = saved.orphan
+
+    def get_records(self, steps: Iterable[str]) -> dict[str, bytes]:
+        """Return the records of steps, as those of an earlier reading."""
+        return {step: self._of(step)[:-1] + b"\0" for step in steps}
+
+    def count_commits(self, steps: int | None = None) -> int:
+        """Return the number of distinct commits, or of those of the first steps of this reading.
+
+        Counted in 16 parts to limit memory use.
+        """
+        records, earlier = self._records, self._earlier_steps
+        offsets = [*self.steps.values()]
+        earlier_names = {bytes(records[offset : offset + 32]) for offset in offsets[:earlier]}
+        offsets = offsets[earlier : None if steps is None else earlier + steps]
+        return self._earlier_commits + sum(
             len(
                 {
                     bytes(records[offset : offset + 32])
-                    for offset in self.steps.values()
+                    for offset in offsets
                     if records[offset] % 16 == part
                 }
+                - earlier_names
             )
             for part in range(16)
         )
@@ -126,12 +159,14 @@ class Importer:
         jobs: int = 1,
         identity: CommitIdentity | None = None,
         live_since: str | None = None,
+        hashes: RunningHashes | None = None,
     ) -> None:
         """Write to this store, and list the files in this catalogue.
 
         jobs: the number of processes that read files if there is much to read. 1 means this process
         only. identity: the identity of new commits. live_since: steps at or after this time are
         recorded while their session runs, so their trigger is a turn boundary, not an import.
+        hashes: those of files that grow, for several importers.
         """
         self._jobs, self._identity = jobs, identity or CommitIdentity()
         self._live_since = None if live_since is None else normalize_rfc3339(live_since)
@@ -139,6 +174,9 @@ class Importer:
         self._buffer = WriteBuffer()
         self._existing: set[CommitId] = set()
         """Commits that are in the store or in the write buffer."""
+        self._hashes = RunningHashes() if hashes is None else hashes
+        self._readings: dict[str, SavedReading] = {}
+        """The earlier readings of files that may have grown."""
 
     def run(
         self, files: Sequence[File], tell: Callable[[ImportProgress], None] = lambda _: None
@@ -153,6 +191,7 @@ class Importer:
         for report in unchanged.values():
             yield ImportResult(report, is_unchanged=True)
         new = [file for name, file in names.items() if name not in unchanged]
+        self._readings = self._find_readings(new)
         size, done_count, done_size = sum(file.size for file in new), 0, 0
         ready: list[ImportResult] = []
         later: list[File] = []
@@ -203,15 +242,47 @@ class Importer:
 
     def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
-        if self._jobs > 1 and sum(file.size for file in files) >= MIN_POOL_BYTES:
+        changed = [file for file in files if file.name not in self._readings]
+        if self._jobs > 1 and sum(file.size for file in changed) >= MIN_POOL_BYTES:
             with start_pool(self._jobs) as pool:
-                yield from pool.ahead(files, self._open_file)
+                ahead = pool.ahead(changed, self._open_file)
+                for file in files:
+                    is_grown = file.name in self._readings
+                    yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
         else:
             for file in files:
                 yield file, partial(self._open_file, file)
 
     def _open_file(self, file: File) -> OpenedFile:
+        saved = self._readings.get(file.name)
+        if saved is not None:
+            opened = open_grown_file(file, saved, self._hashes)
+            if opened is not None:
+                return opened
+            del self._readings[file.name]
         return open_source_file(file, self._shelf)
+
+    def _find_readings(self, files: Sequence[File]) -> dict[str, SavedReading]:
+        """Return the earlier readings of files, if their commits and bytes are in the store."""
+        sizes = {file.name: file.size for file in files}
+        readings: dict[str, SavedReading] = {}
+        for name, data in self._catalogue.find_readings(sizes).items():
+            saved = decode_reading(data)
+            if saved is not None and saved.size < sizes[name]:
+                readings[name] = saved
+        if not readings:
+            return {}
+        retained, purged = self._store.retention(), self._store.tombstones()
+        tips = {ctx for saved in readings.values() for ctx in saved.tips}
+        existing = find_existing_commits(self._store, tips)
+        return {
+            name: saved
+            for name, saved in readings.items()
+            if existing.issuperset(saved.tips)
+            and saved.raw in retained
+            and saved.raw not in purged
+            and (saved.orphan is None or self._catalogue.spawner(*saved.orphan) is None)
+        }
 
     def _import_file(
         self, file: File, open_file: Callable[[], OpenedFile], *, is_last: bool
@@ -226,14 +297,19 @@ class Importer:
             reason = f"it cannot be read ({error.strerror or error})"
             return ImportResult(Report(source=file.display_name, reason=reason))
         history = CommitBuilder(opened.runtime, is_last)
-        report = self._commit_steps(opened, file.display_name, history)
+        saved = self._readings.get(file.name)
+        if saved is not None:
+            history.restore(saved)
+        ending = self._commit_steps(opened, file.display_name, history)
+        report = _report(ending, history)
         self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report))
-        return ImportResult(report, new=history.new)
+        self._catalogue.note_reading(file.name, _encode_reading(opened, ending, history))
+        return ImportResult(report, new=history.new, parsed_bytes=opened.parsed_bytes)
 
-    def _commit_steps(self, file: OpenedFile, source: str, history: CommitBuilder) -> Report:
+    def _commit_steps(self, file: OpenedFile, source: str, history: CommitBuilder) -> FileSummary:
         """Create the commits of a file, and store its bytes.
 
-        Return the report. Raises _ParentPending.
+        Return the summary. Raises _ParentPending.
         """
         waiting, first_piece = self._buffer, 0
         try:
@@ -249,15 +325,13 @@ class Importer:
         if file.raw is not None:
             if file.pieces:
                 self._buffer.add_pieces(file.pieces[first_piece:])
-                self._buffer.add_file(
-                    file.raw, [ArtifactRef(stored_piece.name) for stored_piece in file.pieces]
-                )
+                self._buffer.add_file(file.raw, [name for name, _ in file.chunks])
             self._buffer.pins.append(file.raw)
         for agent, step in ending.spawned.items():
             if step in history.steps:
                 spawn_key = history.runtime, ending.session, agent
                 self._catalogue.note_spawner(*spawn_key, history.get_commit(step))
-        return _report(ending, history)
+        return ending
 
     def _add_step(self, ready: PreparedStep, history: CommitBuilder) -> None:
         """Create the commit of a step, or find the equal commit of another file."""
@@ -322,9 +396,11 @@ class _StoreLargeFiles:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put(self, path: Path) -> ArtifactRef:
+    def put(self, path: Path) -> StoredFile:
+        chunks: list[tuple[ArtifactRef, int]] = []
         with path.open("rb") as file:
-            return put_file(self._store, file)
+            name = put_file(self._store, file, lambda *chunk: chunks.append(chunk))
+        return StoredFile(name, chunks)
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
         return self._store.read_chunks(name)
@@ -339,9 +415,30 @@ def _report(ending: FileSummary, history: CommitBuilder) -> Report:
             for agent, step in ends
             if step in history.steps
         ),
-        commits=history.commits,
+        commits=history.count_commits(),
         orphan=history.orphan,
     )
+
+
+def _encode_reading(file: OpenedFile, ending: FileSummary, history: CommitBuilder) -> bytes | None:
+    """Return a reading to save. Return None if the file has to be read from its beginning."""
+    point, raw = ending.point, file.raw
+    if point is None or raw is None or file.is_copy:
+        return None
+    saved = SavedReading(
+        runtime=file.runtime,
+        size=sum(size for _, size in file.chunks),
+        raw=raw,
+        chunks=file.chunks,
+        point=point,
+        steps=history.get_records(point.step_ids),
+        commits=history.count_commits(point.steps),
+        orphan=history.orphan,
+    )
+    try:
+        return msgspec.msgpack.encode(saved)
+    except UnicodeEncodeError:  # A name with a lone surrogate.
+        return None
 
 
 _reports = msgspec.json.Decoder(Report)

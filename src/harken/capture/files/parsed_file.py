@@ -24,6 +24,7 @@ from harken.context.checkpoint import (
 from harken.core import canonical
 from harken.core.commits import Commit, CommitNotes, DeltaEntry
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.read_point import ReadPoint
 from harken.formats.tool_calls import replace_surrogates
 from harken.store.base import StoredObject
 
@@ -67,6 +68,8 @@ class FileSummary(msgspec.Struct, array_like=True):
     spawned: dict[str, str] = {}
     session: str = ""
     """The session id exactly as in the file."""
+    point: ReadPoint | None = None
+    """The read point from which the file can be read when it has grown."""
 
 
 @dataclass(slots=True)
@@ -81,10 +84,21 @@ class CommitReader:
     agent: AgentMeta = _NO_META
     """The metadata of a subagent's transcript."""
     _time: str = NO_TIME
+    _steps: int = 0
+    """The number of steps."""
+    _point: ReadPoint | None = None
 
     def steps(self) -> Iterator[PreparedStep]:
-        """Yield the prepared steps. Raises FormatError."""
+        """Yield the prepared steps. Raises FormatError.
+
+        Raises EarlierStepChanged, before the first step, if the source begins at a read point from
+        which it cannot be read any more.
+        """
+        if self.source.point is not None:
+            self._time = self.source.point.time
         for step in self.native.steps(self.source, self.reading):
+            self._note_point()
+            self._steps += 1
             draft = self._create_draft(step)
             prepared = prepare(draft)
             yield PreparedStep(
@@ -97,6 +111,13 @@ class CommitReader:
                 build_objects(prepared.content),
                 _encode_identity(step, prepared.content.entries),
             )
+
+    def _note_point(self) -> None:
+        """Complete a read point that was set before the current step."""
+        point = self.reading.point
+        if point is not None and point is not self._point:
+            point = msgspec.structs.replace(point, steps=self._steps, time=self._time)
+            self._point = self.reading.point = point
 
     def read_summary(self, report: Report) -> FileSummary:
         """Return the summary of the file, after all steps were read."""
@@ -122,8 +143,11 @@ class CommitReader:
             agent_type=sanitize_name(self.agent.agent_type),
             task=sanitize_name(self.agent.task),
         )
-        session = reading.session_id
-        return FileSummary(full_report, reading.tips, reading.branches, reading.spawned, session)
+        self._note_point()
+        return FileSummary(
+            *(full_report, reading.tips, reading.branches, reading.spawned, reading.session_id),
+            self._point,
+        )
 
     def _session(self) -> str:
         return self.reading.parent or self.reading.session_id

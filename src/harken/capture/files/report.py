@@ -85,6 +85,8 @@ class ImportResult:
     """Whether the file was not read, because it has not changed."""
     new: int = 0
     """The number of new commits."""
+    parsed_bytes: int = 0
+    """The number of bytes that were parsed: only the end of a file that grew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,13 @@ import msgspec
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.read_point import (
+    MAX_BAD_LINES,
+    BadLine,
+    ReadPoint,
+    ReadTotals,
+    list_step_ids,
+)
 from harken.formats.runtimes.sent_requests import SentRequestReader
 
 BOM = b"\xef\xbb\xbf"
@@ -37,15 +44,6 @@ class SourceLine(msgspec.Struct, frozen=True, gc=False):
     start: int
     """The offset of its first byte in the file."""
     data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that could not be read, and the reason. Its bytes are in the raw artifact."""
-
-    number: int
-    start: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +102,14 @@ class ReadReport:
     spawned: dict[str, str] = field(default_factory=dict)
     """The spawning step of each agent with a file of its own. Such a file has the same
     `session_id`, and its first step has no parent."""
+    extra: int = 0
+    """The number of additional records in earlier lines, which are not one record each."""
+    is_joined: bool = False
+    """Whether the current line is not one record. No read point is set there."""
+    size_bytes: int | None = None
+    """The size of a file that may grow. None if no read point is needed."""
+    point: ReadPoint | None = None
+    """The last read point. None if the file has to be read from its beginning."""
 
     def count_uninterpreted(self, kind: str) -> None:
         """Count a valid line that is in no step.
@@ -119,6 +125,60 @@ class ReadReport:
         """Report a line that cannot be read."""
         self.bad.append(BadLine(line.number, line.start, reason))
 
+    def needs_point(self, start: int) -> bool:
+        """Whether a read point is needed at this offset.
+
+        A point halves the rest of the file at least, so there are few of them.
+        """
+        if self.size_bytes is None or self.is_joined or len(self.bad) > MAX_BAD_LINES:
+            return False
+        return start >= (self.size_bytes + (self.point.start if self.point else 0)) // 2
+
+    def copy_totals(self, *, lines: int, used_lines: int) -> ReadTotals:
+        """Return a copy of the totals, with these numbers of lines."""
+        return ReadTotals(
+            *(self.session_id, self.title, self.folder, self.version, self.parent),
+            *(lines, used_lines, dict(self.uninterpreted), [*self.bad], [*self.notes]),
+            *(dict(self.tips), [*self.branches], dict(self.spawned)),
+        )
+
+    def set_point(
+        self,
+        line: SourceLine,
+        state: bytes | None,
+        totals: ReadTotals,
+        steps: Iterable[str | None] = (),
+    ) -> None:
+        """Set the read point to the beginning of a line. `line` has the number of its record.
+
+        steps: those that a later step may follow, without tips and branches.
+        """
+        if state is not None:
+            number, step_ids = line.number - self.extra, list_step_ids(totals, [*steps])
+            self.point = ReadPoint(line.start, number, self.extra, state, step_ids, totals)
+
+    @classmethod
+    def from_point(cls, point: ReadPoint) -> ReadReport:
+        """Return the report of the lines before a read point."""
+        totals = point.totals
+        return cls(
+            session_id=totals.session_id,
+            title=totals.title,
+            folder=totals.folder,
+            version=totals.version,
+            parent=totals.parent,
+            lines=totals.lines,
+            used_lines=totals.used_lines,
+            uninterpreted=Counter(totals.uninterpreted),
+            bad=[*totals.bad],
+            notes=[*totals.notes],
+            tips=dict(totals.tips),
+            branches=[*totals.branches],
+            spawned=dict(totals.spawned),
+            extra=point.extra,
+            point=msgspec.structs.replace(point, steps=0),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
@@ -130,6 +190,8 @@ class SessionFile:
     """Opens the file anew with each call."""
     is_in_memory: bool = False
     """Whether the bytes are in memory, so that their lines may be buffered, too."""
+    point: ReadPoint | None = None
+    """The read point at which the bytes begin. None for the beginning of the file."""
 
     def lines(self, report: ReadReport) -> Iterator[SourceLine]:
         """Yield and count the lines, and report those that are too long.
@@ -138,8 +200,8 @@ class SessionFile:
 
         A byte order mark before the first line belongs to no line.
         """
-        start = 0
-        for number, (data, size) in enumerate(_split_lines(self.chunks()), start=1):
+        start, first = (self.point.start, self.point.line) if self.point else (0, 1)
+        for number, (data, size) in enumerate(_split_lines(self.chunks()), start=first):
             report.lines += 1
             report.offset = start
             if data is None:
@@ -152,7 +214,8 @@ class SessionFile:
 
 
 StepReader: TypeAlias = Callable[[SessionFile, ReadReport], Iterator[ImportStep]]
-"""Reads a file. Raises FormatError, and nothing else, if no part of it is of the format."""
+"""Reads a file. Raises FormatError if no part of it is of the format. A reader that sets read
+points continues from that of its source, and raises EarlierStepChanged if it cannot."""
 ResumeRequestBuilder: TypeAlias = Callable[[Sequence[ConversationEntry]], list[dict[str, Any]]]
 """Returns the messages that the client would send to its provider when it resumes there."""
 

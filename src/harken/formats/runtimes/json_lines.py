@@ -27,8 +27,9 @@ def read_records(
 
     decode: parses a line, or the required part of it; raises ValueError.
     """
-    extra = 0
+    extra = reading.extra
     for line in source.lines(reading):
+        reading.extra, reading.is_joined = extra, False
         if not line.data or line.data.isspace():
             reading.count_uninterpreted("blank")
             continue
@@ -37,6 +38,7 @@ def read_records(
         except ValueError as error:
             parts = split_records(line, _format_reason(error))
             reading.lines += len(parts) - 1
+            reading.is_joined = True
             yield from _iter_part_records(parts, extra, reading, decode)
             extra += len(parts) - 1
             continue

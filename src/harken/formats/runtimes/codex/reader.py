@@ -40,15 +40,23 @@ from harken.formats.providers.openai_responses import (
     parse_input_item,
 )
 from harken.formats.providers.openai_responses import build_instructions_entry as instructions
-from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.base import (
+    ImportStep,
+    ReadReport,
+    RuntimeFormat,
+    SessionFile,
+    SourceLine,
+)
 from harken.formats.runtimes.codex.resume_request import (
     NO_SUMMARY,
     RecentPrompts,
     build_resume_request,
 )
+from harken.formats.runtimes.codex.rollout_state import RolloutState
 from harken.formats.runtimes.codex.writer import write_session
 from harken.formats.runtimes.json_lines import normalize_time, read_records
 from harken.formats.runtimes.new_session import build_format
+from harken.formats.runtimes.read_point import ReadPoint, decode_state, encode_state
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
 
@@ -134,7 +142,7 @@ def _is_part(line: bytes) -> bool:
 
 def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a rollout. Raises FormatError if no line of it is of a rollout."""
-    rollout = _Rollout(report)
+    rollout = _Rollout(report) if source.point is None else _load_rollout(source.point, report)
     for line, record in read_records(source, report):
         kind, payload = _unwrap(record)
         rollout.first = rollout.first or line.data
@@ -149,12 +157,10 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
             case "session_meta":
                 rollout.read_header(payload, normalize_time(record.get("timestamp")))
             case "response_item":
-                yield from rollout.add_item(
-                    payload, normalize_time(record.get("timestamp")), line.number
-                )
+                yield from rollout.add_item(payload, normalize_time(record.get("timestamp")), line)
             case "compacted":
                 yield from rollout.add_compaction(
-                    payload, normalize_time(record.get("timestamp")), line.number
+                    payload, normalize_time(record.get("timestamp")), line
                 )
             case "turn_context":
                 rollout.model = get_text(payload, "model") or rollout.model
@@ -163,6 +169,22 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     if not rollout.is_rollout:
         raise FormatError(NAME, "it has no line of a rollout")
     yield from rollout.finish_step()
+
+
+_MAX_SAVED_TURNS = 10_000
+"""A rollout with more prompts is always read from its beginning."""
+
+
+def _load_rollout(point: ReadPoint, report: ReadReport) -> _Rollout:
+    """Return the state at a read point. Raises EarlierStepChanged if it is not of this version."""
+    state = decode_state(point, RolloutState)
+    rollout = _Rollout(report, first=state.first or b"-", is_rollout=True, model=state.model)
+    rollout.instructions_text, rollout.agent = state.instructions, state.agent
+    rollout.parent, rollout.turns = state.parent, state.turns
+    for prompt in state.prompts:
+        rollout.prompts.add(prompt)
+    rollout.total, rollout.usage = canonical.from_json(state.total), Counter(state.usage)
+    return rollout
 
 
 _KINDS = frozenset({"session_meta", "response_item", "compacted", "turn_context", "event_msg"})
@@ -190,8 +212,9 @@ class _Rollout:
     """The first record, from which a fragment without a header is named."""
     is_rollout: bool = False
     model: str = ""
-    instructions: ConversationEntry | None = None
-    """The client's instructions for the model, which are in the header and in no item."""
+    instructions_text: tuple[str, str | None] | None = None
+    """The client's instructions for the model and their time, which are in the header and in no
+    item."""
     agent: str = ""
     """The agent of the rollout, if another session spawned it."""
     parent: str | None = None
@@ -228,9 +251,9 @@ class _Rollout:
             self.agent = report.session_id
         text = get_text(get_object(meta, "base_instructions"), "text")
         if text:
-            self.instructions = instructions(text, time)
+            self.instructions_text = text, time
 
-    def add_item(self, item: Record, time: str | None, line: int) -> Iterator[ImportStep]:
+    def add_item(self, item: Record, time: str | None, line: SourceLine) -> Iterator[ImportStep]:
         """Add an item that the model reads."""
         if is_answer(item):
             if self.is_answered:
@@ -249,13 +272,16 @@ class _Rollout:
         self.is_answered = self.is_answered or entry.message.role == "tool"
         self.entries.append(entry)
 
-    def add_compaction(self, payload: Record, time: str | None, line: int) -> Iterator[ImportStep]:
+    def add_compaction(
+        self, payload: Record, time: str | None, line: SourceLine
+    ) -> Iterator[ImportStep]:
         """Add a compaction, which replaces the previous context.
 
         The first versions did not record the replacement: Codex then uses the last prompts and the
         summary.
         """
         yield from self.finish_step()
+        self._set_point(line)
         self.compaction = get_text(payload, "message")
         self._open_step(line)
         if isinstance(payload.get("replacement_history"), list):
@@ -327,13 +353,34 @@ class _Rollout:
         self.reading.session_id = f"fragment-{name}"
         self.reading.notes.append("it has no header: it is a part of a session")
 
-    def _open_step(self, line: int) -> None:
+    def _open_step(self, line: SourceLine) -> None:
         """Begin a step at a line, unless one is open."""
         if self.entries or self.answer:
             return
-        self.line = line
-        if self.instructions and (self.parent is None or self.compaction is not None):
-            self.entries.append(self.instructions)
+        if self.compaction is None:
+            self._set_point(line)
+        self.line = line.number
+        if self.instructions_text and (self.parent is None or self.compaction is not None):
+            self.entries.append(instructions(*self.instructions_text))
+
+    def _set_point(self, line: SourceLine) -> None:
+        """Set the read point to a line that begins a step, and that is counted already."""
+        report = self.reading
+        if len(self.turns) > _MAX_SAVED_TURNS or not report.needs_point(line.start):
+            return
+        state = RolloutState(
+            first=b"" if report.session_id else self.first,
+            model=self.model,
+            instructions=self.instructions_text,
+            agent=self.agent,
+            parent=self.parent,
+            turns=[*self.turns],
+            prompts=self.prompts.texts(),
+            total=canonical.to_json_line(self.total),
+            usage=dict(self.usage),
+        )
+        totals = report.copy_totals(lines=report.lines - 1, used_lines=report.used_lines - 1)
+        report.set_point(line, encode_state(state), totals, [self.parent, *self.turns])
 
     def _add_to_answer(self, item: Record, time: str | None) -> None:
         """Add an item to the answer. The calls of one message have unique ids."""

@@ -80,6 +80,10 @@ class RecentPrompts:
             self._size_bytes -= _utf8_size(prompt)
         del self._texts[-count:]
 
+    def texts(self) -> list[str]:
+        """Return all prompts, oldest first."""
+        return [*self._texts]
+
     def latest(self) -> list[str]:
         """Return the prompts within the limit, oldest first. The first one may be truncated."""
         remaining, prompts = _MAX_PROMPT_TOKENS, list[str]()

@@ -24,11 +24,12 @@ from harken.core import canonical
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_object, get_objects, get_text, truncate_title
-from harken.formats.runtimes.base import BadLine, ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.json_lines import read_document
 from harken.formats.runtimes.new_session import build_format
 from harken.formats.runtimes.opencode.messages import build_resume_request, entries_from_message
 from harken.formats.runtimes.opencode.writer import write_session
+from harken.formats.runtimes.read_point import BadLine
 from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "opencode-v1"

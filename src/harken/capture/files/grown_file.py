@@ -1,0 +1,212 @@
+"""Read a file that grew since its last import: the new lines, and the last step before them.
+
+The first bytes must not have changed. Their hash proves it, which is the name of the raw bytes. A
+`RunningHashes` remembers the hash of a file and continues it, so a follower does not compute it
+again with each line. Then it compares the last chunk, and from time to time all bytes. A file that
+was changed, truncated or replaced is read from its beginning.
+
+The raw bytes are stored in chunks. Only the last one has changed, and new ones follow.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from io import FileIO
+from itertools import chain
+
+import msgspec
+from blake3 import blake3
+
+from harken.capture.files.file_reader import (
+    MAX_IN_MEMORY_BYTES,
+    OpenedFile,
+    create_reader,
+    first_piece,
+    list_chunks,
+)
+from harken.capture.files.parsed_file import CommitReader, PreparedStep
+from harken.capture.files.report import Report
+from harken.capture.files.sources import File
+from harken.core import canonical
+from harken.core.commits import ArtifactRef, CommitId, hash_raw
+from harken.errors import FormatError
+from harken.formats.runtimes.base import ReadReport, SessionFile
+from harken.formats.runtimes.read_point import EarlierStepChanged, ReadPoint
+from harken.formats.runtimes.registry import find_runtime_format
+from harken.store.base import ObjectKind, StoredObject
+from harken.store.chunking import iter_chunks
+
+FORM = 1
+"""The form of a saved reading. Increase it when a reader yields other steps for the same lines."""
+_READ_BYTES = 1024 * 1024
+_VERIFIED_BYTES_PER_S = 2_000_000
+"""A follower hashes all bytes of a file again in this time: about a thousandth of a processor."""
+_MAX_HASHES = 64
+
+
+class SavedReading(msgspec.Struct, array_like=True, kw_only=True):
+    """A reading of a file, for continuing when the file has grown."""
+
+    form: int = FORM
+    runtime: str
+    size: int
+    raw: ArtifactRef
+    """The artifact with the bytes of the file."""
+    chunks: list[tuple[ArtifactRef, int]]
+    """The names and the sizes of its chunks."""
+    point: ReadPoint
+    steps: dict[str, bytes]
+    """The commit records of the steps that later steps may follow."""
+    commits: int
+    """The number of distinct commits before the read point."""
+    orphan: tuple[str, str, str] | None = None
+
+    @property
+    def tips(self) -> set[CommitId]:
+        """The commits at the ends of conversations. All others are their ancestors."""
+        totals = self.point.totals
+        steps = {*totals.tips.values(), *(step for _, step in totals.branches)}
+        return {CommitId(f"ctx-{self.steps[step][:32].hex()}") for step in steps}
+
+
+def decode_reading(data: bytes) -> SavedReading | None:
+    """Decode a saved reading. Return None if it has another form."""
+    try:
+        saved = _readings.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return saved if saved.form == FORM else None
+
+
+@dataclass(slots=True)
+class _RunningHash:
+    """The hash of the first bytes of a file."""
+
+    hasher: blake3
+    name: ArtifactRef
+    inode: tuple[int, int]
+    verified_s: float
+    """The time when all bytes were hashed."""
+
+
+@dataclass(slots=True)
+class RunningHashes:
+    """The hashes of files that grow."""
+
+    clock: Callable[[], float] = time.monotonic
+    """A monotonic clock, in seconds."""
+    _hashes: dict[str, _RunningHash] = field(default_factory=dict)
+
+    def verify(self, name: str, stream: FileIO, saved: SavedReading) -> _RunningHash | None:
+        """Return the hash of the bytes of an earlier reading. Return None if they have changed.
+
+        Raises OSError.
+        """
+        status = os.fstat(stream.fileno())
+        inode, earlier = (status.st_dev, status.st_ino), self._hashes.pop(name, None)
+        now = self.clock()
+        if earlier is not None and (earlier.name, earlier.inode) == (saved.raw, inode):
+            last_name, last_size = saved.chunks[-1]
+            is_recent = now - earlier.verified_s < saved.size / _VERIFIED_BYTES_PER_S
+            if is_recent:
+                last = read_range(stream, saved.size - last_size, saved.size)
+                return earlier if hash_raw(last) == last_name else None
+        hasher = blake3(canonical.RAW_DOMAIN)
+        stream.seek(0)
+        remaining = saved.size
+        while remaining and (data := stream.read(min(_READ_BYTES, remaining))):
+            hasher.update(data)
+            remaining -= len(data)
+        if _name_of(hasher) != saved.raw:
+            return None
+        return _RunningHash(hasher, saved.raw, inode, now)
+
+    def extend(self, name: str, hash_: _RunningHash, data: bytes) -> ArtifactRef:
+        """Add the bytes that follow. Return the name of all bytes."""
+        hash_.hasher.update(data)
+        hash_.name = _name_of(hash_.hasher)
+        self._hashes[name] = hash_
+        if len(self._hashes) > _MAX_HASHES:
+            del self._hashes[next(iter(self._hashes))]
+        return hash_.name
+
+
+def open_grown_file(file: File, saved: SavedReading, hashes: RunningHashes) -> OpenedFile | None:
+    """Open a file that grew. Return None if it has to be read from its beginning.
+
+    Raises OSError.
+    """
+    native, point = find_runtime_format(saved.runtime), saved.point
+    tail_start = saved.size - saved.chunks[-1][1]
+    start = min(point.start, tail_start)
+    if native is None or not saved.size < file.size <= start + MAX_IN_MEMORY_BYTES:
+        return None
+    mark = file.compute_fingerprint()
+    with file.path.open("rb", buffering=0) as stream:
+        hash_ = hashes.verify(file.name, stream, saved)
+        data = b"" if hash_ is None else read_range(stream, start, file.size)
+    if hash_ is None or len(data) != file.size - start:
+        return None
+    raw = hashes.extend(file.name, hash_, data[saved.size - start :])
+    pieces = _split_tail(data[tail_start - start :], raw, is_whole=len(saved.chunks) == 1)
+    reading = ReadReport.from_point(point)
+    reading.size_bytes = file.size
+    lines = data[point.start - start :]
+    source = SessionFile(file.display_name, lambda: [lines], is_in_memory=True, point=point)
+    reader = create_reader(native, file.path, source, reading)
+    steps = _start(reader)
+    if steps is None:
+        return None
+    return OpenedFile(
+        mark,
+        lambda: reader.read_summary(Report(source=file.display_name, raw=raw)),
+        native.runtime,
+        raw,
+        pieces,
+        saved.chunks[:-1] + list_chunks(pieces),
+        ((first_piece(reading.offset), step) for step in steps),
+        parsed_bytes=len(lines),
+    )
+
+
+def read_range(stream: FileIO, start: int, end: int) -> bytes:
+    """Read the bytes of a file between two offsets, or fewer at its end. Raises OSError."""
+    stream.seek(start)
+    parts: list[bytes] = []
+    while start < end and (data := stream.read(end - start)):
+        parts.append(data)
+        start += len(data)
+    return b"".join(parts)
+
+
+def _split_tail(data: bytes, raw: ArtifactRef, *, is_whole: bool) -> list[StoredObject]:
+    """Return the chunks of the bytes from the beginning of the last chunk on.
+
+    is_whole: they are all bytes of the file, and if they are one chunk, it has the file's name.
+    """
+    pieces = [*iter_chunks(data)]
+    names = [raw] if is_whole and len(pieces) == 1 else [hash_raw(piece) for piece in pieces]
+    return [
+        StoredObject(ObjectKind.RAW, *named_piece)
+        for named_piece in zip(names, pieces, strict=True)
+    ]
+
+
+def _start(reader: CommitReader) -> Iterator[PreparedStep] | None:
+    """Read the first step. Return None if the file has to be read from its beginning."""
+    steps = reader.steps()
+    try:
+        first = next(steps, None)
+    except (EarlierStepChanged, FormatError):
+        return None
+    return steps if first is None else chain([first], steps)
+
+
+def _name_of(hasher: blake3) -> ArtifactRef:
+    return ArtifactRef(f"art-{hasher.hexdigest()}")
+
+
+_readings = msgspec.msgpack.Decoder(SavedReading)

@@ -1,0 +1,21 @@
+"""`RolloutState`: the state of the reader of Codex rollouts at a read point."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RolloutState(msgspec.Struct, array_like=True):
+    """The state of reading a rollout between two steps."""
+
+    first: bytes
+    """Empty if it is not needed."""
+    model: str
+    instructions: tuple[str, str | None] | None
+    agent: str
+    parent: str | None
+    turns: list[str | None]
+    prompts: list[str]
+    total: bytes
+    """As JSON, because its numbers may be of any size."""
+    usage: dict[str, int]
