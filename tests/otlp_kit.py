@@ -19,6 +19,11 @@ class CallCollector:
     """A recorder that collects captured requests and responses in order."""
 
     events: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
+    failure: Exception | None = None
+    held_ids: set[str] = field(default_factory=set)
+
+    def is_holding(self, call_id: str) -> bool:
+        return call_id in self.held_ids
 
     def begin(self, call: CapturedRequest) -> None:
         self.events.append(call)

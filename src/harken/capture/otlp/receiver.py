@@ -15,9 +15,10 @@ from typing import Protocol
 
 from harken.capture.otlp.agent_tree import AgentTree
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
-from harken.capture.otlp.span_calls import Exchange, is_call, parse_exchange
+from harken.capture.otlp.span_calls import Exchange, format_call_id, is_call, parse_exchange
 from harken.capture.otlp.span_messages import read_span_messages
 from harken.core.clock import parse_rfc3339
+from harken.errors import LogWriteError
 from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 MAX_WAIT_S = 10.0
@@ -35,6 +36,15 @@ The second constant is their lifetime, as a multiple of the maximum wait of a ca
 
 class CallSink(Protocol):
     """A consumer of calls, such as a `Recorder`."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last request or response was not recorded. It is None after a success."""
+        ...
+
+    def is_holding(self, call_id: str, /) -> bool:
+        """Whether a call is only in memory, because the answer that it continues is not logged."""
+        ...
 
     def begin(self, call: CapturedRequest) -> object:
         """Process a request."""
@@ -70,6 +80,8 @@ class Receiver:
     _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = field(default_factory=dict)
     _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = field(default_factory=OrderedDict)
     _seen_ids: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
+    _refused_calls: set[str] = field(default_factory=set)
+    """Calls that the sink could not write. The next process passes them on again."""
 
     def add(
         self, spans: Iterable[ReceivedSpan], logged: Iterable[tuple[SpanId, SpanEvent]] = ()
@@ -94,8 +106,14 @@ class Receiver:
         self.emit_due()
 
     def is_waiting(self, id: SpanId) -> bool:
-        """Whether a call waits, or log records of a span wait for it."""
-        return id in self._waiting or id in self._logged
+        """Whether a call, or a log record of a span, is in no log of the sink yet."""
+        call_id = format_call_id(id)
+        return (
+            id in self._waiting
+            or id in self._logged
+            or call_id in self._refused_calls
+            or self.sink.is_holding(call_id)
+        )
 
     def emit_due(self, *, all_of_them: bool = False) -> None:
         """Pass the calls that are due to the sink. With `all_of_them`, all waiting calls."""
@@ -110,7 +128,7 @@ class Receiver:
             for span in sorted(due, key=_time_key)
             if (exchange := self._create_exchange(span))
         ]
-        _emit_in_order(self.sink, exchanges)
+        self._emit_in_order(exchanges)
         self.stats.calls += len(exchanges)
         while self._logged:
             since_s = next(iter(self._logged.values()))[0]
@@ -120,6 +138,28 @@ class Receiver:
             ):
                 break
             self._logged.popitem(last=False)
+
+    def _emit_in_order(self, exchanges: Sequence[Exchange]) -> None:
+        """Pass overlapping calls to the sink: each begin and end in the order of time."""
+        open_calls: list[tuple[int, int, CapturedResponse]] = []
+        for index, exchange in enumerate(exchanges):
+            begun_us = parse_rfc3339(exchange.call.time)
+            while open_calls and open_calls[0][0] <= begun_us:
+                self._end(heapq.heappop(open_calls)[2])
+            self.sink.begin(exchange.call)
+            self._note_failure(exchange.call.id)
+            reply = exchange.reply
+            heapq.heappush(open_calls, (parse_rfc3339(reply.time), index, reply))
+        while open_calls:
+            self._end(heapq.heappop(open_calls)[2])
+
+    def _end(self, reply: CapturedResponse) -> None:
+        self.sink.end(reply)
+        self._note_failure(reply.id)
+
+    def _note_failure(self, call_id: str) -> None:
+        if isinstance(self.sink.failure, LogWriteError | OSError):
+            self._refused_calls.add(call_id)
 
     def _is_complete(self, span: ReceivedSpan) -> bool:
         """Whether the messages of a span have arrived, also in separate log records."""
@@ -149,16 +189,3 @@ class Receiver:
 
 def _time_key(span: ReceivedSpan) -> tuple[int, int]:
     return span.start_ns, span.end_ns
-
-
-def _emit_in_order(sink: CallSink, exchanges: Sequence[Exchange]) -> None:
-    """Pass overlapping calls to the sink: each begin and end in the order of time."""
-    open_calls: list[tuple[int, int, CapturedResponse]] = []
-    for index, exchange in enumerate(exchanges):
-        begun_us = parse_rfc3339(exchange.call.time)
-        while open_calls and open_calls[0][0] <= begun_us:
-            sink.end(heapq.heappop(open_calls)[2])
-        sink.begin(exchange.call)
-        heapq.heappush(open_calls, (parse_rfc3339(exchange.reply.time), index, exchange.reply))
-    while open_calls:
-        sink.end(heapq.heappop(open_calls)[2])

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harken.capture.otlp.span import Attributes, ReceivedSpan, SpanEvent
+from harken.capture.otlp.span import Attributes, ReceivedSpan, SpanEvent, SpanId
 from harken.capture.otlp.span_messages import SpanMessages, read_span_messages
 from harken.core import canonical
 from harken.core.clock import format_rfc3339
@@ -43,6 +43,11 @@ def is_call(span: ReceivedSpan) -> bool:
     return otel_attributes.find_operation(span.attributes) in otel_attributes.MODEL_CALLS
 
 
+def format_call_id(id: SpanId) -> str:
+    """Return the id of the call of a span."""
+    return "-".join(id)
+
+
 def parse_exchange(
     span: ReceivedSpan, logged: Sequence[SpanEvent], hints: ClientHints
 ) -> Exchange | None:
@@ -53,7 +58,7 @@ def parse_exchange(
     messages = read_span_messages(span.attributes, [*span.events, *logged])
     if not messages.input_messages:
         return None
-    id_ = "-".join(span.id)
+    id_ = format_call_id(span.id)
     call = CapturedRequest(
         id=id_,
         protocol=PROTOCOL,

@@ -1,8 +1,8 @@
 """`OtlpSpool`: store accepted requests as files until they are recorded.
 
 An exporter forgets requests that were acknowledged. So a request is written to disk before the
-response is sent. It is removed when all calls in it, and in all earlier requests, were passed to
-the recorder. After a crash, the next receiver processes the remaining requests.
+response is sent. It is removed when all calls in it, and in all earlier requests, are in a log.
+After a crash or a full disk, the next receiver processes the remaining requests.
 """
 
 from __future__ import annotations

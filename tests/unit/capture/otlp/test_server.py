@@ -18,6 +18,7 @@ import pytest
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.server import OtlpServer
 from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
+from harken.errors import LogWriteError
 from tests.otlp_kit import CallCollector
 
 JSON = {"content-type": "application/json"}
@@ -166,6 +167,28 @@ def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
         pass
     reopened.close()
     assert [call.id for call in second.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize("reason", ["full disk", "held in memory"])
+def test_request_that_is_in_no_log_stays_for_the_next_receiver(tmp_path: Path, reason: str) -> None:
+    """The first receiver ends as in a power cut."""
+    id_ = f"{'ab' * 16}-{'cd' * 8}"
+    ear, spool = CallCollector(), OtlpSpool(tmp_path)
+    if reason == "full disk":
+        ear.failure = LogWriteError(tmp_path, reason="no space left on device")
+    else:
+        ear.held_ids.add(id_)
+    with OtlpServer(Receiver(ear), spool=spool) as first:
+        first.store_request(SpooledRequest("trace", is_json=True, data=_chat()))
+        assert [call.id for call in ear.calls] == [id_]
+    spool.close()
+    reopened = OtlpSpool(tmp_path)
+    with serving(spool=reopened) as (_, second):
+        pass
+    reopened.close()
+    assert [call.id for call in second.calls] == [id_]
     assert [*tmp_path.iterdir()] == []
 
 
