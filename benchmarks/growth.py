@@ -5,11 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import process_time
 
+from benchmarks.load import write
 from benchmarks.measure import RUNS, Row, cpu_s, median
 from benchmarks.recorded import captured, conversation
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
+from harken.context.fork import fork
 from harken.context.history import diff
 from harken.context.materialize import materialize
 from harken.core.clock import format_rfc3339
@@ -26,6 +31,8 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
+from harken.session.branch import branch
+from harken.session.session import Session, SessionOptions
 from harken.store.base import WriteBatch
 from harken.store.sqlite.store import SqliteStore
 
@@ -34,6 +41,9 @@ FACTORS = (1, 2, 4, 8)
 COMMITS = 12_500
 """The length of the shortest chain."""
 BATCH = 500
+LATER = format_rfc3339(NOON_US + 100_000_000_000)
+EVENTS = 12_500
+"""The length of the shortest log."""
 TURNS = 250
 """The length of the shortest recorded conversation."""
 LAST_TURNS = 20
@@ -42,8 +52,9 @@ LAST_TURNS = 20
 def row(
     what: str, values: Sequence[float], unit: str, *, digits: int = 2, aim: str = "", note: str = ""
 ) -> Row:
-    """Return a row of values at n, 2n, 4n and 8n."""
+    """Return a row of values at n, 2n, 4n and 8n, and the last one in units of the first."""
     text = ", ".join(f"{value:.{digits}f}" for value in values)
+    text += f" (x {values[-1] / values[0]:.1f})"
     return Row(f"{what}, at n, 2n, 4n, 8n: {unit}", text, aim or "flat", note)
 
 
@@ -75,11 +86,31 @@ def _repeat(work: Callable[[int], object]) -> float:
     return 1e3 * median([cpu_s(partial(work, run)) for run in range(RUNS)])
 
 
-def _chain_costs(folder: Path, factor: int) -> tuple[float, float, float, float]:
-    """Return ms of the first and the next `materialize` and a diff, and the bytes of the next."""
-    with closing(SqliteStore(folder / f"chain{factor}.db")) as store:
+@dataclass(frozen=True, slots=True)
+class ChainCosts:
+    """Costs of a chain of commits: CPU in ms, and stored bytes."""
+
+    commit_ms: float
+    first_ms: float
+    next_ms: float
+    next_bytes: float
+    diff_ms: float
+    fork_ms: float
+    fork_bytes: float
+    resolve_ms: float
+
+
+def _chain_costs(folder: Path, factor: int) -> ChainCosts:
+    path = folder / f"chain{factor}.db"
+    with closing(SqliteStore(path)) as store:
         tip = chain(store, None, COMMITS * factor, "trunk")
+    with closing(SqliteStore(path)) as store:  # Without what the writer has in its caches.
         first_ms = 1e3 * cpu_s(lambda: materialize(store, tip, "root"))
+        drafts = [
+            CommitDraft(parent=tip, messages=[Message("user", f"new {n}")], created_at=LATER)
+            for n in range(RUNS)
+        ]
+        commit_ms = _repeat(lambda run: checkpoint(store, drafts[run]))
         tips = []
         for run in range(2 * RUNS):
             tip = chain(store, tip, 1, f"later {run}")
@@ -88,18 +119,84 @@ def _chain_costs(folder: Path, factor: int) -> tuple[float, float, float, float]
         next_ms = _repeat(lambda run: materialize(store, tips[run], "root"))
         size = (_stored_bytes(store) - before) / RUNS
         ours, theirs = chain(store, tip, 3, "ours"), chain(store, tip, 5, "theirs")
-        return first_ms, next_ms, size, _repeat(lambda _: diff(store, ours, theirs))
+        diff_ms = _repeat(lambda _: diff(store, ours, theirs))
+        before = _stored_bytes(store)
+        principals = [CommitOrigin(principal=f"ann {run}") for run in range(RUNS)]
+        fork_ms = _repeat(lambda run: fork(store, tip, principals[run], LATER))
+        return ChainCosts(
+            commit_ms=commit_ms,
+            first_ms=first_ms,
+            next_ms=next_ms,
+            next_bytes=size,
+            diff_ms=diff_ms,
+            fork_ms=fork_ms,
+            fork_bytes=(_stored_bytes(store) - before) / RUNS,
+            resolve_ms=_repeat(lambda _: store.latest_commit("ann 1", LATER)),
+        )
 
 
 def _chains(folder: Path) -> Iterator[Row]:
-    first_ms, next_ms, size, diff_ms = zip(
-        *(_chain_costs(folder, factor) for factor in FACTORS), strict=True
-    )
+    costs = [_chain_costs(folder, factor) for factor in FACTORS]
     note = f"n: {COMMITS:,} commits"
-    yield row("materialize, the first time", first_ms, "ms CPU", digits=0, aim="linear", note=note)
-    yield row("materialize, the next commit", next_ms, "ms CPU", note=note)
-    yield row("materialize, the next commit", size, "bytes stored", digits=0, note=note)
-    yield row("diff of two forks near the end", diff_ms, "ms CPU", note=note)
+
+    def values(name: str) -> list[float]:
+        return [getattr(cost, name) for cost in costs]
+
+    yield row("checkpoint of a message", values("commit_ms"), "ms CPU", note=note)
+    first = values("first_ms")
+    yield row("materialize, the first time", first, "ms CPU", digits=0, aim="linear", note=note)
+    yield row("materialize, the next commit", values("next_ms"), "ms CPU", note=note)
+    stored = values("next_bytes")
+    yield row("materialize, the next commit", stored, "bytes stored", digits=0, note=note)
+    yield row("diff of two forks near the end", values("diff_ms"), "ms CPU", note=note)
+    yield row("fork at the end", values("fork_ms"), "ms CPU", note=note)
+    yield row("fork at the end", values("fork_bytes"), "bytes stored", digits=0, note=note)
+    resolved = values("resolve_ms")
+    yield row("resolve a principal at a time", resolved, "ms CPU", digits=3, note=note)
+
+
+@dataclass(frozen=True, slots=True)
+class LogCosts:
+    """Costs of a session log: CPU in ms, and bytes."""
+
+    append_ms: float
+    turn_bytes: float
+    load_ms: float
+    fork_ms: float
+
+
+def _log_costs(folder: Path, events: int) -> LogCosts:
+    path, options = folder / f"{events}.jsonl", SessionOptions(durability="none")
+    write(path, events)
+    loads: list[float] = []
+    appends: list[float] = []
+    size = path.stat().st_size
+    for _ in range(RUNS):
+        start = process_time()
+        session = Session.load(path, options=options)
+        loads.append(process_time() - start)
+        with session:
+            entry = {"role": "user", "content": "And now?"}
+            [agent] = session.state.agents
+            work = partial(session.log_transcript_entry, agent, entry)
+            appends += [cpu_s(work) for _ in range(LAST_TURNS)]
+    turn_bytes = (path.stat().st_size - size) / (RUNS * (LAST_TURNS + 1))
+    forks = [
+        cpu_s(partial(branch, path, folder / f"{events}-{run}.jsonl", options=options))
+        for run in range(RUNS)
+    ]
+    return LogCosts(1e3 * median(appends), turn_bytes, 1e3 * median(loads), 1e3 * median(forks))
+
+
+def _logs(folder: Path) -> Iterator[Row]:
+    costs = [_log_costs(folder, EVENTS * factor) for factor in FACTORS]
+    note = f"n: {EVENTS:,} events"
+    yield row("append a message", [cost.append_ms for cost in costs], "ms CPU", digits=3, note=note)
+    sizes = [cost.turn_bytes for cost in costs]
+    yield row("append a message", sizes, "bytes", digits=0, note=note)
+    loads, forks = [cost.load_ms for cost in costs], [cost.fork_ms for cost in costs]
+    yield row("load a session", loads, "ms CPU", digits=0, aim="linear", note=note)
+    yield row("fork a session at its end", forks, "ms CPU", digits=0, aim="linear", note=note)
 
 
 def _record(folder: Path, turns: int) -> tuple[float, float]:
@@ -130,4 +227,5 @@ def _recordings(folder: Path) -> Iterator[Row]:
 def rows() -> list[Row]:
     """Measure everything."""
     with tempfile.TemporaryDirectory() as name:
-        return [*_chains(Path(name)), *_recordings(Path(name))]
+        folder = Path(name)
+        return [*_chains(folder), *_logs(folder), *_recordings(folder)]

@@ -40,7 +40,7 @@ TABLES = {
 }
 EMPTY = {(CATALOGUE, "lost")}
 """Tables that have rows only after a repair."""
-QUERIES = {
+QUERIES: dict[str, list[tuple[str, ...]]] = {
     FACTS: [
         ("stats", "--json", "--utc"),
         ("search", "--json", "--all", "door OR tea OR look"),
@@ -49,7 +49,6 @@ QUERIES = {
     CATALOGUE: [("sessions", "--json")],
     THREADS: [("interactions", "list", "--json")],
 }
-CASES = [(file, table) for file, tables in TABLES.items() for table in sorted(tables)]
 
 
 def write_sessions(path: Path) -> None:
