@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, TicketId
 from harken.service.body import Json, RequestBody
 from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
@@ -93,6 +93,28 @@ class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The required current head."""
 
 
+class TicketQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The beginning of the ids of tickets. Empty: all tickets."""
+
+    prefix: str = ""
+
+
+class TicketMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A move of the head of a ticket to its next version. Null: the ticket is new."""
+
+    ticket: TicketId
+    to: ArtifactRef
+    expected: ArtifactRef | None = None
+    """The required current head."""
+
+
+class RawBodies(msgspec.Struct, frozen=True):
+    """Raw bytes, in base64, of the first `asked` names. Request the remaining names again."""
+
+    found: dict[str, bytes]
+    asked: int
+
+
 class Objects(msgspec.Struct, frozen=True):
     """Parts and messages of the first `asked` names. Request the remaining names again."""
 
@@ -152,6 +174,17 @@ def objects(store: OpenStore, body: RequestBody) -> Response:
     return body.respond(
         lambda: wire.PackedBodies(objects_by_name, name_count),
         lambda: Objects(wire.decode_bodies(objects_by_name), name_count),
+    )
+
+
+@routes.post("/raws", **operation(RawBodies, wire.NamesRequest, packed=True))
+def raws(store: OpenStore, body: RequestBody) -> Response:
+    """Return raw bytes, without files of several chunks."""
+    names = body.json(wire.NamesRequest).names
+    raw_by_name, name_count = _read_some(names, store.raws, len)
+    return body.respond(
+        lambda: wire.PackedBodies(raw_by_name, name_count),
+        lambda: RawBodies(raw_by_name, name_count),
     )
 
 
@@ -252,6 +285,24 @@ def move_branch(store: OpenStore, body: RequestBody) -> Json:
     """Move the head of a branch, if it is the expected one."""
     fields = body.json(BranchMove)
     store.move_branch(fields.name, fields.to, expected=fields.expected)
+    return Json(wire.DoneBody())
+
+
+@routes.post("/ticket-heads", **operation(wire.TicketList, TicketQuery))
+def ticket_heads(store: OpenStore, body: RequestBody) -> Json:
+    """List the heads of the tickets whose ids have this prefix."""
+    return Json(wire.TicketList(store.ticket_heads(body.json(TicketQuery).prefix)))
+
+
+@routes.post(
+    "/move-ticket",
+    **operation(wire.DoneBody, TicketMove),
+    dependencies=WRITE_DEPENDENCIES,
+)
+def move_ticket(store: OpenStore, body: RequestBody) -> Json:
+    """Move the head of a ticket to its next version, if it is the expected one."""
+    fields = body.json(TicketMove)
+    store.move_ticket(fields.ticket, fields.to, expected=fields.expected)
     return Json(wire.DoneBody())
 
 

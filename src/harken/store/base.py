@@ -18,7 +18,15 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    CommitNotes,
+    DeltaEntry,
+    Hash,
+    TicketId,
+)
 
 Name: TypeAlias = str
 """The full name of an object, an artifact or a commit."""
@@ -164,6 +172,13 @@ class Store(Protocol):
         """Return raw bytes. Raises ObjectNotFound, ObjectCorrupted."""
         ...
 
+    def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        """Return raw bytes by name, without files of several chunks. Errors are as for `objects`.
+
+        This reads many small artifacts in few round trips; `raw` reads an artifact of any size.
+        """
+        ...
+
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         """Yield raw bytes of any size in chunks. Errors are as for `raw`.
 
@@ -225,6 +240,21 @@ class Store(Protocol):
         An expected head of None creates the branch, and a new head of None deletes it. A head
         and all that it needs is retained. Raises BranchConflict if the branch has another head,
         NameNotFound if `to` does not exist, ConfigError for an invalid name (see `check_branch`).
+        """
+        ...
+
+    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+        """Return the last versions of the tickets whose ids start with a prefix, sorted by id."""
+        ...
+
+    def move_ticket(
+        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
+    ) -> None:
+        """Move the head of a ticket to its next version. An expected head of None creates it.
+
+        A head and all that it needs is retained. A version is any artifact. Raises BranchConflict
+        if the ticket has another head, ObjectNotFound if `to` does not exist, ConfigError for an
+        invalid id.
         """
         ...
 

@@ -81,6 +81,20 @@ def copy_commits(
     return CopyResult(len(missing), writer.objects, writer.size_bytes)
 
 
+def copy_artifacts(
+    source: Store, target: Store, refs: Iterable[ArtifactRef], *, existing: Iterable[ArtifactRef]
+) -> CopyResult:
+    """Copy artifacts of any kind with all their needs, except those of `existing`.
+
+    existing: sequences that the target has, at which the copy ends. Errors are as for
+    `copy_commits`.
+    """
+    writer = _BatchWriter(source, target, BATCH_BYTES, source.tombstones())
+    writer.add_artifacts(refs, existing)
+    writer.send()
+    return CopyResult(0, writer.objects, writer.size_bytes)
+
+
 def find_missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
     """Return the tips and their ancestors that the target lacks, parents before children."""
     distinct_tips = list(dict.fromkeys(tips))
@@ -151,6 +165,11 @@ class _BatchWriter:
             self.target.write(batch)
         self._objects, self._deltas, self._sequences, self._raw = {}, {}, {}, {}
         self._files, self._commits, self._tombstones, self._buffered_bytes = {}, [], {}, 0
+
+    def add_artifacts(self, refs: Iterable[ArtifactRef], existing: Iterable[ArtifactRef]) -> None:
+        """Add artifacts with their needs. Those that exist in the target are not added."""
+        self._added.update(existing)
+        self._add_artifacts(refs)
 
     def add_commits(self, names: Sequence[CommitId]) -> None:
         """Add commits after their artifacts."""

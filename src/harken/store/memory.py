@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, parse_rfc3339, system_clock
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
 from harken.errors import NameNotFound, NotesConflict, ObjectNotFound
 from harken.store.base import (
     GcResult,
@@ -24,7 +24,7 @@ from harken.store.base import (
 )
 from harken.store.base import compute_stats as stats
 from harken.store.batch import BatchContents, is_allowed_need, parse_file, validate_batch
-from harken.store.branches import check_branch, check_head
+from harken.store.branches import check_branch, check_head, check_ticket
 from harken.store.chunking import verify_chunks
 from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
 from harken.store.retention import active_names, check_policy, find_reachable
@@ -54,6 +54,7 @@ class MemoryStore:
         self._retention: dict[Name, RetentionPolicy] = {}
         self._tombstones: dict[Name, Tombstone] = {}
         self._branches: dict[str, CommitId] = {}
+        self._tickets: dict[TicketId, ArtifactRef] = {}
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
@@ -126,6 +127,10 @@ class MemoryStore:
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
 
+    def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        objs = self._iter_kinds(names, ObjectKind.RAW)
+        return {ArtifactRef(name): obj.body for name, obj in objs}
+
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
             stored = self._find_object(name)
@@ -186,6 +191,21 @@ class MemoryStore:
             self._branches.pop(name, None)
             if to is not None:
                 self._branches[name] = self._check_commit(to)
+
+    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+        with self._lock:
+            heads = sorted(self._tickets.items())
+        return {ticket: head for ticket, head in heads if ticket.startswith(prefix)}
+
+    def move_ticket(
+        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
+    ) -> None:
+        check_ticket(ticket)
+        with self._lock:
+            check_head(NAME, self._tickets, ticket, expected)
+            if not self._is_artifact(to):
+                raise ObjectNotFound(NAME, to, needed_by=ticket)
+            self._tickets[ticket] = to
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
@@ -264,6 +284,7 @@ class MemoryStore:
         retained = active_names(self._retention, now_us)
         yield from retained
         yield from self._branches.values()
+        yield from self._tickets.values()
         for name, notes in self._notes.items():
             if notes.labels or name in retained or name not in self._retention:
                 yield name

@@ -91,6 +91,8 @@ class ReadThrough:
         pending = list(names)
         while pending:
             refs_by_name = self.query(pending[0], partial(self._there.sequences, pending))
+            if fetched:
+                self._fetch_raw([name for name in pending if name not in refs_by_name])
             actual_names: dict[Name, Name] = {
                 n: commits.encode_sequence(refs)[0] for n, refs in refs_by_name.items()
             }
@@ -114,9 +116,29 @@ class ReadThrough:
         """Fetch the deltas in sequences. Return the other members that must be fetched."""
         members = list(dict.fromkeys(ref for refs in refs_by_name.values() for ref in refs))
         cached = {*self._here.deltas(members), *self._here.sequences(members), *fetched}
+        cached |= {*self._here.raws(members)}
         missing = [ref for ref in members if ref not in cached]
         deltas = self.deltas(missing)
         return [ref for ref in missing if ref not in deltas]
+
+    def raws(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        """Fetch raw bytes, without files of several chunks."""
+        if not names:
+            return {}
+        bodies = self.query(names[0], lambda: self._there.raws(names))
+        actual_names: dict[Name, Name] = {name: hash_raw(body) for name, body in bodies.items()}
+        tombstones = self._find_tombstones(actual_names)
+        raw = {ArtifactRef(actual_names[name]): body for name, body in bodies.items()}
+        self._cache(WriteBatch(raw=raw, tombstones=tombstones))
+        return bodies
+
+    def _fetch_raw(self, names: Sequence[ArtifactRef]) -> None:
+        """Fetch the members of sequences that are raw bytes of any size."""
+        small = self.raws(names)
+        for name in names:
+            if name not in small and not self._here.names_with_prefix(name, 1):
+                for _ in self.read_chunks(name):
+                    pass
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         """Fetch raw bytes in chunks. Raises ObjectNotFound immediately."""

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TypeVar
 
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
     GcResult,
@@ -32,8 +32,8 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, validate_batch
-from harken.store.branches import check_branch, check_head
-from harken.store.copy import CopyResult, Progress, copy_commits
+from harken.store.branches import check_branch, check_head, check_ticket
+from harken.store.copy import CopyResult, Progress, copy_artifacts, copy_commits
 from harken.store.read_through import ReadThrough
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
@@ -93,6 +93,11 @@ class TieredStore:
         return sequences | self._reader.sequences(
             [name for name in distinct_names if name not in sequences]
         )
+
+    def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        distinct_names = list(dict.fromkeys(names))
+        bodies = self.local.raws(distinct_names)
+        return bodies | self._reader.raws([name for name in distinct_names if name not in bodies])
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
@@ -172,6 +177,42 @@ class TieredStore:
             if before is not None and not self._is_descendant(head, before):
                 raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
             self.backing.move_branch(name, head, expected=before)
+
+    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+        """Return the heads in the backing store, and the local ones of other tickets.
+
+        While the backing store is unavailable, these are the versions that this store moved to.
+        """
+        remote = self._query_backing(lambda store: store.ticket_heads(prefix)) or {}
+        return dict(sorted((self.local.ticket_heads(prefix) | remote).items()))
+
+    def move_ticket(
+        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
+    ) -> None:
+        """Move the head of a ticket in the backing store, then the local one.
+
+        So a claim holds for all machines. Raises StoreError if the backing store is unavailable.
+        """
+        check_ticket(ticket)
+        remote = self.backing.ticket_heads(ticket)
+        local = self.local.ticket_heads(ticket)
+        check_head(self.local.path, local | remote, ticket, expected)
+        if not self.names_with_prefix(to, 1):
+            raise ObjectNotFound(self.local.path, to, needed_by=ticket)
+        copy_artifacts(self, self.backing, [to], existing=remote.values())
+        self.backing.move_ticket(ticket, to, expected=remote.get(ticket))
+        # The backing store has the head; another thread may have moved the local one since.
+        with suppress(StoreError):
+            self._fetch(to)
+            self.local.move_ticket(ticket, to, expected=local.get(ticket))
+
+    def _push_tickets(self) -> None:
+        """Create in the backing store the tickets that only the local store has."""
+        remote = self.backing.ticket_heads()
+        for ticket, head in self.local.ticket_heads().items():
+            if ticket not in remote:
+                copy_artifacts(self, self.backing, [head], existing=())
+                self.backing.move_ticket(ticket, head, expected=None)
 
     def _is_descendant(self, name: CommitId, ancestor: CommitId) -> bool:
         """Whether a commit descends from another one.
@@ -293,8 +334,9 @@ class TieredStore:
     def push(self, on_progress: Progress | None = None) -> CopyResult:
         """Copy to the backing store the commits that it lacks, with all their needs and notes.
 
-        Then move its branches to the local heads. An interrupted push continues with the next one.
-        Raises StoreError; BranchConflict for a branch that another writer moved elsewhere.
+        Then move its branches to the local heads, and create the tickets that it lacks. An
+        interrupted push continues with the next one. Raises StoreError; BranchConflict for a branch
+        that another writer moved elsewhere.
         """
         names = self.local.newest_commits(NO_LIMIT)
         copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
@@ -305,6 +347,7 @@ class TieredStore:
                 if name in existing and existing[name].notes != stored.notes:
                     self.backing.update_notes(name, stored.notes)
         self._push_branches()
+        self._push_tickets()
         return copied
 
     def evict(self, most_bytes: int) -> EvictionResult:

@@ -14,7 +14,6 @@ from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, Delt
 from harken.core.messages import Message
 from harken.errors import NameNotFound, ObjectNotFound
 from harken.store.base import WriteBatch
-from harken.testing.store_branches import BranchSuite
 from harken.testing.store_kit import (
     BEGINNING_US,
     OTHER,
@@ -24,11 +23,12 @@ from harken.testing.store_kit import (
     commit_in,
     refused,
 )
+from harken.testing.store_tickets import TicketHeadSuite
 
 __all__ = ["StoreSuite", "batch_of", "commit_in"]
 
 
-class StoreSuite(BranchSuite):
+class StoreSuite(TicketHeadSuite):
     """The tests of a store. Inherit from it in a class `Test...`, and override `store`."""
 
     many = 10_000

@@ -20,7 +20,7 @@ from blake3 import blake3
 from harken.core import canonical
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
 from harken.errors import (
     BranchConflict,
     NameNotFound,
@@ -41,7 +41,7 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, parse_needs
-from harken.store.branches import check_branch
+from harken.store.branches import check_branch, check_ticket
 from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
@@ -87,6 +87,10 @@ class RemoteStore:
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         return self._read_decoded("sequences", names, ObjectKind.SEQUENCE, values.decode_sequence)
+
+    def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        bodies = self._read_bodies("raws", names, ObjectKind.RAW)
+        return {ArtifactRef(name): body for name, body in bodies.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
@@ -178,6 +182,20 @@ class RemoteStore:
         # This may be our own move: the response was lost, and the request was repeated.
         except BranchConflict as error:
             if to is None or error.actual != to:
+                raise
+
+    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+        return self._post("ticket-heads", wire.TicketList, prefix=prefix).heads
+
+    def move_ticket(
+        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
+    ) -> None:
+        check_ticket(ticket)
+        try:
+            self._post("move-ticket", wire.DoneBody, ticket=ticket, to=to, expected=expected)
+        # As for a branch: this may be our own move.
+        except BranchConflict as error:
+            if error.actual != to:
                 raise
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:

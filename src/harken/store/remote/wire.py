@@ -14,7 +14,15 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from harken.core import canonical, commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    CommitNotes,
+    DeltaEntry,
+    Hash,
+    TicketId,
+)
 from harken.store.base import ObjectKind, RetentionPolicy, StoredCommit, Tombstone, WriteBatch
 from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
 
@@ -35,6 +43,7 @@ _FRAME_BYTES = MAX_OBJECT_BYTES + 1024
 T = TypeVar("T")
 FullName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(ctx-|art-)?[0-9a-f]{64}$")]
 FullCommit: TypeAlias = Annotated[CommitId, msgspec.Meta(pattern="^ctx-[0-9a-f]{64}$")]
+FullTicket: TypeAlias = Annotated[TicketId, msgspec.Meta(pattern="^tkt-[0-9a-f]{64}$")]
 FullArtifact: TypeAlias = Annotated[ArtifactRef, msgspec.Meta(pattern="^art-[0-9a-f]{64}$")]
 Names: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=MAX_NAMES)]
 
@@ -131,6 +140,12 @@ class BranchList(msgspec.Struct, frozen=True):
     """The heads of all branches, by name."""
 
     branches: dict[str, FullCommit]
+
+
+class TicketList(msgspec.Struct, frozen=True):
+    """The heads of tickets, by id."""
+
+    heads: dict[FullTicket, FullArtifact]
 
 
 class NamesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

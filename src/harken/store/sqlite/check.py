@@ -19,6 +19,7 @@ from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_del
 from harken.errors import HarkenError, StoreError
 from harken.store.base import ObjectKind
 from harken.store.batch import parse_file, parse_needs
+from harken.store.branches import TICKET_PREFIX
 from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.commit_table import RowCorrupted, encode_text, find_row, unseal_notes
@@ -161,7 +162,7 @@ def iter_findings(
             states = connection.execute("SELECT generation FROM state").fetchall()
             if len(states) != 1 or states[0][0] < 1:
                 yield StoreFinding("table state", f"has not one generation, but {states}")
-            yield from _check_branches(connection)
+            yield from _check_heads(connection, tables)
         yield from _check_deltas(store, tables)
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
@@ -180,17 +181,21 @@ def _check_types(connection: sqlite3.Connection) -> None:
             raise RowCorrupted(f"{count} rows of {table} have values of the wrong types")
 
 
-def _check_branches(connection: sqlite3.Connection) -> Iterator[StoreFinding]:
-    """Yield the branches with a damaged row, or without their head."""
+def _check_heads(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
+    """Yield the branches and tickets with a damaged row, or without their head."""
     for key, data in connection.execute("SELECT name, head FROM branch ORDER BY name").fetchall():
         name = key.decode("utf-8", "replace")
+        is_ticket = name.startswith(TICKET_PREFIX)
+        place = f"ticket {name}" if is_ticket else f"branch {name}"
         try:
-            head = CommitId(f"ctx-{remove_seal(name, data).hex()}")
+            digits = remove_seal(name, data).hex()
         except ValueError as error:
-            yield StoreFinding(f"branch {name}", str(error))
+            yield StoreFinding(place, str(error))
             continue
-        if find_row(connection, head) is None:
-            yield StoreFinding(f"branch {name}", f"its head {head} does not exist")
+        head = f"art-{digits}" if is_ticket else f"ctx-{digits}"
+        exists = head in tables.existing if is_ticket else find_row(connection, CommitId(head))
+        if not exists:
+            yield StoreFinding(place, f"its head {head} does not exist")
 
 
 def _read_tables(connection: sqlite3.Connection) -> _Tables:

@@ -214,6 +214,19 @@ class PackCache:
         position = None if pack is None else pack.places.get(name)
         return None if pack is None or position is None else (pack, position)
 
+    def read_deltas(
+        self, connection: SqliteConnection, names: Iterable[ArtifactRef]
+    ) -> dict[ArtifactRef, list[Message]]:
+        """Return the messages of deltas whose pack has all their objects, without other deltas."""
+        by_delta: dict[ArtifactRef, list[Message]] = {}
+        for name in names:
+            if name not in by_delta and name not in self.stand_ins:
+                place = self.locate(connection, name)
+                messages = None if place is None else read_messages(*place)
+                if messages is not None:
+                    by_delta[name] = messages
+        return by_delta
+
     def iter_names(
         self, connection: SqliteConnection, entries: Iterable[tuple[bytes, int]]
     ) -> Iterator[str]:

@@ -19,8 +19,9 @@ import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
-from harken.core.commits import ArtifactRef, CommitId
+from harken.core.commits import ArtifactRef, CommitId, TicketId
 from harken.store.base import Name, RetentionPolicy, Tombstone
+from harken.store.branches import TICKET_PREFIX
 from harken.store.sqlite.name_index import find_numbers, iter_batches
 
 SEAL_BYTES = 8
@@ -216,20 +217,50 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
 
 def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
     """Return the heads of all branches. Raises ValueError if a row is damaged."""
-    branches: dict[str, CommitId] = {}
-    for key, data in connection.execute("SELECT name, head FROM branch ORDER BY name").fetchall():
-        name = key.decode("utf-8", "surrogatepass")
-        branches[name] = CommitId(f"ctx-{remove_seal(name, data).hex()}")
-    return branches
+    heads = _select_heads(connection, "name NOT BETWEEN ? AND ?", *_ticket_range())
+    return {name: CommitId(head) for name, head in heads.items()}
 
 
-def set_branch(connection: sqlite3.Connection, name: str, head: CommitId | None) -> None:
-    """Set the head of a branch, or delete the branch."""
+def read_ticket_heads(
+    connection: sqlite3.Connection, prefix: str = ""
+) -> dict[TicketId, ArtifactRef]:
+    """Return the heads of the tickets with a prefix. Raises ValueError if a row is damaged."""
+    if not prefix.startswith(TICKET_PREFIX[: len(prefix)]):
+        return {}
+    between = _ticket_range(prefix.removeprefix(TICKET_PREFIX[: len(prefix)]))
+    heads = _select_heads(connection, "name BETWEEN ? AND ?", *between)
+    return {TicketId(name): ArtifactRef(head) for name, head in heads.items()}
+
+
+def read_heads(connection: sqlite3.Connection, name: str) -> dict[str, str]:
+    """Return the head of a branch or of a ticket by its name, if it exists."""
+    return _select_heads(connection, "name = ?", _encode_key(name))
+
+
+def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> None:
+    """Set the head of a branch or of a ticket, or delete the branch."""
     if head is None:
         delete_rows(connection, "branch", [_encode_key(name)])
     else:
         data = add_seal(name, bytes.fromhex(head[4:]))
         replace_rows(connection, "branch", [(_encode_key(name), data)])
+
+
+def _ticket_range(digits: str = "") -> tuple[bytes, bytes]:
+    """Return the first and the last key that a ticket whose id has these digits may have."""
+    first = _encode_key(TICKET_PREFIX + digits)
+    return first, first + b"\xff"
+
+
+def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:
+    """Return the heads of branches and tickets by name."""
+    query = f"SELECT name, head FROM branch WHERE {where} ORDER BY name"  # noqa: S608 - ours
+    heads: dict[str, str] = {}
+    for key, data in connection.execute(query, values).fetchall():
+        name = key.decode("utf-8", "surrogatepass")
+        prefix = "art-" if name.startswith(TICKET_PREFIX) else "ctx-"
+        heads[name] = prefix + remove_seal(name, data).hex()
+    return heads
 
 
 def _encode_key(text: str) -> bytes:

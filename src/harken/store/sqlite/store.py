@@ -15,7 +15,7 @@ from pathlib import Path
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, parse_rfc3339, system_clock
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
 from harken.core.messages import Message
 from harken.errors import (
     NameNotFound,
@@ -39,7 +39,7 @@ from harken.store.base import (
     compute_stats,
 )
 from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
-from harken.store.branches import check_branch, check_head
+from harken.store.branches import check_branch, check_head, check_ticket
 from harken.store.purge import purge_new_files
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
@@ -49,7 +49,7 @@ from harken.store.sqlite.gc import Sweep, UnusedSpace, measure_unused, rewrite_f
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import find_numbers, iter_batches
 from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_objects
-from harken.store.sqlite.pack_cache import PackCache, read_messages
+from harken.store.sqlite.pack_cache import PackCache
 from harken.store.sqlite.purge import replace_objects
 from harken.store.sqlite.writer import Writer
 
@@ -109,19 +109,16 @@ class SqliteStore:
 
     def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
         """Return the messages of deltas whose pack has all their objects, without other deltas."""
-        by_delta: dict[ArtifactRef, list[Message]] = {}
         with self._reading() as connection:
-            for name in names:
-                if name not in by_delta and name not in self._pack_cache.stand_ins:
-                    place = self._pack_cache.locate(connection, name)
-                    messages = None if place is None else read_messages(*place)
-                    if messages is not None:
-                        by_delta[name] = messages
-        return by_delta
+            return self._pack_cache.read_deltas(connection, names)
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         bodies = self._read_bodies(names, ObjectKind.SEQUENCE)
         return decode_bodies(self.path, bodies, values.decode_sequence)
+
+    def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+        bodies = self._read_bodies(names, ObjectKind.RAW)
+        return {ArtifactRef(name): body for name, (_, body) in bodies.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.read_chunks(name))
@@ -205,10 +202,8 @@ class SqliteStore:
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
         until_us = parse_rfc3339(at)
         with self._reading() as connection:
-            names = self._read_names(
-                connection, commit_table.select_latest(connection, principal, until_us)
-            )
-        return names[0] if names else None
+            rows = commit_table.select_latest(connection, principal, until_us)
+            return next(iter(self._read_names(connection, rows)), None)
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
@@ -245,12 +240,31 @@ class SqliteStore:
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         check_branch(name)
-        with self._database.writing() as connection:
-            self._pack_cache.clear_if_stale(connection)
-            check_head(self.path, side_tables.read_branches(connection), name, expected)
+        with self._moving_head(name, to, expected) as connection:
             if to is not None:
                 self._get_row(connection, to)
-            side_tables.set_branch(connection, name, to)
+
+    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+        with self._reading() as connection:
+            return side_tables.read_ticket_heads(connection, prefix)
+
+    def move_ticket(
+        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
+    ) -> None:
+        check_ticket(ticket)
+        with self._moving_head(ticket, to, expected):
+            if not to.startswith("art-") or self._find_object(to) is None:
+                raise ObjectNotFound(self.path, to, needed_by=ticket)
+
+    @contextmanager
+    def _moving_head(
+        self, name: str, to: str | None, expected: str | None
+    ) -> Iterator[SqliteConnection]:
+        with self._database.writing() as connection:
+            self._pack_cache.clear_if_stale(connection)
+            check_head(self.path, side_tables.read_heads(connection, name), name, expected)
+            yield connection
+            side_tables.set_head(connection, name, to)
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label: dict[str, list[CommitId]] = {}
@@ -260,9 +274,8 @@ class SqliteStore:
         return by_label
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
-        for policy in names.values():
-            if policy is not None:
-                check_policy(policy)
+        for policy in filter(None, names.values()):
+            check_policy(policy)
         with self._database.writing() as connection:
             self._pack_cache.clear_if_stale(connection)
             for name in names:
@@ -288,7 +301,7 @@ class SqliteStore:
         now_us = parse_rfc3339(now)
         sweep = Sweep(
             store=self,
-            roots=[*roots, *self.branches().values()],
+            roots=[*roots, *self.branches().values(), *self.ticket_heads().values()],
             now_us=now_us,
             before_us=now_us - int(grace_s * 1_000_000),
             clock=self._clock,
@@ -343,12 +356,6 @@ class SqliteStore:
         self._database.close()
 
     @contextmanager
-    def snapshot(self) -> Iterator[SqliteConnection]:
-        """Read a consistent snapshot of the file, for checks and copies."""
-        with self._reading() as connection:
-            yield connection
-
-    @contextmanager
     def removing(self) -> Iterator[SqliteConnection]:
         """Hold a transaction that may remove objects. All processes then clear their caches.
 
@@ -371,10 +378,13 @@ class SqliteStore:
         rewrite_file(self._database, patience_s)
 
     @contextmanager
-    def _reading(self) -> Iterator[SqliteConnection]:
+    def snapshot(self) -> Iterator[SqliteConnection]:
+        """Read a consistent snapshot of the file, also for checks and copies."""
         with self._database.reading() as connection:
             self._pack_cache.clear_if_stale(connection)
             yield connection
+
+    _reading = snapshot
 
     def _read_bodies(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
         """Return the existing objects of these names and kinds."""
@@ -429,18 +439,14 @@ class SqliteStore:
     def _check_files(self, contents: BatchContents) -> None:
         """Raise if a new file does not match its name, or one of its chunks is missing."""
         existing = self._read_bodies(contents.files, ObjectKind.RAW, ObjectKind.FILE)
+        new_raw = {n: o.body for n, o in contents.objects.items() if o.kind is ObjectKind.RAW}
         for name, pieces in contents.files.items():
             if name not in existing:
-                new_objects = (contents.objects.get(piece) for piece in pieces)
                 bodies = (
-                    [obj.body]
-                    if obj and obj.kind is ObjectKind.RAW
-                    else self._iter_chunks(name, [piece])
-                    for piece, obj in zip(pieces, new_objects, strict=True)
+                    new_raw[piece] if piece in new_raw else next(self._iter_chunks(name, [piece]))
+                    for piece in pieces
                 )
-                for _ in chunking.verify_chunks(
-                    str(self.path), name, (body for chunks in bodies for body in chunks)
-                ):
+                for _ in chunking.verify_chunks(str(self.path), name, bodies):
                     pass
 
     def _find_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
