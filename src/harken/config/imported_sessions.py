@@ -13,6 +13,8 @@ from harken.config.home import Home, command_prefix
 from harken.config.store import open_configured_store
 from harken.context.history import get_commit
 from harken.context.refs import abbreviate_name
+from harken.store.branches import SOURCE_PREFIX
+from harken.store.sqlite.store import SqliteStore
 from harken.terminal.text import one_line
 from harken.views.viewer import SessionViewer
 
@@ -30,14 +32,20 @@ _MAX_SHOWN_ENDS = 4
 
 
 def open_catalogue(home: Home) -> Catalogue:
-    """Open the catalogue of a home. Print a warning if it lost records by damage.
+    """Open the catalogue of a home. A missing one is restored from the store.
 
-    Raises ConfigError, StoreError.
+    Print a warning if it lost records by damage. Raises ConfigError, StoreError.
     """
     from harken.index.catalogue import Catalogue
 
+    is_missing = not home.index_file.exists()
     catalogue = Catalogue(home.index_file, repair=repair_imports)
     try:
+        if is_missing and home.store_file.exists():
+            from harken.capture.files.restore import restore_catalogue
+
+            with closing(SqliteStore(home.store_file)) as store:
+                restore_catalogue(store, catalogue)
         is_incomplete = catalogue.is_incomplete
     except BaseException:
         catalogue.close()  # A repair waits until no connection is open.
@@ -50,6 +58,29 @@ def open_catalogue(home: Home) -> Catalogue:
             err=True,
         )
     return catalogue
+
+
+def add_imports(home: Home, store: Store) -> int:
+    """Add to the catalogue of a home the imported files of its store that it lacks.
+
+    Return their number. Raises ConfigError, StoreError.
+    """
+    from harken.capture.files.restore import restore_catalogue
+
+    if not store.heads(SOURCE_PREFIX):
+        return 0
+    with closing(open_catalogue(home)) as catalogue:
+        return restore_catalogue(store, catalogue)
+
+
+def has_catalogue(home: Home) -> bool:
+    """Whether a home has a catalogue, or a store from which it can be restored."""
+    if home.index_file.exists():
+        return True
+    if not home.store_file.exists():
+        return False
+    with closing(SqliteStore(home.store_file)) as store:
+        return bool(store.heads(SOURCE_PREFIX))
 
 
 def repair_imports(path: Path) -> None:
@@ -65,7 +96,7 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
 
     Return None if nothing was ever imported. Raises ConfigError, StoreError.
     """
-    if not home.index_file.exists():
+    if not has_catalogue(home):
         return None
     from harken.index.database import run_with_repair
 
@@ -78,7 +109,7 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
 
 def list_imported(home: Home) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
-    if not home.index_file.exists():
+    if not has_catalogue(home):
         return []
     from harken.capture.files.imported_sessions import list_imported_sessions
 

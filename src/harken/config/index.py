@@ -49,7 +49,7 @@ def _rebuild(path: Path) -> None:
 
 
 def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
-    from harken.config.imported_sessions import open_catalogue
+    from harken.config.imported_sessions import has_catalogue, open_catalogue
     from harken.index.session_index import SessionIndex
 
     home.create_folders()
@@ -62,7 +62,7 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
         if has_store:
             store = open_store(home, settings.store, settings.backing)
             stack.callback(store.close)
-        if home.index_file.exists():
+        if has_catalogue(home):
             catalogue = stack.enter_context(closing(open_catalogue(home)))
         with progress("Reading new content") as tell:
             facts.update(store, catalogue, home.list_logs(), tell)

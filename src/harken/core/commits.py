@@ -33,8 +33,8 @@ CommitId = NewType("CommitId", str)
 """`ctx-` and 64 hex digits. Users see and type a prefix of 12 or more digits."""
 ArtifactRef = NewType("ArtifactRef", str)
 """`art-` and 64 hex digits."""
-TicketId = NewType("TicketId", str)
-"""`tkt-` and 64 hex digits: those of the ticket's first version."""
+HeadName = NewType("HeadName", str)
+"""The name of a head: `tkt-` (a ticket) or `src-` (an imported file), and 64 hex digits."""
 
 CommitType: TypeAlias = Literal["delta", "compaction", "snapshot"]
 Checkpoint: TypeAlias = Literal[

@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, TicketId
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, HeadName
 from harken.service.body import Json, RequestBody
 from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
@@ -93,19 +93,25 @@ class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The required current head."""
 
 
-class TicketQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The beginning of the ids of tickets. Empty: all tickets."""
+class HeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The beginning of the names of heads. Empty: all heads."""
 
     prefix: str = ""
 
 
-class TicketMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A move of the head of a ticket to its next version. Null: the ticket is new."""
+class HeadMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A move of the head of a ticket or an imported file. Null: it is new."""
 
-    ticket: TicketId
+    name: HeadName
     to: ArtifactRef
     expected: ArtifactRef | None = None
     """The required current head."""
+
+
+class HeadSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """New heads of imported files by name. Null removes a head."""
+
+    heads: dict[HeadName, ArtifactRef | None]
 
 
 class RawBodies(msgspec.Struct, frozen=True):
@@ -288,21 +294,32 @@ def move_branch(store: OpenStore, body: RequestBody) -> Json:
     return Json(wire.DoneBody())
 
 
-@routes.post("/ticket-heads", **operation(wire.TicketList, TicketQuery))
-def ticket_heads(store: OpenStore, body: RequestBody) -> Json:
-    """List the heads of the tickets whose ids have this prefix."""
-    return Json(wire.TicketList(store.ticket_heads(body.json(TicketQuery).prefix)))
+@routes.post("/heads", **operation(wire.HeadList, HeadQuery))
+def heads(store: OpenStore, body: RequestBody) -> Json:
+    """List the heads of artifacts whose names have this prefix."""
+    return Json(wire.HeadList(store.heads(body.json(HeadQuery).prefix)))
 
 
 @routes.post(
-    "/move-ticket",
-    **operation(wire.DoneBody, TicketMove),
+    "/move-head",
+    **operation(wire.DoneBody, HeadMove),
     dependencies=WRITE_DEPENDENCIES,
 )
-def move_ticket(store: OpenStore, body: RequestBody) -> Json:
-    """Move the head of a ticket to its next version, if it is the expected one."""
-    fields = body.json(TicketMove)
-    store.move_ticket(fields.ticket, fields.to, expected=fields.expected)
+def move_head(store: OpenStore, body: RequestBody) -> Json:
+    """Move the head of a ticket or an imported file, if it is the expected one."""
+    fields = body.json(HeadMove)
+    store.move_head(fields.name, fields.to, expected=fields.expected)
+    return Json(wire.DoneBody())
+
+
+@routes.post(
+    "/set-heads",
+    **operation(wire.DoneBody, HeadSetting),
+    dependencies=WRITE_DEPENDENCIES,
+)
+def set_heads(store: OpenStore, body: RequestBody) -> Json:
+    """Set or remove the heads of imported files."""
+    store.set_heads(body.json(HeadSetting).heads)
     return Json(wire.DoneBody())
 
 

@@ -25,7 +25,7 @@ from harken.core.commits import (
     CommitNotes,
     DeltaEntry,
     Hash,
-    TicketId,
+    HeadName,
 )
 
 Name: TypeAlias = str
@@ -243,18 +243,24 @@ class Store(Protocol):
         """
         ...
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
-        """Return the last versions of the tickets whose ids start with a prefix, sorted by id."""
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
+        """Return the heads of artifacts whose names start with a prefix, sorted by name."""
         ...
 
-    def move_ticket(
-        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
-    ) -> None:
-        """Move the head of a ticket to its next version. An expected head of None creates it.
+    def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
+        """Move the head of a ticket or an imported file. An expected head of None creates it.
 
         A head and all that it needs is retained. A version is any artifact. Raises BranchConflict
-        if the ticket has another head, ObjectNotFound if `to` does not exist, ConfigError for an
-        invalid id.
+        if the name has another head, ObjectNotFound if `to` does not exist, ConfigError for an
+        invalid name.
+        """
+        ...
+
+    def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+        """Set the heads of imported files, atomically, or remove those with None.
+
+        Each file has one writer, the machine that has it, so there is no comparison. Raises
+        ObjectNotFound, and ConfigError for the name of anything else.
         """
         ...
 

@@ -156,6 +156,10 @@ def batch_from(contents: BatchContents) -> WriteBatch:
             ArtifactRef(obj.name): commits.decode_delta(obj.body)
             for obj in by_kind[ObjectKind.DELTA]
         },
+        sequences={
+            ArtifactRef(obj.name): commits.decode_sequence(obj.body)
+            for obj in by_kind[ObjectKind.SEQUENCE]
+        },
         raw={ArtifactRef(obj.name): obj.body for obj in by_kind[ObjectKind.RAW]},
         files=contents.files,
         commits=[(obj.commit, obj.notes) for obj in contents.commits],

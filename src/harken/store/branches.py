@@ -1,4 +1,7 @@
-"""Branches and tickets: named heads of histories, moved by compare-and-swap."""
+"""Branches, and heads of artifacts: names that are moved from one object to the next.
+
+The head of a branch is a commit. The head of a ticket or of an imported file is an artifact.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from harken.core.commits import TicketId
+from harken.core.commits import HeadName
 from harken.errors import BranchConflict, ConfigError
 
 K = TypeVar("K", bound=str)
 MAX_BRANCH_CHARS = 200
 TICKET_PREFIX = "tkt-"
-_RESERVED_PREFIXES = ("ctx-", "art-", TICKET_PREFIX, "-", "/")
-_TICKET_PATTERN = re.compile(r"tkt-[0-9a-f]{64}")
+SOURCE_PREFIX = "src-"
+"""The prefixes of the heads of tickets, and of imported files."""
+HEAD_PREFIXES = (TICKET_PREFIX, SOURCE_PREFIX)
+_RESERVED_PREFIXES = ("ctx-", "art-", *HEAD_PREFIXES, "-", "/")
+_HEAD_PATTERN = re.compile(r"(?:tkt|src)-[0-9a-f]{64}")
 
 
 def check_branch(name: str) -> None:
@@ -34,14 +40,20 @@ def check_branch(name: str) -> None:
         )
 
 
-def check_ticket(name: str) -> TicketId:
-    """Return the full id of a ticket. Raises ConfigError for any other text."""
-    if not _TICKET_PATTERN.fullmatch(name):
-        raise ConfigError(f"{name!r} is not the id of a ticket: tkt- and 64 hex digits")
-    return TicketId(name)
+def check_head_name(name: str) -> HeadName:
+    """Return the full name of the head of an artifact. Raises ConfigError for any other text."""
+    if not _HEAD_PATTERN.fullmatch(name):
+        raise ConfigError(f"{name!r} is not the name of a head: tkt- or src-, and 64 hex digits")
+    return HeadName(name)
+
+
+def check_source(name: str) -> None:
+    """Raise ConfigError unless a name is that of the head of an imported file."""
+    if not check_head_name(name).startswith(SOURCE_PREFIX):
+        raise ConfigError(f"{name!r} is not the name of an imported file's head: src-...")
 
 
 def check_head(store: str | Path, heads: Mapping[K, str], name: K, expected: str | None) -> None:
-    """Raise BranchConflict unless a branch or a ticket has the expected head."""
+    """Raise BranchConflict unless a branch or an artifact's name has the expected head."""
     if heads.get(name) != expected:
         raise BranchConflict(store, name, expected=expected, actual=heads.get(name))

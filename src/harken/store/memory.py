@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, parse_rfc3339, system_clock
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import NameNotFound, NotesConflict, ObjectNotFound
 from harken.store.base import (
     GcResult,
@@ -24,7 +24,7 @@ from harken.store.base import (
 )
 from harken.store.base import compute_stats as stats
 from harken.store.batch import BatchContents, is_allowed_need, parse_file, validate_batch
-from harken.store.branches import check_branch, check_head, check_ticket
+from harken.store.branches import check_branch, check_head, check_head_name, check_source
 from harken.store.chunking import verify_chunks
 from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
 from harken.store.retention import active_names, check_policy, find_reachable
@@ -54,7 +54,7 @@ class MemoryStore:
         self._retention: dict[Name, RetentionPolicy] = {}
         self._tombstones: dict[Name, Tombstone] = {}
         self._branches: dict[str, CommitId] = {}
-        self._tickets: dict[TicketId, ArtifactRef] = {}
+        self._heads: dict[HeadName, ArtifactRef] = {}
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
@@ -192,20 +192,18 @@ class MemoryStore:
             if to is not None:
                 self._branches[name] = self._check_commit(to)
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         with self._lock:
-            heads = sorted(self._tickets.items())
-        return {ticket: head for ticket, head in heads if ticket.startswith(prefix)}
+            heads = sorted(self._heads.items())
+        return {name: head for name, head in heads if name.startswith(prefix)}
 
-    def move_ticket(
-        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
-    ) -> None:
-        check_ticket(ticket)
+    def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
+        check_head_name(name)
         with self._lock:
-            check_head(NAME, self._tickets, ticket, expected)
+            check_head(NAME, self._heads, name, expected)
             if not self._is_artifact(to):
-                raise ObjectNotFound(NAME, to, needed_by=ticket)
-            self._tickets[ticket] = to
+                raise ObjectNotFound(NAME, to, needed_by=name)
+            self._heads[name] = to
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
@@ -226,6 +224,17 @@ class MemoryStore:
             if was not in (None, self._notes[self._check_commit(name)]):
                 raise NotesConflict(NAME, name)
             self._notes[name] = notes
+
+    def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+        with self._lock:
+            for name, head in heads.items():
+                check_source(name)
+                if head is not None and not self._is_artifact(head):
+                    raise ObjectNotFound(NAME, head, needed_by=name)
+            for name, head in heads.items():
+                self._heads.pop(name, None)
+                if head is not None:
+                    self._heads[name] = head
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         stored = list(self._stored_commits())
@@ -284,7 +293,7 @@ class MemoryStore:
         retained = active_names(self._retention, now_us)
         yield from retained
         yield from self._branches.values()
-        yield from self._tickets.values()
+        yield from self._heads.values()
         for name, notes in self._notes.items():
             if notes.labels or name in retained or name not in self._retention:
                 yield name

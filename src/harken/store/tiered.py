@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TypeVar
 
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
     GcResult,
@@ -32,7 +32,7 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, validate_batch
-from harken.store.branches import check_branch, check_head, check_ticket
+from harken.store.branches import SOURCE_PREFIX, check_branch, check_head, check_head_name
 from harken.store.copy import CopyResult, Progress, copy_artifacts, copy_commits
 from harken.store.read_through import ReadThrough
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
@@ -41,6 +41,8 @@ from harken.store.sqlite.store import SqliteStore
 T = TypeVar("T")
 NO_LIMIT = 2**62
 _COMMITS_PER_BATCH = 500
+_PUSHED_KEY = "pushed"
+"""The beginning of the key under which the head that was pushed last is remembered."""
 
 
 @check_arguments
@@ -178,41 +180,62 @@ class TieredStore:
                 raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
             self.backing.move_branch(name, head, expected=before)
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
-        """Return the heads in the backing store, and the local ones of other tickets.
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
+        """Return the heads of tickets in the backing store, and the local ones of others.
 
-        While the backing store is unavailable, these are the versions that this store moved to.
+        While the backing store is unavailable, these are the versions that this store moved to. The
+        heads of imported files are the local ones, and those that only the backing store has.
         """
-        remote = self._query_backing(lambda store: store.ticket_heads(prefix)) or {}
-        return dict(sorted((self.local.ticket_heads(prefix) | remote).items()))
+        remote = self._query_backing(lambda store: store.heads(prefix)) or {}
+        local = self.local.heads(prefix)
+        sources = {name: head for name, head in local.items() if name.startswith(SOURCE_PREFIX)}
+        return dict(sorted((local | remote | sources).items()))
 
-    def move_ticket(
-        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
-    ) -> None:
+    def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
         """Move the head of a ticket in the backing store, then the local one.
 
         So a claim holds for all machines. Raises StoreError if the backing store is unavailable.
+        The head of an imported file is moved here only; see `set_heads`.
         """
-        check_ticket(ticket)
-        remote = self.backing.ticket_heads(ticket)
-        local = self.local.ticket_heads(ticket)
-        check_head(self.local.path, local | remote, ticket, expected)
+        if check_head_name(name).startswith(SOURCE_PREFIX):
+            self.local.move_head(name, to, expected=expected)
+            return
+        remote = self.backing.heads(name)
+        local = self.local.heads(name)
+        check_head(self.local.path, local | remote, name, expected)
         if not self.names_with_prefix(to, 1):
-            raise ObjectNotFound(self.local.path, to, needed_by=ticket)
+            raise ObjectNotFound(self.local.path, to, needed_by=name)
         copy_artifacts(self, self.backing, [to], existing=remote.values())
-        self.backing.move_ticket(ticket, to, expected=remote.get(ticket))
+        self.backing.move_head(name, to, expected=remote.get(name))
         # The backing store has the head; another thread may have moved the local one since.
         with suppress(StoreError):
             self._fetch(to)
-            self.local.move_ticket(ticket, to, expected=local.get(ticket))
+            self.local.move_head(name, to, expected=local.get(name))
 
-    def _push_tickets(self) -> None:
-        """Create in the backing store the tickets that only the local store has."""
-        remote = self.backing.ticket_heads()
-        for ticket, head in self.local.ticket_heads().items():
-            if ticket not in remote:
+    def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+        """Set the heads of imported files locally. `push` sets those in the backing store."""
+        self.local.set_heads(heads)
+
+    def _push_heads(self) -> None:
+        """Create in the backing store the heads that only the local store has.
+
+        The heads of imported files that were set since the last push are set there, too.
+        """
+        remote = self.backing.heads()
+        pushed: dict[str, ArtifactRef] = {}
+        for name, head in self.local.heads().items():
+            is_source, key = name.startswith(SOURCE_PREFIX), f"{_PUSHED_KEY} {name}"
+            last = self.local.find_derived([key]).get(key) if is_source else None
+            if name not in remote or (is_source and last not in (None, head)):
                 copy_artifacts(self, self.backing, [head], existing=())
-                self.backing.move_ticket(ticket, head, expected=None)
+                if is_source:
+                    self.backing.set_heads({name: head})
+                else:
+                    self.backing.move_head(name, head, expected=None)
+            if is_source and last != head:
+                pushed[key] = head
+        if pushed:
+            self.local.write(WriteBatch(derived=pushed))
 
     def _is_descendant(self, name: CommitId, ancestor: CommitId) -> bool:
         """Whether a commit descends from another one.
@@ -334,9 +357,9 @@ class TieredStore:
     def push(self, on_progress: Progress | None = None) -> CopyResult:
         """Copy to the backing store the commits that it lacks, with all their needs and notes.
 
-        Then move its branches to the local heads, and create the tickets that it lacks. An
-        interrupted push continues with the next one. Raises StoreError; BranchConflict for a branch
-        that another writer moved elsewhere.
+        Then move its branches to the local heads, and create the tickets and the imported files
+        that it lacks. An interrupted push continues with the next one. Raises StoreError;
+        BranchConflict for a branch that another writer moved elsewhere.
         """
         names = self.local.newest_commits(NO_LIMIT)
         copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
@@ -347,7 +370,7 @@ class TieredStore:
                 if name in existing and existing[name].notes != stored.notes:
                     self.backing.update_notes(name, stored.notes)
         self._push_branches()
-        self._push_tickets()
+        self._push_heads()
         return copied
 
     def evict(self, most_bytes: int) -> EvictionResult:

@@ -6,14 +6,14 @@ import threading
 from functools import partial
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, TicketId
+from harken.core.commits import ArtifactRef, HeadName
 from harken.errors import BranchConflict, ObjectNotFound
 from harken.store.base import Store, WriteBatch
 from harken.testing.store_branches import BranchSuite
 from harken.testing.store_kit import OTHER, chain_in, refused
 from harken.testing.store_purge import later
 
-_FIRST, _SECOND = TicketId("tkt-" + "1" * 64), TicketId("tkt-" + "2" * 64)
+_FIRST, _SECOND = HeadName("tkt-" + "1" * 64), HeadName("tkt-" + "2" * 64)
 
 
 class TicketHeadSuite(BranchSuite):
@@ -22,54 +22,74 @@ class TicketHeadSuite(BranchSuite):
     def test_the_head_of_a_ticket_is_created_and_moved(self) -> None:
         store = self.store()
         versions = _write_versions(store, 3)
-        assert store.ticket_heads() == {}
-        store.move_ticket(_SECOND, versions[0], expected=None)
-        store.move_ticket(_FIRST, versions[1], expected=None)
-        store.move_ticket(_FIRST, versions[2], expected=versions[1])
+        assert store.heads() == {}
+        store.move_head(_SECOND, versions[0], expected=None)
+        store.move_head(_FIRST, versions[1], expected=None)
+        store.move_head(_FIRST, versions[2], expected=versions[1])
         for reader in self.stores(store):
             heads = {_FIRST: versions[2], _SECOND: versions[0]}
-            assert list(reader.ticket_heads().items()) == list(heads.items())
-            assert reader.ticket_heads("tkt-2") == {_SECOND: versions[0]}
-            assert reader.ticket_heads(_FIRST) == {_FIRST: versions[2]}
+            assert list(reader.heads().items()) == list(heads.items())
+            assert reader.heads("tkt-2") == {_SECOND: versions[0]}
+            assert reader.heads(_FIRST) == {_FIRST: versions[2]}
             for prefix in ("tkt-3", "3", _FIRST + "0", "\ud800"):
-                assert reader.ticket_heads(prefix) == {}
+                assert reader.heads(prefix) == {}
             assert reader.branches() == {}
 
     def test_a_ticket_with_another_head_is_not_moved(self) -> None:
         store = self.store()
         versions = _write_versions(store, 3)
-        store.move_ticket(_FIRST, versions[1], expected=None)
+        store.move_head(_FIRST, versions[1], expected=None)
         for expected in (None, versions[0], versions[2]):
             try:
-                store.move_ticket(_FIRST, versions[2], expected=expected)
+                store.move_head(_FIRST, versions[2], expected=expected)
             except BranchConflict as error:
                 facts = (error.branch, error.expected, error.actual)
                 assert facts == (_FIRST, expected, versions[1])
             else:
                 raise AssertionError("the move was not refused")
-        assert store.ticket_heads() == {_FIRST: versions[1]}
+        assert store.heads() == {_FIRST: versions[1]}
+
+    def test_heads_of_imported_files_are_set_replaced_and_removed(self) -> None:
+        store = self.store()
+        versions = _write_versions(store, 3)
+        one, two = HeadName("src-" + "1" * 64), HeadName("src-" + "2" * 64)
+        store.move_head(_FIRST, versions[0], expected=None)
+        store.set_heads({one: versions[0], two: versions[1]})
+        store.set_heads({one: versions[2]})
+        for reader in self.stores(store):
+            assert reader.heads("src-") == {one: versions[2], two: versions[1]}
+            assert list(reader.heads()) == [one, two, _FIRST]
+            assert reader.branches() == {}
+        store.set_heads({two: None, one: versions[2]})
+        assert store.heads("src-") == {one: versions[2]}
+        missing = ArtifactRef("art-" + OTHER)
+        refused(ObjectNotFound, partial(store.set_heads, {two: versions[0], one: missing}))
+        refused(ValueError, partial(store.set_heads, {two: versions[0], _FIRST: versions[1]}))
+        assert store.heads() == {one: versions[2], _FIRST: versions[0]}
+        store.collect([], now=later(2), grace_s=0)
+        assert store.sequences([versions[2]])
 
     def test_a_ticket_needs_an_existing_version_and_a_full_id(self) -> None:
         store = self.store()
         [version] = _write_versions(store, 1)
         missing = ArtifactRef("art-" + OTHER)
-        refused(ObjectNotFound, partial(store.move_ticket, _FIRST, missing, expected=None))
+        refused(ObjectNotFound, partial(store.move_head, _FIRST, missing, expected=None))
         for name in ("", "main", "tkt-1", _FIRST.upper(), "ctx-" + "1" * 64, _FIRST + "1"):
-            refused(ValueError, partial(store.move_ticket, TicketId(name), version, expected=None))
+            refused(ValueError, partial(store.move_head, HeadName(name), version, expected=None))
         [commit] = chain_in(store, 1)
         refused(ValueError, partial(store.move_branch, _FIRST, commit, expected=None))
-        assert store.ticket_heads() == {}
+        assert store.heads() == {}
 
     def test_of_writers_at_once_exactly_one_moves_a_ticket(self) -> None:
         store = self.store()
         root, *others = _write_versions(store, 9)
-        store.move_ticket(_FIRST, root, expected=None)
+        store.move_head(_FIRST, root, expected=None)
         moved: list[ArtifactRef] = []
         conflicts: list[BranchConflict] = []
 
         def move(to: ArtifactRef) -> None:
             try:
-                store.move_ticket(_FIRST, to, expected=root)
+                store.move_head(_FIRST, to, expected=root)
                 moved.append(to)
             except BranchConflict as error:
                 conflicts.append(error)
@@ -80,13 +100,13 @@ class TicketHeadSuite(BranchSuite):
         for thread in threads:
             thread.join()
         assert (len(moved), len(conflicts)) == (1, 7)
-        assert store.ticket_heads() == {_FIRST: moved[0]}
+        assert store.heads() == {_FIRST: moved[0]}
 
     def test_a_collection_keeps_the_versions_of_a_ticket(self) -> None:
         store = self.store()
         versions = _write_versions(store, 2)
         loose = _write_versions(store, 1, "loose")
-        store.move_ticket(_FIRST, versions[1], expected=None)
+        store.move_head(_FIRST, versions[1], expected=None)
         store.collect([], now=later(24), grace_s=0)
         for reader in self.stores(store):
             assert [*reader.sequences([*versions, *loose])] == versions

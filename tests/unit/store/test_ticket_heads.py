@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.commits import ArtifactRef, TicketId, encode_sequence, hash_raw
+from harken.core.commits import ArtifactRef, HeadName, encode_sequence, hash_raw
 from harken.errors import BranchConflict, StoreError
 from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
@@ -16,8 +16,8 @@ from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 
-TICKET = TicketId("tkt-" + "1" * 64)
-OTHER = TicketId("tkt-" + "2" * 64)
+TICKET = HeadName("tkt-" + "1" * 64)
+OTHER = HeadName("tkt-" + "2" * 64)
 
 
 def _write(store: Store, text: str, before: ArtifactRef | None = None) -> ArtifactRef:
@@ -36,48 +36,48 @@ def test_of_two_machines_with_one_backing_store_one_moves_a_ticket(tmp_path: Pat
         closing(TieredStore(SqliteStore(tmp_path / "b.db"), backing)) as second,
     ):
         root = _write(first, "created")
-        first.move_ticket(TICKET, root, expected=None)
-        assert second.ticket_heads() == {TICKET: root}
+        first.move_head(TICKET, root, expected=None)
+        assert second.heads() == {TICKET: root}
         claims = [_write(store, name, root) for store, name in ((first, "a"), (second, "b"))]
-        second.move_ticket(TICKET, claims[1], expected=root)
+        second.move_head(TICKET, claims[1], expected=root)
         with pytest.raises(BranchConflict):
-            first.move_ticket(TICKET, claims[0], expected=root)
-        assert first.ticket_heads() == second.ticket_heads() == {TICKET: claims[1]}
+            first.move_head(TICKET, claims[0], expected=root)
+        assert first.heads() == second.heads() == {TICKET: claims[1]}
         members = first.sequences([claims[1]])[claims[1]]
         assert first.raws(members) == {members[0]: b"b"}
-        assert second.local.ticket_heads() == {TICKET: claims[1]}
+        assert second.local.heads() == {TICKET: claims[1]}
 
 
 class _UnavailableStore(MemoryStore):
     """A backing store without tickets, as if the network was down."""
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         raise StoreError("the backing store", "is unavailable")
 
 
 def test_without_the_backing_store_tickets_are_read_and_not_changed(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "a.db")) as local:
         root = _write(local, "created")
-        local.move_ticket(TICKET, root, expected=None)
+        local.move_head(TICKET, root, expected=None)
         tiered = TieredStore(local, _UnavailableStore())
         after = _write(tiered, "claimed", root)
         with pytest.raises(StoreError, match="unavailable"):
-            tiered.move_ticket(TICKET, after, expected=root)
-        assert tiered.ticket_heads() == local.ticket_heads() == {TICKET: root}
+            tiered.move_head(TICKET, after, expected=root)
+        assert tiered.heads() == local.heads() == {TICKET: root}
 
 
 def test_tickets_from_before_the_backing_store_are_pushed_or_moved_there(tmp_path: Path) -> None:
     backing = MemoryStore()
     with closing(SqliteStore(tmp_path / "a.db")) as local:
         roots = [_write(local, text) for text in ("one", "two")]
-        local.move_ticket(TICKET, roots[0], expected=None)
-        local.move_ticket(OTHER, roots[1], expected=None)
+        local.move_head(TICKET, roots[0], expected=None)
+        local.move_head(OTHER, roots[1], expected=None)
         tiered = TieredStore(local, backing)
         after = _write(tiered, "changed", roots[0])
-        tiered.move_ticket(TICKET, after, expected=roots[0])
-        assert backing.ticket_heads() == {TICKET: after}
+        tiered.move_head(TICKET, after, expected=roots[0])
+        assert backing.heads() == {TICKET: after}
         tiered.push()
-        assert backing.ticket_heads() == {TICKET: after, OTHER: roots[1]}
+        assert backing.heads() == {TICKET: after, OTHER: roots[1]}
         assert not fsck(backing)
 
 
@@ -92,7 +92,7 @@ def test_tickets_from_before_the_backing_store_are_pushed_or_moved_there(tmp_pat
 def test_fsck_reports_a_damaged_or_missing_head(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "store.db"
     with closing(SqliteStore(path)) as store:
-        store.move_ticket(TICKET, _write(store, "created"), expected=None)
+        store.move_head(TICKET, _write(store, "created"), expected=None)
         assert not fsck(store)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)

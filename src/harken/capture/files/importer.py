@@ -15,6 +15,7 @@ Source: docs/design/005-other-runtimes.md.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ from harken.index.catalogue import Catalogue
 from harken.store.base import RetentionPolicy, Store
 from harken.store.batch import name_commit
 from harken.store.chunking import put_file
+from harken.store.imported_files import FileRecord, Spawner
 
 _RECORD_BYTES = 32 + 16 + 1
 
@@ -72,6 +74,8 @@ class CommitBuilder:
     """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0
     orphan: tuple[str, str, str] | None = None
+    spawners: dict[str, CommitId] = field(default_factory=dict)
+    """The spawning commits of agents with files of their own."""
     _earlier_steps: int = 0
     """The number of steps of an earlier reading."""
     _earlier_commits: int = 0
@@ -303,6 +307,8 @@ class Importer:
         ending = self._commit_steps(opened, file.display_name, history)
         report = _report(ending, history)
         self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report))
+        if opened.raw is not None:
+            self._buffer.add_record(_build_record(file, opened, report, history), opened.raw)
         self._catalogue.note_reading(file.name, _encode_reading(opened, ending, history))
         return ImportResult(report, new=history.new, parsed_bytes=opened.parsed_bytes)
 
@@ -330,7 +336,8 @@ class Importer:
         for agent, step in ending.spawned.items():
             if step in history.steps:
                 spawn_key = history.runtime, ending.session, agent
-                self._catalogue.note_spawner(*spawn_key, history.get_commit(step))
+                history.spawners[agent] = history.get_commit(step)
+                self._catalogue.note_spawner(*spawn_key, history.spawners[agent])
         return ending
 
     def _add_step(self, ready: PreparedStep, history: CommitBuilder) -> None:
@@ -417,6 +424,25 @@ def _report(ending: FileSummary, history: CommitBuilder) -> Report:
         ),
         commits=history.count_commits(),
         orphan=history.orphan,
+    )
+
+
+def _build_record(
+    file: File, opened: OpenedFile, report: Report, history: CommitBuilder
+) -> FileRecord:
+    """Return the record of a file, which stands in the store beside its bytes."""
+    spawners = (
+        Spawner(history.runtime, report.session, agent, ctx)
+        for agent, ctx in history.spawners.items()
+    )
+    return FileRecord(
+        machine=platform.node(),
+        path=file.name,
+        size=opened.fingerprint.size,
+        mtime_ns=opened.fingerprint.mtime_ns,
+        tail=opened.fingerprint.tail.hex(),
+        report=msgspec.to_builtins(report),
+        spawners=tuple(spawners),
     )
 
 

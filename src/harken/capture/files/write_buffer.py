@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from harken.core.commits import ArtifactRef, CommitId, hash_raw
+from harken.core.commits import ArtifactRef, CommitId, HeadName, hash_raw
 from harken.store.base import ObjectKind, Store, StoredObject
 from harken.store.batch import BatchCommit, BatchContents, batch_from, build_file_object
 from harken.store.chunking import iter_chunks
+from harken.store.imported_files import FileRecord, encode_record
 from harken.store.sqlite.store import SqliteStore
 
 
@@ -56,6 +57,8 @@ class WriteBuffer:
 
     contents: BatchContents = field(default_factory=BatchContents)
     pins: list[ArtifactRef] = field(default_factory=list)
+    heads: dict[HeadName, ArtifactRef | None] = field(default_factory=dict)
+    """The new heads of imported files."""
     size: int = 0
     """The approximate size in bytes."""
 
@@ -80,11 +83,20 @@ class WriteBuffer:
             self.contents.objects.setdefault(name, build_file_object(name, pieces))
             self.contents.files[name] = pieces
 
+    def add_record(self, record: FileRecord, raw: ArtifactRef) -> None:
+        """Add the record of a file whose bytes were added, or are in the store."""
+        name, objects = encode_record(record, raw)
+        for stored_object in objects:
+            self.contents.objects.setdefault(stored_object.name, stored_object)
+        self.heads[name] = ArtifactRef(objects[-1].name)
+
     def write(self, store: Store) -> None:
-        """Write all objects. Raises StoreError."""
+        """Write all objects, then the heads of files. Raises StoreError."""
         if not self.contents.objects:
             return
         if isinstance(store, SqliteStore):
             store.write_named(self.contents)
         else:
             store.write(batch_from(self.contents))
+        if self.heads:
+            store.set_heads(self.heads)

@@ -16,6 +16,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home, command_prefix
+from harken.config.imported_sessions import add_imports
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_store
@@ -175,6 +176,7 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
         opening.callback(mine.close)
         with progress("Copying") as tell:
             result = import_bundle(bundle, mine, home.sessions_folder, on_copy=tell)
+        add_imports(home, mine)
         print_imported_bundle(mine, bundle, result, as_json=as_json)
 
 

@@ -142,6 +142,7 @@ def _print_summary(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) 
 
 
 LIST = "list"
+_DEFAULT_STOP = "compaction"
 
 
 @click.command("export")
@@ -155,7 +156,7 @@ LIST = "list"
 )
 @click.option(
     "--stop",
-    default="compaction",
+    default=_DEFAULT_STOP,
     help="Where the history starts: compaction, root, or an ancestor commit.",
 )
 @click.option("-o", "--out", "file", metavar="FILE", help="Output file (default: stdout).")
@@ -183,7 +184,8 @@ def command(
 ) -> None:
     """Export the conversation of a commit or session in another format, or as spans.
 
-    Lossy conversions are reported on stderr. With --otlp, a SESSION is sent to a collector or
+    Lossy conversions are reported on stderr. The last commit of an imported file, in the format of
+    that file, gives its bytes. With --otlp, a SESSION is sent to a collector or
     backend as spans, redacted; the span ids are the same each time. Headers, the timeout and
     certificates are also read from the OTEL_EXPORTER_OTLP_* variables.
     """
@@ -222,10 +224,18 @@ def export(
 ) -> None:
     """Render a commit and write the bytes to a file, or to standard output without one."""
     from harken.context.render import TIERS, render
+    from harken.store.imported_files import find_native_file
 
     name = resolver.commit(ctx)
+    native = find_native_file(store, name, wanted) if stop == _DEFAULT_STOP else None
+    if native is not None:
+        write_pieces(store.read_chunks(native.raw), file, is_text=lambda _: _is_text(wanted))
+        path = one_line(native.record.path, 200)
+        click.echo(f"{wanted}: the bytes of {path}, as they were imported", err=True)
+        return
+    format_name = _format_name(store, name, wanted)
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)
-    rendered = render(store, name, _format_name(store, name, wanted), until)
+    rendered = render(store, name, format_name, until)
     write_pieces([rendered.read()], file, is_text=lambda _: _is_text(rendered.format))
     messages = format_count(rendered.message_count, "message")
     way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"

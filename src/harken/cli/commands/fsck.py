@@ -20,6 +20,7 @@ from harken.session.log.reader import iter_events
 from harken.session.repair import verify
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
+from harken.store.imported_files import iter_unreadable_files
 from harken.store.tiered import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
@@ -69,7 +70,10 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
         yield from _of_logs(home, None, tell)
         return
     with open_configured_store(home) as store:
-        yield from fsck(store.local if isinstance(store, TieredStore) else store, tell)
+        local = store.local if isinstance(store, TieredStore) else store
+        yield from fsck(local, tell)
+        for name, problem in iter_unreadable_files(local):
+            yield StoreFinding(f"source {name}", problem)
         yield from _of_logs(home, store, tell)
 
 

@@ -178,18 +178,18 @@ def _store_opener(
         from harken.capture.live.recorder import CommitSources
         from harken.capture.live.session_files import RunFiles
         from harken.capture.live.stream_commits import StreamCommits
+        from harken.config.imported_sessions import open_catalogue
         from harken.config.settings import load_settings
         from harken.config.store import open_store
         from harken.core.clock import system_clock
         from harken.formats.runtimes.registry import list_runtime_formats
-        from harken.index.catalogue import Catalogue
 
         home.create_folders()
         list_runtime_formats()  # loads the formats before the first request of a tool
         settings = load_settings(home)
         store = open_store(home, settings.store, settings.backing, patience_s=_LOCK_TIMEOUT_S)
         try:
-            catalogue = Catalogue(home.index_file)
+            catalogue = open_catalogue(home)
             try:
                 follower = FileFollower(store, catalogue, identity=identity, live_since=started)
                 chain = StreamCommits(store, client_call.runtime, system_clock, identity)

@@ -95,9 +95,9 @@ def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScan
 @contextmanager
 def _follower(home: Home, identity: CommitIdentity) -> Iterator[FileFollower]:
     from harken.capture.files.follower import FileFollower
-    from harken.index.catalogue import Catalogue
+    from harken.config.imported_sessions import open_catalogue
 
-    with open_or_create_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
+    with open_or_create_store(home) as store, closing(open_catalogue(home)) as catalogue:
         now = format_rfc3339(system_clock())
         yield FileFollower(store, catalogue, identity=identity, live_since=now)
 

@@ -38,6 +38,7 @@ from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
+from harken.store.imported_files import copy_imported_files
 from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
@@ -191,6 +192,7 @@ def _copy_commits(
         name for batch in _slices(sorted(names_in_logs)) for name in request.store.commits(batch)
     ]
     copy_commits(request.store, copy, [*request.tips, *existing], on_progress=on_copy)
+    copy_imported_files(request.store, copy, set(copy.newest_commits(2**62)))
     return len(names_in_logs) - len(existing)
 
 

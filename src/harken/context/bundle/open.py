@@ -27,6 +27,7 @@ from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
+from harken.store.imported_files import copy_imported_files
 from harken.store.sqlite.database import NEW_FILE_VERSION, SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
 
@@ -92,6 +93,7 @@ def import_bundle(
     Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
+    copy_imported_files(bundle.store, store, set(bundle.store.newest_commits(2**62)))
     folder = LogFolder(sessions)
     return BundleImportResult(copied.commits, tuple(_add_log(log, folder) for log in bundle.logs))
 

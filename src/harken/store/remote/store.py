@@ -20,7 +20,7 @@ from blake3 import blake3
 from harken.core import canonical
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import (
     BranchConflict,
     NameNotFound,
@@ -41,7 +41,7 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, parse_needs
-from harken.store.branches import check_branch, check_ticket
+from harken.store.branches import check_branch, check_head_name, check_source
 from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
@@ -184,19 +184,22 @@ class RemoteStore:
             if to is None or error.actual != to:
                 raise
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
-        return self._post("ticket-heads", wire.TicketList, prefix=prefix).heads
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
+        return self._post("heads", wire.HeadList, prefix=prefix).heads
 
-    def move_ticket(
-        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
-    ) -> None:
-        check_ticket(ticket)
+    def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
+        check_head_name(name)
         try:
-            self._post("move-ticket", wire.DoneBody, ticket=ticket, to=to, expected=expected)
+            self._post("move-head", wire.DoneBody, name=name, to=to, expected=expected)
         # As for a branch: this may be our own move.
         except BranchConflict as error:
             if error.actual != to:
                 raise
+
+    def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+        for name in heads:
+            check_source(name)
+        self._post("set-heads", wire.DoneBody, heads=dict(heads))
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._post("labelled", wire.LabelList, label=label).labels

@@ -21,7 +21,7 @@ from harken.core.commits import (
     CommitNotes,
     DeltaEntry,
     Hash,
-    TicketId,
+    HeadName,
 )
 from harken.store.base import ObjectKind, RetentionPolicy, StoredCommit, Tombstone, WriteBatch
 from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
@@ -43,7 +43,7 @@ _FRAME_BYTES = MAX_OBJECT_BYTES + 1024
 T = TypeVar("T")
 FullName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(ctx-|art-)?[0-9a-f]{64}$")]
 FullCommit: TypeAlias = Annotated[CommitId, msgspec.Meta(pattern="^ctx-[0-9a-f]{64}$")]
-FullTicket: TypeAlias = Annotated[TicketId, msgspec.Meta(pattern="^tkt-[0-9a-f]{64}$")]
+FullHeadName: TypeAlias = Annotated[HeadName, msgspec.Meta(pattern="^(tkt|src)-[0-9a-f]{64}$")]
 FullArtifact: TypeAlias = Annotated[ArtifactRef, msgspec.Meta(pattern="^art-[0-9a-f]{64}$")]
 Names: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=MAX_NAMES)]
 
@@ -142,10 +142,10 @@ class BranchList(msgspec.Struct, frozen=True):
     branches: dict[str, FullCommit]
 
 
-class TicketList(msgspec.Struct, frozen=True):
-    """The heads of tickets, by id."""
+class HeadList(msgspec.Struct, frozen=True):
+    """The heads of artifacts, by name."""
 
-    heads: dict[FullTicket, FullArtifact]
+    heads: dict[FullHeadName, FullArtifact]
 
 
 class NamesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_del
 from harken.errors import HarkenError, StoreError
 from harken.store.base import ObjectKind
 from harken.store.batch import parse_file, parse_needs
-from harken.store.branches import TICKET_PREFIX
+from harken.store.branches import HEAD_PREFIXES, SOURCE_PREFIX
 from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.commit_table import RowCorrupted, encode_text, find_row, unseal_notes
@@ -182,18 +182,19 @@ def _check_types(connection: sqlite3.Connection) -> None:
 
 
 def _check_heads(connection: sqlite3.Connection, tables: _Tables) -> Iterator[StoreFinding]:
-    """Yield the branches and tickets with a damaged row, or without their head."""
+    """Yield the branches and heads with a damaged row, or without their head."""
     for key, data in connection.execute("SELECT name, head FROM branch ORDER BY name").fetchall():
         name = key.decode("utf-8", "replace")
-        is_ticket = name.startswith(TICKET_PREFIX)
-        place = f"ticket {name}" if is_ticket else f"branch {name}"
+        is_artifact = name.startswith(HEAD_PREFIXES)
+        kind = "source" if name.startswith(SOURCE_PREFIX) else "ticket"
+        place = f"{kind} {name}" if is_artifact else f"branch {name}"
         try:
             digits = remove_seal(name, data).hex()
         except ValueError as error:
             yield StoreFinding(place, str(error))
             continue
-        head = f"art-{digits}" if is_ticket else f"ctx-{digits}"
-        exists = head in tables.existing if is_ticket else find_row(connection, CommitId(head))
+        head = f"art-{digits}" if is_artifact else f"ctx-{digits}"
+        exists = head in tables.existing if is_artifact else find_row(connection, CommitId(head))
         if not exists:
             yield StoreFinding(place, f"its head {head} does not exist")
 

@@ -38,7 +38,7 @@ from harken.store.sqlite.graph import (
     remove_objects,
     remove_references,
 )
-from harken.store.sqlite.side_tables import read_branches, read_retention, read_ticket_heads
+from harken.store.sqlite.side_tables import read_artifact_heads, read_branches, read_retention
 from harken.store.sqlite.writer import MARK_US, record_mark
 
 SMALL_BYTES = 5 * 1024
@@ -308,7 +308,7 @@ class Sweep:
         repeated_names = connection.execute("SELECT name FROM again").fetchall()
         roots += (graph.node(name) for (name,) in repeated_names)
         roots += map(graph.node, active_names(read_retention(connection), self.now_us))
-        roots += map(graph.node, read_ticket_heads(connection).values())
+        roots += map(graph.node, read_artifact_heads(connection).values())
         graph.reach(roots, self._reached)
 
     def _spare_roots(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:

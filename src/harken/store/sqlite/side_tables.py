@@ -19,9 +19,9 @@ import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
-from harken.core.commits import ArtifactRef, CommitId, TicketId
+from harken.core.commits import ArtifactRef, CommitId, HeadName
 from harken.store.base import Name, RetentionPolicy, Tombstone
-from harken.store.branches import TICKET_PREFIX
+from harken.store.branches import HEAD_PREFIXES
 from harken.store.sqlite.name_index import find_numbers, iter_batches
 
 SEAL_BYTES = 8
@@ -35,6 +35,8 @@ _SUMMED_TABLES: Mapping[str, tuple[str, ...]] = {
 }
 """The tables with a row in `total`, and their columns, the key first."""
 _SUM_MODULUS = 1 << 63
+_PREFIX_MARKS = ", ".join(f"x'{prefix.encode().hex()}'" for prefix in HEAD_PREFIXES)
+"""The first bytes of the names of heads of artifacts, in SQL."""
 
 
 def replace_rows(
@@ -159,7 +161,7 @@ def delete_retention(connection: sqlite3.Connection, names: Iterable[Name]) -> N
     delete_rows(connection, "keeping", names)
 
 
-def read_retention(connection: sqlite3.Connection) -> dict[Name, RetentionPolicy]:
+def read_retention(connection: sqlite3.Connection) -> dict[Any, RetentionPolicy]:
     """Return all retention policies."""
     rows = connection.execute("SELECT name, policy, until FROM keeping ORDER BY name").fetchall()
     return {name: RetentionPolicy(policy, until) for name, policy, until in rows}
@@ -217,28 +219,27 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
 
 def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
     """Return the heads of all branches. Raises ValueError if a row is damaged."""
-    heads = _select_heads(connection, "name NOT BETWEEN ? AND ?", *_ticket_range())
+    heads = _select_heads(connection, f"substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})")
     return {name: CommitId(head) for name, head in heads.items()}
 
 
-def read_ticket_heads(
+def read_artifact_heads(
     connection: sqlite3.Connection, prefix: str = ""
-) -> dict[TicketId, ArtifactRef]:
-    """Return the heads of the tickets with a prefix. Raises ValueError if a row is damaged."""
-    if not prefix.startswith(TICKET_PREFIX[: len(prefix)]):
-        return {}
-    between = _ticket_range(prefix.removeprefix(TICKET_PREFIX[: len(prefix)]))
-    heads = _select_heads(connection, "name BETWEEN ? AND ?", *between)
-    return {TicketId(name): ArtifactRef(head) for name, head in heads.items()}
+) -> dict[HeadName, ArtifactRef]:
+    """Return the heads of artifacts with a prefix. Raises ValueError if a row is damaged."""
+    first = _encode_key(prefix)
+    where = f"name BETWEEN ? AND ? AND substr(name, 1, 4) IN ({_PREFIX_MARKS})"
+    heads = _select_heads(connection, where, first, first + b"\xff")
+    return {HeadName(name): ArtifactRef(head) for name, head in heads.items()}
 
 
 def read_heads(connection: sqlite3.Connection, name: str) -> dict[str, str]:
-    """Return the head of a branch or of a ticket by its name, if it exists."""
+    """Return the head of a branch or of an artifact by its name, if it exists."""
     return _select_heads(connection, "name = ?", _encode_key(name))
 
 
 def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> None:
-    """Set the head of a branch or of a ticket, or delete the branch."""
+    """Set the head of a branch or of an artifact, or delete the branch."""
     if head is None:
         delete_rows(connection, "branch", [_encode_key(name)])
     else:
@@ -246,19 +247,13 @@ def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> Non
         replace_rows(connection, "branch", [(_encode_key(name), data)])
 
 
-def _ticket_range(digits: str = "") -> tuple[bytes, bytes]:
-    """Return the first and the last key that a ticket whose id has these digits may have."""
-    first = _encode_key(TICKET_PREFIX + digits)
-    return first, first + b"\xff"
-
-
 def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:
-    """Return the heads of branches and tickets by name."""
+    """Return the heads of branches and artifacts by name."""
     query = f"SELECT name, head FROM branch WHERE {where} ORDER BY name"  # noqa: S608 - ours
     heads: dict[str, str] = {}
     for key, data in connection.execute(query, values).fetchall():
         name = key.decode("utf-8", "surrogatepass")
-        prefix = "art-" if name.startswith(TICKET_PREFIX) else "ctx-"
+        prefix = "art-" if name.startswith(HEAD_PREFIXES) else "ctx-"
         heads[name] = prefix + remove_seal(name, data).hex()
     return heads
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, parse_rfc3339, system_clock
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, TicketId
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.core.messages import Message
 from harken.errors import (
     NameNotFound,
@@ -39,7 +39,7 @@ from harken.store.base import (
     compute_stats,
 )
 from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
-from harken.store.branches import check_branch, check_head, check_ticket
+from harken.store.branches import check_branch, check_head, check_head_name, check_source
 from harken.store.purge import purge_new_files
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
@@ -227,8 +227,7 @@ class SqliteStore:
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
         values.check_notes(notes)
-        with self._database.writing() as connection:
-            self._pack_cache.clear_if_stale(connection)
+        with self._changing() as connection:
             row = self._get_row(connection, name)
             if was is not None and self._read_commit(connection, name, row).notes != was:
                 raise NotesConflict(self.path, name)
@@ -240,31 +239,38 @@ class SqliteStore:
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         check_branch(name)
-        with self._moving_head(name, to, expected) as connection:
+        with self._changing() as connection:
+            check_head(self.path, side_tables.read_heads(connection, name), name, expected)
             if to is not None:
                 self._get_row(connection, to)
+            side_tables.set_head(connection, name, to)
 
-    def ticket_heads(self, prefix: str = "") -> dict[TicketId, ArtifactRef]:
+    def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         with self._reading() as connection:
-            return side_tables.read_ticket_heads(connection, prefix)
+            return side_tables.read_artifact_heads(connection, prefix)
 
-    def move_ticket(
-        self, ticket: TicketId, to: ArtifactRef, *, expected: ArtifactRef | None
-    ) -> None:
-        check_ticket(ticket)
-        with self._moving_head(ticket, to, expected):
+    def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
+        check_head_name(name)
+        with self._changing() as connection:
+            check_head(self.path, side_tables.read_heads(connection, name), name, expected)
             if not to.startswith("art-") or self._find_object(to) is None:
-                raise ObjectNotFound(self.path, to, needed_by=ticket)
+                raise ObjectNotFound(self.path, to, needed_by=name)
+            side_tables.set_head(connection, name, to)
+
+    def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+        with self._changing() as connection:
+            for name, head in heads.items():
+                check_source(name)
+                if head is not None and self._find_object(head) is None:
+                    raise ObjectNotFound(self.path, head, needed_by=name)
+                side_tables.set_head(connection, name, head)
 
     @contextmanager
-    def _moving_head(
-        self, name: str, to: str | None, expected: str | None
-    ) -> Iterator[SqliteConnection]:
+    def _changing(self) -> Iterator[SqliteConnection]:
+        """Hold a transaction that changes tables only."""
         with self._database.writing() as connection:
             self._pack_cache.clear_if_stale(connection)
-            check_head(self.path, side_tables.read_heads(connection, name), name, expected)
             yield connection
-            side_tables.set_head(connection, name, to)
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label: dict[str, list[CommitId]] = {}
@@ -276,18 +282,14 @@ class SqliteStore:
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for policy in filter(None, names.values()):
             check_policy(policy)
-        with self._database.writing() as connection:
-            self._pack_cache.clear_if_stale(connection)
+        with self._changing() as connection:
             for name in names:
                 self._check_can_be_retained(connection, name)
             side_tables.enter_retention(connection, names)
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
-            return {
-                ArtifactRef(name): policy
-                for name, policy in side_tables.read_retention(connection).items()
-            }
+            return side_tables.read_retention(connection)
 
     def collect(
         self,
@@ -301,7 +303,7 @@ class SqliteStore:
         now_us = parse_rfc3339(now)
         sweep = Sweep(
             store=self,
-            roots=[*roots, *self.branches().values(), *self.ticket_heads().values()],
+            roots=[*roots, *self.branches().values(), *self.heads().values()],
             now_us=now_us,
             before_us=now_us - int(grace_s * 1_000_000),
             clock=self._clock,
@@ -361,8 +363,7 @@ class SqliteStore:
 
         No remaining object may need a removed one.
         """
-        with self._database.writing() as connection:
-            self._pack_cache.clear_if_stale(connection)
+        with self._changing() as connection:
             connection.is_removing = True
             try:
                 yield connection

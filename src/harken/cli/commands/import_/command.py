@@ -19,7 +19,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import identity_options
 from harken.config.home import Home, environment
 from harken.config.identity import load_identity
-from harken.config.imported_sessions import repair_imports
+from harken.config.imported_sessions import open_catalogue, repair_imports
 from harken.config.index import read_facts
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
@@ -134,14 +134,13 @@ def _import(
     home: Home, files: Sequence[File], jobs: int, identity: CommitIdentity, *, as_json: bool
 ) -> list[ImportResult]:
     from harken.capture.files.importer import Importer
-    from harken.index.catalogue import Catalogue
     from harken.index.database import run_with_repair
 
     def run() -> list[ImportResult]:
         results = []
         with (
             open_or_create_store(home) as store,
-            closing(Catalogue(home.index_file, repair=repair_imports)) as catalogue,
+            closing(open_catalogue(home)) as catalogue,
             progress("Importing") as show,
         ):
 

@@ -1,0 +1,163 @@
+"""Imported files in a store: their bytes, and the commits that they were read into.
+
+For each file that an import has read, the store has a head, `src-` and 64 hex digits: a hash of the
+machine and the path. The head is a sequence of two raw artifacts, a record and the bytes of the
+file. So the bytes hang on the commits that the record names as tips, are retained and verified like
+any other object, and travel with bundles and pushes. When a file has grown, its head is set to a
+new sequence.
+
+The catalogue of a home (`harken.index.catalogue`) is derived from these records.
+
+Source: docs/formats/store.md, "Imported files".
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from harken.core import canonical
+from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence, hash_raw
+from harken.store.base import ObjectKind, Store, StoredObject
+from harken.store.branches import SOURCE_PREFIX
+from harken.store.copy import copy_artifacts
+
+
+class _Tip(msgspec.Struct, frozen=True):
+    ctx: str
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """The members of an import report that are needed here."""
+
+    format: str | None = None
+    session: str = ""
+    tips: tuple[_Tip, ...] = ()
+    belongs_to: str = ""
+
+
+class Spawner(msgspec.Struct, frozen=True):
+    """The commit from which a subagent with a file of its own was spawned."""
+
+    runtime: str
+    session: str
+    agent: str
+    ctx: str
+
+
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of an imported file."""
+
+    machine: str
+    """The name of the machine with the file."""
+    path: str
+    """Its absolute path there."""
+    size: int
+    mtime_ns: int
+    tail: str
+    """Hex digits: a hash of its last bytes, to recognize an unchanged file."""
+    report: dict[str, Any]
+    """The report of the import: `harken.capture.files.report`."""
+    spawners: tuple[Spawner, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the file is on this machine."""
+        return self.machine == platform.node()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """An imported file in a store."""
+
+    record: FileRecord
+    raw: ArtifactRef
+    """Its bytes."""
+    format: str | None
+    """The format of the bytes. None if it was not recognized."""
+    session: str
+    """The runtime's id of its session. Empty if it belongs to none."""
+    tips: tuple[CommitId, ...]
+    """The last commits of its conversations, the main one first."""
+
+
+def encode_record(record: FileRecord, raw: ArtifactRef) -> tuple[HeadName, list[StoredObject]]:
+    """Return the name of a file's head, and the objects to write; the last one is the head."""
+    body = canonical.to_canonical_bytes(msgspec.to_builtins(record))
+    record_object = StoredObject(ObjectKind.RAW, hash_raw(body), body)
+    members = [ArtifactRef(record_object.name), raw]
+    head, sequence = encode_sequence(members)
+    needs = tuple(dict.fromkeys(members))
+    digest = blake3(canonical.to_canonical_bytes([record.machine, record.path])).hexdigest()
+    name = HeadName(f"{SOURCE_PREFIX}{digest}")
+    return name, [record_object, StoredObject(ObjectKind.SEQUENCE, head, sequence, needs)]
+
+
+def read_imported_files(store: Store) -> dict[HeadName, ImportedFile]:
+    """Return the imported files of a store. Unreadable records are left out. Raises StoreError."""
+    heads = store.heads(SOURCE_PREFIX)
+    members = store.sequences(dict.fromkeys(heads.values()))
+    pairs = {
+        name: (members[head][0], members[head][1])
+        for name, head in heads.items()
+        if len(members.get(head, ())) > 1
+    }
+    bodies = store.raws([record for record, _ in pairs.values()])
+    return {
+        name: file
+        for name, (record, raw) in pairs.items()
+        if (file := _decode(bodies.get(record, b""), raw)) is not None
+    }
+
+
+def find_native_file(store: Store, ctx: CommitId, format: str) -> ImportedFile | None:
+    """Return the file of this format that ends with a commit, or None. Raises StoreError."""
+    files = read_imported_files(store).values()
+    matches = (file for file in files if file.format == format and ctx in file.tips)
+    # A session that was resumed may be in several files: the largest one has most.
+    return max(matches, key=lambda file: (file.tips[0] == ctx, file.record.size), default=None)
+
+
+def copy_imported_files(source: Store, target: Store, commits: Collection[CommitId]) -> int:
+    """Copy the imported files of these commits, and what else is stored with their sessions.
+
+    A file that the target has already is not changed. Return the number of new files. Raises
+    StoreError.
+    """
+    files = read_imported_files(source)
+    sessions = {file.session for file in files.values() if not set(commits).isdisjoint(file.tips)}
+    existing, heads = target.heads(SOURCE_PREFIX), source.heads(SOURCE_PREFIX)
+    new = {
+        name: heads[name]
+        for name, file in files.items()
+        if name not in existing
+        and (not set(commits).isdisjoint(file.tips) or (not file.tips and file.session in sessions))
+    }
+    if new:
+        copy_artifacts(source, target, new.values(), existing=())
+        target.set_heads(dict(new))
+    return len(new)
+
+
+def iter_unreadable_files(store: Store) -> Iterator[tuple[HeadName, str]]:
+    """Yield the heads of imported files without a readable record, with the problem."""
+    readable = read_imported_files(store)
+    for name in store.heads(SOURCE_PREFIX):
+        if name not in readable:
+            yield name, "its record cannot be read"
+
+
+def _decode(body: bytes, raw: ArtifactRef) -> ImportedFile | None:
+    try:
+        record = msgspec.convert(canonical.from_json(body), FileRecord)
+        report = msgspec.convert(record.report, _Report)
+    except ValueError:
+        return None
+    session = report.session or report.belongs_to
+    tips = tuple(CommitId(tip.ctx) for tip in report.tips)
+    return ImportedFile(record, raw, report.format, session, tips)

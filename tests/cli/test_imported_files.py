@@ -1,0 +1,187 @@
+"""The bytes of an imported file hang on its commits: exported, bundled, and listed again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import iter_files
+from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence
+from harken.index.catalogue import Catalogue
+from harken.store.base import WriteBatch
+from harken.store.fsck import fsck
+from harken.store.imported_files import find_native_file, read_imported_files
+from harken.store.memory import MemoryStore
+from harken.store.sqlite.graph import remove_objects
+from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered import TieredStore
+from tests.cli.kit import Cli
+from tests.regression.test_native_bytes import FILE_NAMES, FORMATS, sample, transcript
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a session file of each runtime."""
+    folder = tmp_path / "files"
+    for format_ in FORMATS:
+        (folder / format_).mkdir(parents=True)
+        (folder / format_ / FILE_NAMES.get(format_, "a.jsonl")).write_bytes(sample(format_))
+    return folder
+
+
+def rows(cli: Cli, *options: str) -> list[dict[str, Any]]:
+    sessions: list[dict[str, Any]] = cli.ok("sessions", "--json", *options).json
+    return sessions
+
+
+def delete_catalogue(home: Path) -> None:
+    for path in home.glob("index.db*"):
+        path.unlink()
+
+
+@pytest.mark.req("D-04")
+def test_the_list_of_imports_is_restored_from_the_store_alone(cli: Cli, folder: Path) -> None:
+    cli.ok("import", folder)
+    before = rows(cli)
+    assert len(before) == len(FORMATS)
+    delete_catalogue(cli.home)
+    for path in folder.rglob("*.json*"):
+        path.unlink()
+    assert rows(cli) == before
+    assert len(cli.ok("stats", "--json").json["sessions"]) == len(FORMATS)
+
+
+@pytest.mark.req("D-04")
+@pytest.mark.parametrize("format_", FORMATS)
+def test_export_in_the_native_format_gives_the_bytes(
+    cli: Cli, folder: Path, format_: str, tmp_path: Path
+) -> None:
+    cli.ok("import", folder / format_)
+    [row] = rows(cli)
+    result = cli.ok("export", str(row["session"]), "--format", format_, "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == sample(format_)
+    assert "as they were imported" in result.err
+
+
+def test_export_of_an_earlier_commit_is_written_anew(
+    cli: Cli, folder: Path, tmp_path: Path
+) -> None:
+    cli.ok("import", folder / "claude-code-v1")
+    [row] = rows(cli)
+    tip = row["tips"][0]["ctx"]
+    first = cli.ok("ctx", "log", str(tip), "--json").json[-1]["id"]
+    assert first != tip
+    result = cli.ok("export", first, "--format", "claude-code-v1", "-o", tmp_path / "out")
+    assert "as they were imported" not in result.err
+    assert (tmp_path / "out").read_bytes() != sample("claude-code-v1")
+
+
+@pytest.mark.req("D-04")
+def test_a_bundle_takes_the_bytes_along(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    cli.ok("import", folder)
+    before = {str(row["session"]) for row in rows(cli)}
+    bundle, other = tmp_path / "all.zip", ("--home", str(tmp_path / "other"))
+    cli.ok("store", "bundle", "create", "-o", bundle, "--no-redact")
+    cli.ok("store", "bundle", "open", bundle, *other)
+    assert {str(row["session"]) for row in rows(cli, *other)} == before
+    assert "intact" in cli.ok("store", "gc", *other).out + cli.ok("store", "fsck", *other).out
+    for row in rows(cli, *other):
+        name, out = str(row["session"]), tmp_path / "out"
+        format_ = Path(str(row["sources"][0])).parent.name
+        cli.ok("export", name, "--format", format_, "-o", out, *other)
+        assert out.read_bytes() == sample(format_)
+
+
+def test_a_bundle_of_one_session_has_only_its_file(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    cli.ok("import", folder)
+    name = next(str(row["session"]) for row in rows(cli) if row["runtime"] == "claude")
+    bundle, other = tmp_path / "one.zip", tmp_path / "other"
+    cli.ok("store", "bundle", "create", name, "-o", bundle)
+    cli.ok("store", "bundle", "open", bundle, "--home", other)
+    with closing(SqliteStore(other / "store.db")) as store:
+        [file] = read_imported_files(store).values()
+        assert store.raw(file.raw) == sample("claude-code-v1")
+
+
+def test_a_bundle_redacts_credentials_in_the_bytes(cli: Cli, tmp_path: Path) -> None:
+    key = "sk-ant-" + "api03-" + "k1" * 20
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(transcript().replace(b"Nobody.", key.encode()))
+    cli.ok("import", path)
+    [row] = rows(cli)
+    bundle, other = tmp_path / "b.zip", ("--home", str(tmp_path / "other"))
+    cli.ok("store", "bundle", "create", "-o", bundle)
+    cli.ok("store", "bundle", "open", bundle, *other)
+    cli.ok(
+        "export", str(row["session"]), "--format", "claude-code-v1", "-o", tmp_path / "o", *other
+    )
+    assert key.encode() not in (tmp_path / "o").read_bytes()
+    assert len((tmp_path / "o").read_bytes().splitlines()) == len(path.read_bytes().splitlines())
+
+
+def test_a_file_that_grew_has_its_new_bytes(tmp_path: Path) -> None:
+    store, catalogue, path = MemoryStore(), Catalogue(None), tmp_path / "a.jsonl"
+    lines = transcript().splitlines(keepends=True)
+    tips: list[CommitId] = []
+    for count in (2, len(lines)):
+        path.write_bytes(b"".join(lines[:count]))
+        [result] = Importer(store, catalogue).run(list(iter_files(path)))
+        tips.append(CommitId(result.report.tips[0].ctx))
+    [file] = read_imported_files(store).values()
+    assert store.raw(file.raw) == b"".join(lines)
+    assert find_native_file(store, tips[1], "claude-code-v1") == file
+    assert find_native_file(store, tips[0], "claude-code-v1") is None
+    assert find_native_file(store, tips[1], "codex-v1") is None
+
+
+def test_push_takes_the_bytes_along_and_follows_the_file(tmp_path: Path) -> None:
+    path, lines = tmp_path / "a.jsonl", transcript().splitlines(keepends=True)
+    with (
+        closing(SqliteStore(tmp_path / "s.db")) as local,
+        closing(SqliteStore(tmp_path / "b.db")) as backing,
+    ):
+        store, catalogue = TieredStore(local, backing), Catalogue(None)
+        for count in (2, len(lines)):
+            path.write_bytes(b"".join(lines[:count]))
+            list(Importer(store, catalogue).run(list(iter_files(path))))
+            store.push()
+            [file] = read_imported_files(backing).values()
+            assert backing.raw(file.raw) == b"".join(lines[:count])
+        backing.collect([], now="2100-01-01T00:00:00Z", grace_s=0)
+        assert backing.raw(file.raw) == b"".join(lines)
+        assert not fsck(backing)
+
+
+def head_of(home: Path) -> tuple[HeadName, ArtifactRef, ArtifactRef]:
+    """Return the only head of a home's store, its record and its bytes."""
+    with closing(SqliteStore(home / "store.db")) as store:
+        [(name, head)] = store.heads().items()
+        record, raw = store.sequences([head])[head]
+    return name, record, raw
+
+
+def test_fsck_names_a_head_without_a_record(cli: Cli, folder: Path) -> None:
+    cli.ok("import", folder / "claude-code-v1")
+    name, _, raw = head_of(cli.home)
+    with closing(SqliteStore(cli.home / "store.db")) as store:
+        head, _ = encode_sequence([raw, raw])
+        store.write(WriteBatch(sequences={head: [raw, raw]}))
+        store.set_heads({name: head})
+    result = cli("store", "fsck")
+    assert result.code == 1
+    assert f"source {name}: its record cannot be read" in result.out
+
+
+@pytest.mark.parametrize("member", [1, 2], ids=["record", "bytes"])
+def test_fsck_names_a_lost_record_or_lost_bytes(cli: Cli, folder: Path, member: int) -> None:
+    cli.ok("import", folder / "claude-code-v1")
+    lost = head_of(cli.home)[member]
+    with closing(SqliteStore(cli.home / "store.db")) as store, store.removing() as connection:
+        remove_objects("store", connection, [lost], {})
+    result = cli("store", "fsck")
+    assert result.code == 1
+    assert f"{lost}: is missing" in result.out
