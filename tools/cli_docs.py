@@ -117,6 +117,7 @@ GROUPS = {
 """The names of `harken`, by subject."""
 PACKAGES = (
     *("harken.agents", "harken.world", "harken.llm", "harken.session", "harken.store"),
+    "harken.tickets",
     *("harken.context", "harken.formats", "harken.recording", "harken.interactions"),
 )
 """The other packages with public names; `harken.errors` and `harken.testing` say theirs."""

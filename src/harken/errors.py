@@ -27,6 +27,7 @@
     │   └── BranchConflict          a branch was moved by another writer
     ├── SendError                   sending to another machine failed
     ├── BundleError                 a bundle cannot be created or used
+    ├── TicketError                 a change of a ticket is refused
     ├── InvalidEvent                an event violates an invariant of the log
     ├── NameNotFound                a name or id does not exist (lists existing names)
     │   ├── AmbiguousName           a prefix matches several names (lists them)
@@ -295,6 +296,14 @@ class SendError(HarkenError):
     def __init__(self, endpoint: str, reason: str, *, sent: int = 0) -> None:
         super().__init__(f"{endpoint}: {reason}" + (f" (after {sent})" if sent else ""))
         self.endpoint, self.reason, self.sent = endpoint, reason, sent
+
+
+class TicketError(HarkenError):
+    """A change of a ticket is refused; nothing was changed."""
+
+    def __init__(self, ticket: str, reason: str) -> None:
+        super().__init__(f"{ticket}: {reason}" if ticket else reason)
+        self.ticket, self.reason = ticket, reason
 
 
 class BundleError(HarkenError):

@@ -73,6 +73,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "replay": _module("replay", "Step through the model requests of a session, or check it."),
         "compare": _module("compare", "Compare sessions: where they diverge, and their outcomes."),
         "cat": _module("cat", "Print an artifact."),
+        "ticket": _module("ticket.command", "Create, change, claim and list tickets."),
     },
     "Record": {
         "import": _module("import_.command", "Import sessions of other runtimes."),

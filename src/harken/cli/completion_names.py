@@ -17,6 +17,7 @@ from typing import Any
 from harken.config.home import LATEST, Home
 
 MAX_COMMITS = 50
+MAX_TICKETS = 1000
 _LOG_ENDINGS = (".jsonl", ".jsonl.zst", ".jsonl.gz")
 _COMMIT_PREFIX = "ctx-"
 _MIN_DIGITS = 12
@@ -25,6 +26,8 @@ _MIN_DIGITS = 12
 def names_for(type_name: str, home: str | None, incomplete: str) -> list[str]:
     """Return the names of a parameter type with this prefix, newest first."""
     place = Home(home)
+    if type_name == "ticket":
+        return ticket_names(place, incomplete)
     names: list[str] = []
     if not incomplete.startswith(_COMMIT_PREFIX):
         names += [LATEST, *recorded_names(place)]
@@ -86,6 +89,20 @@ def commit_names(home: Home, incomplete: str) -> list[str]:
     )
     length = max(len(digits), _MIN_DIGITS)
     return [_COMMIT_PREFIX + name.lower()[:length] for (name,) in rows]
+
+
+def ticket_names(home: Home, incomplete: str) -> list[str]:
+    """Return the short ids of tickets with this prefix."""
+    names = [
+        os.fsdecode(name)
+        for (name,) in _rows(
+            home.store_file,
+            "SELECT name FROM branch WHERE name BETWEEN ? AND ? ORDER BY name LIMIT ?",
+            [b"tkt-", b"tkt-g", MAX_TICKETS],
+        )
+    ]
+    short_names = (name[: max(len("tkt-") + _MIN_DIGITS, len(incomplete))] for name in names)
+    return [name for name in short_names if name.startswith(incomplete)]
 
 
 def _rows(file: Path, query: str, parameters: Iterable[object] = ()) -> Iterator[tuple[Any, ...]]:

@@ -24,6 +24,7 @@ from harken.store.imported_files import iter_unreadable_files
 from harken.store.tiered import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
+from harken.tickets.check import check_tickets
 
 
 @click.command()
@@ -74,6 +75,7 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
         yield from fsck(local, tell)
         for name, problem in iter_unreadable_files(local):
             yield StoreFinding(f"source {name}", problem)
+        yield from check_tickets(local)
         yield from _of_logs(home, store, tell)
 
 

@@ -14,7 +14,7 @@ class NameType(click.ParamType[str]):
     """A parameter type for names in the home folder."""
 
     def __init__(self, name: str) -> None:
-        """Create the type of names of a `session`, `log` or `commit`."""
+        """Create the type of names of a `session`, `log`, `commit` or `ticket`."""
         self.name = name
 
     def shell_complete(
@@ -39,4 +39,6 @@ LOG = NameType("log")
 """A recorded session."""
 COMMIT = NameType("commit")
 """A commit or its label, or a session, meaning its last commit."""
-NAME_TYPES = {name_type.name: name_type for name_type in (SESSION, LOG, COMMIT)}
+TICKET = NameType("ticket")
+"""A ticket."""
+NAME_TYPES = {name_type.name: name_type for name_type in (SESSION, LOG, COMMIT, TICKET)}

@@ -1,0 +1,1 @@
+"""`harken ticket`: work items in the store."""

@@ -1,0 +1,62 @@
+"""Copy tickets from one store to another, for bundles and for a move to another machine.
+
+A ticket that exists in the target is continued there if the source has later versions of it. If
+both have versions that the other lacks, the target keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from harken.core.commits import ArtifactRef, TicketId
+from harken.errors import BranchConflict
+from harken.store.base import Store
+from harken.store.copy import copy_artifacts
+from harken.tickets.record import read_versions
+
+
+@dataclass(slots=True)
+class TicketCopyResult:
+    """The tickets that a copy created, continued, or left unchanged."""
+
+    created: list[TicketId] = field(default_factory=list)
+    continued: list[TicketId] = field(default_factory=list)
+    diverged: list[TicketId] = field(default_factory=list)
+    """Tickets with versions in the target that the source lacks, and others that it has."""
+
+
+def copy_tickets(
+    source: Store, target: Store, ids: Iterable[TicketId] | None = None
+) -> TicketCopyResult:
+    """Copy tickets with all versions and attachments, by default all tickets.
+
+    A second copy changes nothing. Raises ObjectNotFound, ObjectCorrupted, StoreError.
+    """
+    result = TicketCopyResult()
+    heads, existing = source.ticket_heads(), target.ticket_heads()
+    for id_ in heads if ids is None else dict.fromkeys(ids):
+        head, before = heads[id_], existing.get(id_)
+        if head == before or (before and is_ancestor(target, head, before)):
+            continue
+        if before is not None and not is_ancestor(source, before, head):
+            result.diverged.append(id_)
+            continue
+        copy_artifacts(source, target, [head], existing=[] if before is None else [before])
+        try:
+            target.move_ticket(id_, head, expected=before)
+        except BranchConflict:
+            result.diverged.append(id_)
+        else:
+            (result.created if before is None else result.continued).append(id_)
+    return result
+
+
+def is_ancestor(store: Store, ancestor: ArtifactRef, version: ArtifactRef) -> bool:
+    """Whether a version is among the earlier versions of another one in this store."""
+    if ancestor not in store.sequences([ancestor]):
+        return False
+    name: ArtifactRef | None = version
+    while name is not None and name != ancestor:
+        name = read_versions(store, [name])[name].parent
+    return name is not None
