@@ -254,3 +254,30 @@ def test_of_commands_that_claim_at_once_one_succeeds(cli: Cli) -> None:
         thread.join()
     assert sorted(codes) == [0, 2, 2, 2]
     assert json.loads(cli.ok("ticket", "show", id_, "--json").out)["status"] == "in_progress"
+
+
+def test_issues_of_github_are_imported_once_and_exported(cli: Cli, tmp_path: Path) -> None:
+    issue = {
+        "number": 12,
+        "title": "Repair the kettle",
+        "createdAt": "2026-01-31T12:00:00Z",
+        "labels": [{"name": "bug"}],
+        "state": "OPEN",
+        "url": "https://github.com/ann/tea/issues/12",
+    }
+    file = tmp_path / "issues.json"
+    file.write_text(json.dumps([issue]))
+    assert cli.ok("ticket", "import", file).out == "1 created, 0 updated, 0 unchanged\n"
+    assert cli.ok("ticket", "import", file).out == "0 created, 0 updated, 1 unchanged\n"
+    [row] = cli.ok("ticket", "list", "--json").json
+    assert row["origin"]["tracker"] == "github:ann/tea"
+    assert "github:ann/tea 12" in cli.ok("ticket", "show", row["id"]).out
+    [exported] = cli.ok("ticket", "export").json
+    assert (exported["number"], exported["url"], exported["labels"]) == (
+        *(12, issue["url"]),
+        [{"name": "bug"}],
+    )
+    file.write_text(json.dumps([{**issue, "url": ""}]))
+    assert "--tracker" in cli.refused("ticket", "import", file)
+    file.write_text("[1]")
+    assert "not valid GitHub issues" in cli.refused("ticket", "import", file)

@@ -57,6 +57,7 @@ from harken.errors import ConfigError, HarkenError, NameNotFound
 from harken.session.log.compressed import is_packed
 from harken.session.session import Session, SessionOptions
 from harken.terminal.text import program_name
+from harken.tickets.tools import ticket_tools
 from harken.world.environment import visible_variables
 from harken.world.tool import Tool
 from harken.world.user import User
@@ -91,10 +92,7 @@ def open_chat(
     permissions, prompt = build_permissions(settings, home.folder), build_chat_prompt(home, name)
     home.create_folders()
     with ExitStack() as opening:
-        where = (wish.store or settings.store, settings.backing)
-        checkpoints = CheckpointStore.open(
-            lambda: open_store(home, *where, patience_s=LOCK_TIMEOUT_S)
-        )
+        checkpoints = open_checkpoint_store(home, wish, settings)
         opening.callback(checkpoints.close)
         ctx = None if wish.ctx is None else NameResolver(home, checkpoints.get()).commit(wish.ctx)
         # The session is created after the options were validated.
@@ -102,6 +100,7 @@ def open_chat(
         if old is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = build_world_settings(home, wish, settings, path, tools, on_notice)
+        around = replace(around, more_tools=build_ticket_tools(wish, checkpoints))
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
@@ -140,6 +139,17 @@ def open_chat(
         check_agent(chat.primary)
         opening.pop_all()
     return chat
+
+
+def open_checkpoint_store(home: Home, wish: ChatOptions, settings: Settings) -> CheckpointStore:
+    """Open the store to which the chat commits."""
+    where = (wish.store or settings.store, settings.backing)
+    return CheckpointStore.open(lambda: open_store(home, *where, patience_s=LOCK_TIMEOUT_S))
+
+
+def build_ticket_tools(wish: ChatOptions, checkpoints: CheckpointStore) -> Sequence[Tool]:
+    """Return the tools for tickets if the chat has them. Raises StoreError without a store."""
+    return ticket_tools(checkpoints.get()) if wish.tickets else ()
 
 
 def build_session_options(wish: ChatOptions, checkpoints: CheckpointStore) -> SessionOptions:

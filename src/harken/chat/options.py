@@ -44,6 +44,8 @@ class ChatOptions:
     """Whether commands run in a sandbox. None: as configured."""
     memory: Path | None = None
     """The folder of the notes of the memory tool. None: agents have no such tool."""
+    tickets: bool = False
+    """Whether agents have the tools that read and change the tickets of the store."""
     note: str = ""
     """A message for the user at the beginning."""
     draft: str = ""

@@ -73,6 +73,7 @@ def find_search_provider(table: WebTable) -> SearchProvider | None:
 _OPTIONAL_TOOLS = frozenset(
     {
         *("fetch", "websearch", "memory"),
+        *("ticket", "tickets"),
         *("wake_me", "run_in_background", "webhook", "triggers"),
     }
 )
@@ -92,6 +93,8 @@ class WorldSettings:
     on_notice: Tell | None
     """Called with notes about MCP servers for the user."""
     home: Home
+    more_tools: Sequence[Tool] = ()
+    """Tools that agents have in addition to all others."""
 
 
 def build_world_settings(
@@ -149,6 +152,7 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
+    tools = [*tools, *around.more_tools]
     mcp = build_mcp_servers(servers, settings, around.outputs, around.on_notice, home=around.home)
     world = LocalWorld(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web

@@ -21,7 +21,7 @@ from harken.tickets.query import TicketFilter
 from harken.tickets.ticket import STATUSES, Disposition, Status, Ticket, TicketType, short_id
 from harken.tickets.tracker import Tickets
 from harken.world.result import InvalidArguments, ToolError
-from harken.world.tool import Tool, ToolContext, tool
+from harken.world.tool import Tool, ToolContext, in_thread, tool
 
 MAX_LISTED = 50
 """The maximum number of tickets in a result."""
@@ -109,7 +109,7 @@ def ticket_tools(store: Store) -> list[Tool]:
 
 def _reading_tool(store: Store) -> Tool:
     @tool(reads_only=True)
-    def tickets(
+    async def tickets(
         operation: Literal["list", "ready", "show"],
         caller: ToolContext,
         *,
@@ -122,21 +122,16 @@ def _reading_tool(store: Store) -> Tool:
         "list" lists all that are not closed, or those that fulfill all `conditions`. "show" prints
         one `ticket` with its notes.
         """
-        with _as_tool_errors():
-            ticket_list = open_tickets_of(store, caller)
-            if operation == "show":
-                return _format_ticket(ticket_list, ticket_list.get(ticket))
-            if operation == "ready":
-                return _format_list(ticket_list.ready())
-            ticket_filter = (conditions or TicketConditions()).as_filter(ticket_list)
-            return _format_list(ticket_list.list_tickets(ticket_filter))
+        call = TicketCall(store, caller)
+        filtered = conditions or TicketConditions()
+        return str(await in_thread(lambda: call.read(operation, ticket, filtered)))
 
     return tickets
 
 
 def _changing_tool(store: Store) -> Tool:
     @tool
-    def ticket(
+    async def ticket(
         operation: Literal["create", "update", "close", "reopen", "defer", "note", "claim"],
         caller: ToolContext,
         *,
@@ -152,12 +147,46 @@ def _changing_tool(store: Store) -> Tool:
         that is ready. If another agent was faster, claim another one. A finding of a review has the
         type `review_finding` and the ticket in review as its `parent`.
         """
-        with _as_tool_errors():
-            ticket_list = open_tickets_of(store, caller)
-            after = _change(ticket_list, operation, ticket, text, fields or TicketFields())
-        return f"{short_id(after.id)} [{after.state.status}] {after.state.title}"
+        call = TicketCall(store, caller)
+        new_fields = fields or TicketFields()
+        return str(await in_thread(lambda: call.change(operation, ticket, text, new_fields)))
 
     return ticket
+
+
+class TicketCall:
+    """A call of one of the tools. Its methods block, and run in a thread.
+
+    The author is the principal of the agent's commit, so that `resolve_context` finds its commits.
+    Without a commit it is the name of the agent.
+    """
+
+    def __init__(self, store: Store, caller: ToolContext) -> None:
+        self.store, self.agent = store, caller.agent
+        self.socket = caller.environment({}).get(VARIABLE, "")
+
+    def read(self, operation: str, ticket: str, conditions: TicketConditions) -> str:
+        """Return the result of a verb that reads. Raises ToolError."""
+        with _as_tool_errors():
+            tickets = self._open()
+            if operation == "show":
+                return _format_ticket(tickets, tickets.get(ticket))
+            if operation == "ready":
+                return _format_list(tickets.ready())
+            return _format_list(tickets.list_tickets(conditions.as_filter(tickets)))
+
+    def change(self, operation: str, ticket: str, text: str, fields: TicketFields) -> str:
+        """Return the result of a verb that changes a ticket. Raises ToolError."""
+        with _as_tool_errors():
+            after = _change(self._open(), operation, ticket, text, fields)
+        return f"{short_id(after.id)} [{after.state.status}] {after.state.title}"
+
+    def _open(self) -> Tickets:
+        context_id = current_context(self.socket) if self.socket else ""
+        commits = self.store.commits([CommitId(context_id)]) if context_id else {}
+        principal = "".join(stored.commit.principal for stored in commits.values())
+        names = (principal, getattr(self.agent, "name", ""), getattr(self.agent, "agent_id", ""))
+        return Tickets(self.store, next(filter(None, names), "agent"), context=lambda: context_id)
 
 
 def _change(
@@ -180,21 +209,6 @@ def _change(
             return tickets.defer(ticket, until=fields.deferred_until, note=text)
         case _:
             return tickets.note(ticket, text)
-
-
-def open_tickets_of(store: Store, caller: ToolContext) -> Tickets:
-    """Return the tickets of a store as changed by the agent that calls a tool.
-
-    The author is the principal of the agent's commit, so that `resolve_context` finds its commits.
-    Without a commit it is the name of the agent.
-    """
-    path = caller.environment({}).get(VARIABLE, "")
-    context_id = current_context(path) if path else ""
-    commits = store.commits([CommitId(context_id)]) if context_id else {}
-    author = "".join(stored.commit.principal for stored in commits.values())
-    agent = caller.agent
-    author = author or getattr(agent, "name", None) or getattr(agent, "agent_id", None) or "agent"
-    return Tickets(store, author, context=lambda: context_id)
 
 
 @contextmanager

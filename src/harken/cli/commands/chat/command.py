@@ -84,6 +84,7 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
             store=store,
             sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
+            tickets=options.pop("tickets"),
             claude_hooks=options.pop("claude_hooks"),
             max_calls=options.pop("max_calls"),
             name=name,
@@ -171,6 +172,9 @@ _WISHED: list[Callable[[Any], Any]] = [
         metavar="FOLDER",
         type=Folder(),
         help="A folder for notes (Markdown) that agents keep across sessions.",
+    ),
+    click.option(
+        "--tickets", is_flag=True, help="Let agents read and change the tickets of the store."
     ),
     click.option(
         "--max-calls",

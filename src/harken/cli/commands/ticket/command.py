@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from harken.cli.command_group import CommandGroup
+from harken.cli.commands.ticket.exchange import EXCHANGE_COMMANDS
 from harken.cli.commands.ticket.fields import (
     build_change,
     field_options,
@@ -120,6 +121,6 @@ def _parse_until(text: str) -> str:
 
 for _command in (
     *(create_command, update_command, close_command, reopen_command, defer_command),
-    *(note_command, claim_command, *READING_COMMANDS),
+    *(note_command, claim_command, *READING_COMMANDS, *EXCHANGE_COMMANDS),
 ):
     command.add_command(_command)
