@@ -35,6 +35,8 @@ ArtifactRef = NewType("ArtifactRef", str)
 """`art-` and 64 hex digits."""
 HeadName = NewType("HeadName", str)
 """The name of a head: `tkt-` (a ticket) or `src-` (an imported file), and 64 hex digits."""
+TicketId: TypeAlias = HeadName
+"""The id of a ticket: the head of its versions."""
 
 CommitType: TypeAlias = Literal["delta", "compaction", "snapshot"]
 Checkpoint: TypeAlias = Literal[

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from harken.core.commits import ArtifactRef, TicketId
 from harken.errors import HarkenError
 from harken.store.base import Store
+from harken.store.branches import TICKET_PREFIX
 from harken.store.fsck import StoreFinding
 from harken.tickets.query import find_cycle
 from harken.tickets.record import decode_record, list_members, ticket_id
@@ -18,7 +19,7 @@ from harken.tickets.ticket import TicketState, TicketVersion, check_change
 
 def check_tickets(store: Store) -> list[StoreFinding]:
     """Read every version of every ticket and return the problems. Raises StoreError."""
-    heads = store.ticket_heads()
+    heads = store.heads(TICKET_PREFIX)
     states: dict[TicketId, TicketState] = {}
     findings: list[StoreFinding] = []
     for id_, head in heads.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from harken.core.commits import ArtifactRef, TicketId
 from harken.errors import BranchConflict
 from harken.store.base import Store
+from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import copy_artifacts
 from harken.tickets.record import read_versions
 
@@ -34,7 +35,7 @@ def copy_tickets(
     A second copy changes nothing. Raises ObjectNotFound, ObjectCorrupted, StoreError.
     """
     result = TicketCopyResult()
-    heads, existing = source.ticket_heads(), target.ticket_heads()
+    heads, existing = source.heads(TICKET_PREFIX), target.heads(TICKET_PREFIX)
     for id_ in heads if ids is None else dict.fromkeys(ids):
         head, before = heads[id_], existing.get(id_)
         if head == before or (before and is_ancestor(target, head, before)):
@@ -44,7 +45,7 @@ def copy_tickets(
             continue
         copy_artifacts(source, target, [head], existing=[] if before is None else [before])
         try:
-            target.move_ticket(id_, head, expected=before)
+            target.move_head(id_, head, expected=before)
         except BranchConflict:
             result.diverged.append(id_)
         else:

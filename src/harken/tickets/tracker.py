@@ -86,7 +86,7 @@ class Tickets:
         name, batch = encode_version(version)
         self.store.write(batch)
         id_ = ticket_id(name)
-        self.store.move_ticket(id_, name, expected=None)
+        self.store.move_head(id_, name, expected=None)
         return Ticket(id=id_, head=name, version=version)
 
     def update(
@@ -169,16 +169,16 @@ class Tickets:
     def find_id(self, prefix: str) -> TicketId:
         """Return the id that starts with a prefix. Raises NameNotFound, AmbiguousName."""
         full_prefix = prefix if prefix.startswith(TICKET_PREFIX) else TICKET_PREFIX + prefix
-        matches = list(self.store.ticket_heads(full_prefix)) if prefix else []
+        matches = list(self.store.heads(full_prefix)) if prefix else []
         if len(matches) > 1:
             raise AmbiguousName("ticket", prefix, map(short_id, matches))
         if not matches:
-            raise NameNotFound("ticket", prefix, map(short_id, self.store.ticket_heads()))
+            raise NameNotFound("ticket", prefix, map(short_id, self.store.heads(TICKET_PREFIX)))
         return matches[0]
 
     def list_tickets(self, conditions: TicketFilter | None = None) -> list[Ticket]:
         """Return the tickets that fulfill all conditions, the most urgent first."""
-        tickets = read_tickets(self.store, self.store.ticket_heads())
+        tickets = read_tickets(self.store, self.store.heads(TICKET_PREFIX))
         return sort_tickets(filter_tickets(tickets, conditions or TicketFilter()))
 
     def ready(self) -> list[Ticket]:
@@ -207,7 +207,7 @@ class Tickets:
             name, batch = encode_version(version)
             self.store.write(batch)
             try:
-                self.store.move_ticket(id_, name, expected=before.head)
+                self.store.move_head(id_, name, expected=before.head)
             except BranchConflict:
                 continue
             after = Ticket(id=id_, head=name, version=version)
@@ -245,8 +245,8 @@ class Tickets:
         if after.parent is not None and after.parent != before.parent:
             new.append(after.parent)
         for ticket in new:
-            if not self.store.ticket_heads(ticket):
-                raise NameNotFound("ticket", ticket, map(short_id, self.store.ticket_heads()))
+            if not self.store.heads(ticket):
+                raise NameNotFound("ticket", ticket, map(short_id, self.store.heads(TICKET_PREFIX)))
         if new and id_ is not None and (problem := self._find_cycle(id_, after)):
             raise TicketError(short_id(id_), problem)
 
@@ -282,7 +282,7 @@ class Tickets:
     def _read_existing(self, ids: Iterable[TicketId]) -> list[Ticket]:
         heads: dict[TicketId, ArtifactRef] = {}
         for id_ in ids:
-            heads |= self.store.ticket_heads(id_)
+            heads |= self.store.heads(id_)
         return read_tickets(self.store, heads)
 
     def _now(self) -> str:

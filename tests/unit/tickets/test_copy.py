@@ -90,7 +90,7 @@ def test_links_that_lead_nowhere_and_cycles_are_reported() -> None:
         )
     )
     source.write(batch)
-    source.move_ticket(first.id, name, expected=first.head)
+    source.move_head(first.id, name, expected=first.head)
     assert {finding.problem for finding in check_tickets(source)} == {"it blocks itself"}
 
 
@@ -106,5 +106,5 @@ def test_a_head_that_is_no_version_is_reported(kind: str) -> None:
     name, _ = encode_sequence(members)
     store.write(WriteBatch(sequences={name: members}))
     other = TicketId("tkt-" + "1" * 64)
-    store.move_ticket(other, data if kind == "no sequence" else name, expected=None)
+    store.move_head(other, data if kind == "no sequence" else name, expected=None)
     assert [finding.place for finding in check_tickets(store)] == [f"ticket {other}"]
