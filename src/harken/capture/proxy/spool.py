@@ -97,7 +97,9 @@ class ProxySpool:
 
     def start(self) -> None:
         """Create the folder, and start the writing thread. Raises OSError."""
-        self.folder.mkdir(mode=0o700, parents=True)
+        # `parents` would create the folder of all spools with the default permissions.
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700)
         self._lock = os.open(self.folder / WRITER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._thread = Thread(target=self._run, name="spool", daemon=True)
