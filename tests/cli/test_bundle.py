@@ -84,6 +84,7 @@ def test_a_session_goes_with_its_commits_and_a_commit_with_those_before_it(
     assert second.exists()
 
 
+@pytest.mark.req("D-06")
 def test_credentials_are_redacted_unless_one_says_otherwise(
     talked: Cli, elsewhere: Path, out: Path
 ) -> None:

@@ -18,6 +18,7 @@ from harken.testing.store_lifecycle import LifecycleSuite
 from tests.service_kit import Services, services_on_port, services_on_socket
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
+lifecycle = pytest.mark.req("S2-67", "S2-69")
 
 
 class TestMemoryStore(StoreSuite):
@@ -52,11 +53,13 @@ class TestSqliteStore(_FileStores, StoreSuite):
     """One file with one user."""
 
 
+@lifecycle
 class TestMemoryLifecycle(LifecycleSuite):
     def store(self) -> Store:
         return MemoryStore()
 
 
+@lifecycle
 class TestSqliteLifecycle(_FileStores, LifecycleSuite):
     def files(self, store: Store) -> Sequence[Path]:
         assert isinstance(store, SqliteStore)
@@ -93,6 +96,7 @@ class TestTieredStore(_TieredStores, StoreSuite):
     """A file in front of a memory store."""
 
 
+@lifecycle
 class TestTieredLifecycle(_TieredStores, LifecycleSuite):
     """A file in front of a memory store."""
 
@@ -115,6 +119,7 @@ class TestTieredFiles(_TieredFiles, StoreSuite):
     large_bytes = 1_000_000
 
 
+@lifecycle
 class TestTieredFilesLifecycle(_TieredFiles, LifecycleSuite):
     """A file in front of another file."""
 
@@ -177,6 +182,7 @@ class TestRemoteStoreAtASocket(_RemoteStores, StoreSuite):
         return socket_services
 
 
+@lifecycle
 class TestRemoteLifecycle(_RemoteStores, LifecycleSuite):
     @pytest.fixture
     def services(self, port_services: Services) -> Services:

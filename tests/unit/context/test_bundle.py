@@ -333,6 +333,7 @@ def test_progress_is_reported(source: SqliteStore, target: SqliteStore, out: Pat
     assert progress == [("copy", 1, 1), ("pack", size, size), ("read", size, size)]
 
 
+@pytest.mark.req("D-06")
 @pytest.mark.parametrize("as_is", [False, True])
 def test_credentials_are_bundled_only_on_request(
     source: SqliteStore, target: SqliteStore, out: Path, as_is: bool

@@ -161,6 +161,7 @@ def test_commit_text_cannot_close_its_delimiters(store: WatchedStore) -> None:
     assert "\n" not in summary_of(store, ctx)
 
 
+@pytest.mark.req("D-06")
 def test_credentials_reach_neither_the_model_nor_the_summary(store: WatchedStore) -> None:
     ctx = commit(store, None, f"the key is {KEY}, keep it")
     model = Listening(f"It told the key {KEY}.")

@@ -181,6 +181,7 @@ def test_manual_rows_round_trip(tmp_path: Path) -> None:
     round_trip(tmp_path / "sessions" / "cafe.jsonl", tmp_path)
 
 
+@pytest.mark.req("D-06")
 def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
     log = write_session_log(tmp_path)
     summary = export(log, tmp_path / "out")
@@ -192,6 +193,7 @@ def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
     assert SECRET.encode() in b"".join(files(tmp_path / "as-is").values())
 
 
+@pytest.mark.req("D-06")
 def test_no_exported_file_contains_a_credential(tmp_path: Path) -> None:
     """The credentials are in names, models, calls, call ids and memory."""
     with logger(tmp_path) as log:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from harken.errors import (
     StoreVersionUnsupported,
     StoreWriteError,
 )
-from harken.store.base import WriteBatch
+from harken.store.base import ObjectKind, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
@@ -39,6 +40,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "s.db"
 
 
+@pytest.mark.req("D-06")
 def test_store_is_readable_by_its_owner_only(path: Path) -> None:
     store = SqliteStore(path)
     store.write(batch_of("Hi"))
@@ -224,6 +226,53 @@ def test_step_costs_only_its_new_messages(path: Path) -> None:
     steps(store, 300)
     store.close()
     assert path.stat().st_size < 300 * 1300  # of which 1,000 bytes are text
+
+
+@pytest.mark.req("S2-64")
+def test_twenty_checkpoints_of_a_hundred_turns_store_a_hundred_turns(tmp_path: Path) -> None:
+    """Snapshots at each checkpoint would store 1,050 turns."""
+    dice = Random(4)
+    turns = [[Message("user", words(dice)), Message("assistant", words(dice))] for _ in range(100)]
+    store, once = SqliteStore(tmp_path / "20.db"), SqliteStore(tmp_path / "1.db")
+    parent: CommitId | None = None
+    for number in range(20):
+        new = [message for turn in turns[5 * number : 5 * number + 5] for message in turn]
+        batch = batch_of(*new, parent=parent, second=number)
+        store.write(batch)
+        parent = commit_in(batch)
+    assert parent is not None
+    chain = store.chain(parent)
+    entries = store.deltas(stored.commit.artifact for stored in chain)
+    assert [len(entries[stored.commit.artifact]) for stored in chain] == [10] * 20
+    once.write(batch_of(*(message for turn in turns for message in turn)))
+    sizes = [sum(len(obj.body) for obj in each.iter_objects()) for each in (store, once)]
+    assert sizes[0] < 1.2 * sizes[1]
+    for each in (store, once):
+        each.close()
+
+
+@pytest.mark.req("S2-65")
+def test_second_chain_adds_no_equal_prompt_or_tool_output(path: Path) -> None:
+    store = SqliteStore(path)
+
+    def write_chain(agent: str) -> None:
+        """Write a prompt, and the output of a tool under an id of its own."""
+        prompt = Message("system", "You review code. " * 200)
+        output = Message("tool", "the output of a tool " * 200, tool_call_id=f"call-{agent}")
+        first = batch_of(prompt, Message("user", f"I am {agent}."), principal=agent)
+        store.write(first)
+        store.write(batch_of(output, parent=commit_in(first), second=1, principal=agent))
+
+    def list_contents() -> Counter[str]:
+        kinds = (ObjectKind.PART, ObjectKind.MESSAGE)
+        return Counter(obj.kind.name for obj in store.iter_objects() if obj.kind in kinds)
+
+    write_chain("ann")
+    before = list_contents()
+    assert before == {"PART": 3, "MESSAGE": 3}
+    write_chain("bob")
+    assert list_contents() - before == {"PART": 1, "MESSAGE": 1}, "only what Bob said"
+    store.close()
 
 
 @pytest.mark.req("S2-65")
