@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 
 from harken.analytics.overview import overview
 from harken.analytics.scope import Scope
+from harken.capture.live.claude_code import parse_claude_line
+from harken.capture.live.stream_commits import StreamCommits
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import Message, ThinkingPart, text_of
 from harken.formats.runtimes.claude_code.writer import write_transcript
+from tests.unit.capture.live.client_lines import Stream, words
 from tests.unit.formats.transcript_kit import (
     Transcript,
     encode_lines,
@@ -147,6 +151,26 @@ def test_records_that_are_no_conversation_count_nowhere(tmp_path: Path) -> None:
     assert (plain.amplification.prompts, plain.amplification.responses) == (1, 2)
     assert with_asides.amplification == plain.amplification
     assert with_asides.outcomes[0].sessions == plain.outcomes[0].sessions == 1
+
+
+@pytest.mark.req("S2-82")
+@pytest.mark.parametrize("status", ["success", "error_max_turns", "error_max_budget_usd"])
+def test_lifecycle_of_a_live_session_ends_with_its_metric(imports: Imports, status: str) -> None:
+    stream = Stream()
+    stream.init()
+    stream.user("Is the cafe open?")
+    stream.answer("msg_1", words("Let me look."))
+    stream.add("system", subtype="compact_boundary", compact_metadata={"trigger": "auto"})
+    stream.user("This session is being continued ...", isSynthetic=True)
+    stream.answer("msg_2", words("It is."))
+    stream.end(subtype=status, timestamp="2026-01-31T12:10:00.000Z")
+    commits = StreamCommits(imports.store, "claude", lambda: 0)
+    for line in stream.lines:
+        commits.add(parse_claude_line(json.dumps(line).encode()))
+    imports.update()
+    [lifecycle] = overview(imports.facts.database, Scope(), UTC).sessions
+    assert (lifecycle.outcome, lifecycle.compactions) == (status, 1)
+    assert lifecycle.duration_s == 598.0, "from the prompt, two seconds after noon"
 
 
 @pytest.mark.req("S2-82")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -51,6 +52,18 @@ def test_records_are_made_in_the_order_of_the_specification(*, is_enum: bool, ti
     assert (operation.memory_type, operation.operation) == (MemoryType.LTM, MemoryOpType.QUERY)
     read = ThreadEntry(time, None, None, name(ThreadEventType.MEMORY_READ), None, operation)
     assert read.memory_operation is operation
+
+
+@pytest.mark.req("S3-24", "S3-25", "S3-26", "S3-27")
+def test_configuration_has_the_members_and_defaults_of_the_specification() -> None:
+    config = InteractionLoggingConfig()
+    assert config == InteractionLoggingConfig(
+        True, Path("logs/interactions"), None, True, True, False
+    )
+    assert [field.name for field in dataclasses.fields(config)][:6] == [
+        *("enabled", "log_directory", "retention_days", "log_context_on_every_request"),
+        *("include_token_estimates", "shard_messages"),
+    ]
 
 
 @pytest.mark.req("S3-01", "S3-02", "S3-03", "S3-04", "S3-05", "S3-06", "S3-07")

@@ -179,6 +179,7 @@ def test_pinned_object_stays_and_later_pinned_one_returns(tiered: TieredStore) -
     assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
+@pytest.mark.req("S2-67")
 def test_least_recently_used_object_is_evicted_first(tmp_path: Path) -> None:
     times = iter(range(10**9, 10**15, 20 * 60 * 10**6))  # each is later than one mark interval
     local = SqliteStore(tmp_path / "s.db", clock=lambda: next(times))

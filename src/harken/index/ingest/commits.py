@@ -203,6 +203,9 @@ class CommitIngest:
         )
         ledger.add("roots", row, root)
         self._tips.append((row, agent))
+        if text.outcome and not is_logged:
+            end_us = time_us(commit.created_at)
+            ledger.database.execute(_OUTCOME_SQL, (to_utf8(text.outcome), end_us, session))
         if parent is not None:
             ledger.add("edges", parent[0], row, self._edge_kind(stored, parent[0]))
         return _CommitRow(row, root, session, agent, origin, text, is_logged)
@@ -288,6 +291,7 @@ class CommitIngest:
 
 
 _NO_TOKENS = TokenCounts()
+_OUTCOME_SQL = "UPDATE sessions SET outcome = ?1, ended = max(ifnull(ended, ?2), ?2) WHERE id = ?3"
 _TIP_SQL = """
 UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
 (SELECT time FROM commits WHERE id = tip_id) <= (SELECT time FROM commits WHERE id = ?1))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from harken.context.commit_content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
 from harken.errors import HarkenError, ObjectCorrupted
+from harken.formats.events import NAME, MetricEvent
+from harken.formats.events_v1 import decode_events
 from harken.index.message_text import MessageText, decode_shape, extract_text
 from harken.store.base import Store, StoredCommit
 
@@ -26,6 +28,8 @@ class CommitText:
 
     stored: StoredCommit
     messages: Sequence[tuple[DeltaEntry, MessageText]]
+    outcome: str = ""
+    """How its session ended, if the commit has the events of the end of a run."""
 
 
 def find_unread(
@@ -98,9 +102,22 @@ def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitTex
                 (delta_entry, texts.get(delta_entry.message, no_text))
                 for delta_entry in deltas[commit.commit.artifact]
             ],
+            _read_outcome(store, commit) if commit.commit.checkpoint == "session_end" else "",
         )
         for commit in commits
     ]
+
+
+def _read_outcome(store: Store, commit: StoredCommit) -> str:
+    """Return the status in the last metric event of a commit. It is empty if there is none."""
+    if commit.commit.message_count or commit.commit.format != NAME:
+        return ""
+    try:
+        events = decode_events(store.raw(ArtifactRef(commit.commit.artifact)))
+    except HarkenError:
+        return ""
+    metrics = [event.payload for event in events if isinstance(event.payload, MetricEvent)]
+    return next((metric.status for metric in reversed(metrics) if metric.status), "")
 
 
 def _read_other_entries(
