@@ -156,7 +156,7 @@ def _unwrap_message(wrapper: Any) -> Record:
             call.get("tool_call", call) for call in calls if isinstance(call, dict)
         ]
     if isinstance(record.get("contents"), list):
-        record["content"] = [_unwrap_content(wrapper) for wrapper in record["contents"]]
+        record["content"] = [_unwrap_content(wrapper) for wrapper in record.pop("contents")]
     return record
 
 

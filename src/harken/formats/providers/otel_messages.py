@@ -1,4 +1,4 @@
-"""Conversion between messages and OpenTelemetry's messages for generative AI.
+"""Read OpenTelemetry's messages for generative AI; `otel_writer` writes them.
 
 A message is a role and parts in both models; only results differ: an OpenTelemetry message may hold
 several results beside other parts, and in Harken each is a separate message. Foreign input is
@@ -15,9 +15,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from harken.core import canonical
+from harken.core.event_types.message_parser import (
+    MESSAGE_KEY,
+    MESSAGE_KEYS,
+    decode_extra,
+    encode_extra,
+)
 from harken.core.messages import (
-    ChatMessage,
     Content,
     FunctionCall,
     ImagePart,
@@ -35,7 +42,6 @@ from harken.formats.tool_calls import (
     build_assistant_message,
     iter_items,
     normalize_content,
-    parse_json_object,
     replace_surrogates,
 )
 
@@ -52,42 +58,52 @@ _ROLES: Mapping[str, Role] = {
     "system": "system",
     "developer": "system",
 }
-_DATA_URL_PATTERN = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
-_IS_ERROR = "is_error"
+DATA_URL_PATTERN = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
+IS_ERROR = "is_error"
 """A member beyond the conventions that marks an error result."""
-
-
-def message_to_otel(message: ChatMessage, finish_reason: str = "") -> Json:
-    """Return a message as an input or output message.
-
-    finish_reason: of an answer, a value of the conventions; omitted if empty.
-
-    >>> message_to_otel(Message("user", "hi"))
-    {'role': 'user', 'parts': [{'type': 'text', 'content': 'hi'}]}
-    """
-    parts = [_encode_item(item) for item in iter_items(message)]
-    if message.role == "tool":
-        parts = [_encode_result(message, parts)]
-    record: Json = {"role": message.role, "parts": parts}
-    if message.name and message.role != "tool":
-        record["name"] = message.name
-    if finish_reason:
-        record["finish_reason"] = finish_reason
-    return record
-
-
-def instructions_to_otel(messages: Iterable[ChatMessage]) -> list[Json]:
-    """Return the concatenated parts of system messages as system instructions."""
-    return [_encode_item(item) for message in messages for item in iter_items(message)]
-
-
-def tools_to_otel(tools: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return definitions of tools (`name`, `description`, `parameters`) as tool definitions."""
-    names = ("name", "description", "parameters")
-    return [
-        {"type": "function", **{name: tool[name] for name in names if tool.get(name) is not None}}
-        for tool in tools
-    ]
+_MESSAGE_MEMBERS = frozenset(
+    {
+        "role",
+        "parts",
+        "content",
+        "tool_calls",
+        "tool_call_id",
+        "id",
+        "name",
+        "finish_reason",
+        "index",
+    }
+)
+"""The members of a message that are read, or that describe its call."""
+_TEXT_MEMBERS = frozenset({"type", "content", "text", "thinking", "signature", "id"})
+_CALL_MEMBERS = frozenset({"type", "id", "name", "arguments", "input", "function", "index"})
+_RESULT_MEMBERS = frozenset(
+    {
+        "type",
+        "id",
+        "name",
+        "tool_use_id",
+        "tool_call_id",
+        "response",
+        "result",
+        "content",
+        "is_error",
+    }
+)
+_IMAGE_MEMBERS = frozenset(
+    {
+        "type",
+        "modality",
+        "uri",
+        "url",
+        "image_url",
+        "mime_type",
+        "media_type",
+        "content",
+        "data",
+    }
+)
+"""The members of a part that are read, in any of its forms. All others are content, too."""
 
 
 def messages_from_otel(value: object, role: str = "user") -> list[Message]:
@@ -172,7 +188,37 @@ def message_from_otel(record: Record, role: str = "user") -> list[Message]:
         items_ = [
             item if isinstance(item, Message) else _tool_message(record, [item]) for item in items_
         ]
-    return _split_results(role, items_, get_text(record, "name") or None)
+    messages = _split_results(role, items_, get_text(record, "name") or None)
+    return _with_unknown_members(messages, record)
+
+
+def _with_unknown_members(messages: list[Message], record: Record) -> list[Message]:
+    """Return the messages of a record with its other members, in the `extra` of the first part.
+
+    Attributes of events have names with dots, and are no members of a message.
+    """
+    unknown = {
+        name: to_safe_json(value)
+        for name, value in record.items()
+        if name not in _MESSAGE_MEMBERS and "." not in name and value is not None
+    }
+    if not unknown:
+        return messages
+    first = messages[0]
+    parts = [*iter_items(first)] or [TextPart("")]
+    members = {**decode_extra(parts[0].extra), MESSAGE_KEY: unknown}
+    parts[0] = msgspec.structs.replace(parts[0], extra=encode_extra(members))
+    return [_join_items(first, parts), *messages[1:]]
+
+
+def _join_items(message: Message, items_: Sequence[Part | ToolCall]) -> Message:
+    """Return a message with other parts and calls."""
+    if message.role == "assistant" or message.tool_calls:
+        joined = build_assistant_message(items_)
+        content, calls = joined.content, joined.tool_calls
+    else:
+        content, calls = normalize_content(_content_parts(items_)), None
+    return msgspec.structs.replace(message, content=content, tool_calls=calls)
 
 
 def parse_attribute_value(value: object) -> Any:
@@ -195,9 +241,13 @@ def _parse_flat_message(record: Record, role: Role) -> list[Message]:
     blocks = content if isinstance(content, list) else [] if content is None else [content]
     items_ = [_parse_part(block) for block in blocks]
     if role == "tool":
-        return [_tool_message(record, [item for item in items_ if not isinstance(item, Message)])]
-    items_ += [_parse_call(call) for call in items(record, "tool_calls")]
-    return _split_results(role, items_, get_text(record, "name") or None)
+        results = [
+            _tool_message(record, [item for item in items_ if not isinstance(item, Message)])
+        ]
+        return _with_unknown_members(results, record)
+    items_ += [_parse_part({"type": "tool_call", **call}) for call in items(record, "tool_calls")]
+    messages = _split_results(role, items_, get_text(record, "name") or None)
+    return _with_unknown_members(messages, record)
 
 
 def _split_results(
@@ -247,7 +297,42 @@ def _parse_role(name: str) -> Role:
 
 
 def _parse_part(part: object) -> Part | ToolCall | Message:
-    """Parse a part. A result becomes a message."""
+    """Parse a part. A result becomes a message. Unknown members are in the `extra`."""
+    item = _parse_known_part(part)
+    if not isinstance(part, dict) or isinstance(item, UnknownPart):
+        return item
+    unknown = {
+        name: to_safe_json(value)
+        for name, value in part.items()
+        if name not in _known_members(item) and value is not None
+    }
+    if not unknown:
+        return item
+    if isinstance(item, Message):
+        rest = _unknown_part({"type": get_text(part, "type"), **unknown})
+        return msgspec.structs.replace(item, content=[*_content_list(item.content), rest])
+    if not MESSAGE_KEYS.isdisjoint(unknown):
+        return _unknown_part(part)
+    return msgspec.structs.replace(item, extra=encode_extra(unknown))
+
+
+def _known_members(item: Part | ToolCall | Message) -> frozenset[str]:
+    match item:
+        case Message():
+            return _RESULT_MEMBERS
+        case ToolCall():
+            return _CALL_MEMBERS
+        case ImagePart():
+            return _IMAGE_MEMBERS
+        case _:
+            return _TEXT_MEMBERS
+
+
+def _content_list(content: Content) -> list[Any]:
+    return content if isinstance(content, list) else [TextPart(content)] if content else []
+
+
+def _parse_known_part(part: object) -> Part | ToolCall | Message:
     if isinstance(part, str):
         return TextPart(replace_surrogates(part))
     if not isinstance(part, dict):
@@ -301,7 +386,7 @@ def _parse_response(part: Record) -> Message:
     )
     id_ = get_text(part, "id") or get_text(part, "tool_use_id") or get_text(part, "tool_call_id")
     name = get_text(part, "name") or None
-    is_error = part.get(_IS_ERROR) is True
+    is_error = part.get(IS_ERROR) is True
     content: Content
     if isinstance(value, str):
         content = replace_surrogates(value)
@@ -327,7 +412,7 @@ def _parse_image(part: Record) -> ImagePart | None:
     if isinstance(inner, dict):
         url = get_text(inner, "url")
     media_type = get_text(part, "mime_type") or get_text(part, "media_type")
-    inline = _DATA_URL_PATTERN.match(url)
+    inline = DATA_URL_PATTERN.match(url)
     data = inline[2] if inline else get_text(part, "content") or get_text(part, "data")
     media_type = media_type or (inline[1] if inline else "")
     is_image = get_text(part, "modality") == "image" or get_text(part, "type").startswith("image")
@@ -351,55 +436,3 @@ def _to_json_text(value: object) -> str:
         )
     except (TypeError, ValueError, RecursionError):
         return "null"
-
-
-def _encode_item(item: Part | ToolCall) -> Json:
-    match item:
-        case TextPart():
-            return {"type": "text", "content": replace_surrogates(item.text)}
-        case ThinkingPart():
-            return {"type": "reasoning", "content": replace_surrogates(item.text)}
-        case ToolCall():
-            raw = item.function.arguments
-            arguments: Any = parse_json_object(raw)
-            name = replace_surrogates(item.function.name)
-            if arguments is None:
-                arguments = replace_surrogates(raw)
-            return {
-                "type": "tool_call",
-                "id": replace_surrogates(item.id),
-                "name": name,
-                "arguments": arguments,
-            }
-        case ImagePart():
-            return _encode_image(item)
-        case UnknownPart():
-            inner = parse_json_object(item.data) or {"content": replace_surrogates(item.data)}
-            return {"type": replace_surrogates(item.kind), **inner}
-
-
-def _encode_image(image: ImagePart) -> Json:
-    inline = _DATA_URL_PATTERN.match(image.url or "")
-    data = image.data or (inline[2] if inline else None)
-    media_type = image.media_type or (inline[1] if inline else None)
-    members: Json = {"modality": "image", **({"mime_type": media_type} if media_type else {})}
-    if data is None:
-        return {"type": "uri", **members, "uri": replace_surrogates(image.url or "")}
-    return {"type": "blob", **members, "content": replace_surrogates(data)}
-
-
-def _encode_result(message: ChatMessage, parts: list[Json]) -> Json:
-    """Return a result with its text, or with its parts if it has more than a text."""
-    response: Any = parts
-    if isinstance(message.content, str) or message.content is None:
-        response = replace_surrogates(message.content or "")
-    record: Json = {
-        "type": "tool_call_response",
-        "id": replace_surrogates(message.tool_call_id or ""),
-    }
-    if message.name:
-        record["name"] = replace_surrogates(message.name)
-    record["response"] = response
-    if message.is_error:
-        record[_IS_ERROR] = True
-    return record

@@ -18,7 +18,7 @@ from harken.core import canonical
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.messages import ChatMessage, Message
 from harken.formats.providers import otel_attributes
-from harken.formats.providers.otel_messages import (
+from harken.formats.providers.otel_writer import (
     instructions_to_otel,
     message_to_otel,
     tools_to_otel,

@@ -23,12 +23,14 @@ from harken.core.messages import (
 from harken.formats.providers import otel_attributes
 from harken.formats.providers.otel_messages import (
     instructions_from_otel,
-    instructions_to_otel,
     message_from_otel,
-    message_to_otel,
     messages_from_otel,
     parse_attribute_value,
     tools_from_otel,
+)
+from harken.formats.providers.otel_writer import (
+    instructions_to_otel,
+    message_to_otel,
     tools_to_otel,
 )
 
@@ -183,3 +185,40 @@ def test_any_json_is_decoded_to_messages_that_can_be_hashed_and_written(
         message_hash(message)
         json.dumps(message_to_otel(message)).encode()
     tools_from_otel(value)
+
+
+PARTS: list[dict[str, Any]] = [
+    {"type": "text", "content": "hi"},
+    {"type": "reasoning", "content": "hm"},
+    {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "window"}},
+    {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "iVBORw0KGgo="},
+    {"type": "tool_call_response", "id": "c1", "response": "a bird"},
+    {"type": "of-tomorrow", "n": 1},
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part["type"])
+def test_an_unknown_member_of_a_part_is_content(part: dict[str, Any]) -> None:
+    """Two parts that differ in any member have different ids, and no member is lost."""
+    role = "tool" if part["type"] == "tool_call_response" else "assistant"
+    values = [part, {**part, "mood": "kind"}, {**part, "mood": "sad"}]
+    messages = [messages_from_otel([{"role": role, "parts": [value]}])[0] for value in values]
+    assert len({message_hash(message) for message in messages}) == 3
+    assert "sad" in json.dumps(message_to_otel(messages[2]))
+
+
+@pytest.mark.parametrize("content", [[PARTS[0]], [PARTS[2]], []], ids=["text", "call", "empty"])
+def test_an_unknown_member_of_a_message_is_content(content: list[dict[str, Any]]) -> None:
+    plain: dict[str, Any] = {"role": "assistant", "parts": content}
+    values = [plain, {**plain, "mood": "kind"}, {**plain, "mood": "sad"}]
+    messages = [messages_from_otel([value])[0] for value in values]
+    assert len({message_hash(message) for message in messages}) == 3
+    assert message_to_otel(messages[2])["mood"] == "sad"
+    assert messages_from_otel([message_to_otel(messages[2])]) == [messages[2]]
+
+
+def test_an_unknown_member_in_the_form_of_clients_is_content() -> None:
+    plain = {"role": "assistant", "content": "no", "refusal": None}
+    messages = [messages_from_otel([{**plain, "refusal": text}])[0] for text in (None, "a", "b")]
+    assert messages[0].content == "no"
+    assert len({message_hash(message) for message in messages}) == 3
