@@ -97,6 +97,7 @@ def message_ids(cli: Cli, log: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.req("D-07")
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_of_a_hostile_log_is_harmless_and_leaves_nothing_out(
     cli: Cli, hostile: Path, view: str
@@ -118,6 +119,7 @@ def everything(value: object) -> str:
     return " ".join(map(everything, value)) if isinstance(value, list) else str(value)
 
 
+@pytest.mark.req("D-07")
 def test_errors_and_lists_are_harmless_too(cli: Cli, hostile: Path) -> None:
     (cli.home / "sessions").mkdir(parents=True)
     hostile.rename(cli.home / "sessions" / "a\x1b[31m\n.jsonl")

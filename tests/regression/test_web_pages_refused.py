@@ -57,6 +57,7 @@ def status_of(port: int, path: str, headers: Mapping[str, str]) -> int:
         connection.close()
 
 
+@pytest.mark.req("D-07")
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_otlp_refuses_pages_with_and_without_a_token(page: dict[str, str]) -> None:
     for token in (None, "t" * 40):
@@ -73,6 +74,7 @@ def test_otlp_refuses_pages_with_and_without_a_token(page: dict[str, str]) -> No
                 thread.join()
 
 
+@pytest.mark.req("D-07")
 def test_a_proxy_with_a_token_refuses_pages(tmp_path: Path) -> None:
     """The address of a page holds the token here: the page is refused before it is looked at."""
     token = "a" * 40

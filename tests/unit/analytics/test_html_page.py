@@ -48,6 +48,7 @@ def hostile() -> RowBuilder:
     return story
 
 
+@pytest.mark.req("D-07")
 @pytest.mark.parametrize("is_one", [True, False])
 def test_external_text_is_never_markup(is_one: bool) -> None:
     database = hostile().database
@@ -64,6 +65,7 @@ def test_external_text_is_never_markup(is_one: bool) -> None:
     assert "\u202e" not in text
 
 
+@pytest.mark.req("D-07")
 def test_page_forbids_network_requests() -> None:
     text = render_page(overview(hostile().database, ALL, UTC), UTC)
     assert "default-src 'none'" in text.split("<script>")[0]
@@ -71,6 +73,7 @@ def test_page_forbids_network_requests() -> None:
     assert "viewport" in text
 
 
+@pytest.mark.req("D-07")
 def test_chart_labels_are_escaped() -> None:
     """plotly itself reads `<a href=...>` in labels."""
     for chart in overview_charts(overview(hostile().database, ALL, UTC)):

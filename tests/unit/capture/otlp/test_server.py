@@ -114,6 +114,7 @@ def test_server_refuses_decompression_bombs() -> None:
         assert _post(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
 
 
+@pytest.mark.req("D-07")
 def test_server_requires_the_token() -> None:
     with serving(token=TOKEN) as (server, ear):
         assert _post(server, "/v1/traces", _chat())[0] == 401

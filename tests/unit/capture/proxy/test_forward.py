@@ -192,6 +192,7 @@ def test_unreachable_provider_gives_an_error_that_clients_parse(
     assert reply.broken in error_body["error"]["message"]
 
 
+@pytest.mark.req("D-07")
 def test_request_without_the_token_is_not_forwarded(proxy_run: ProxyStage) -> None:
     before = len(proxy_run.provider_log())
     server = proxy_run.proxied.url.partition(f"/{TOKEN}")[0]
@@ -201,6 +202,7 @@ def test_request_without_the_token_is_not_forwarded(proxy_run: ProxyStage) -> No
     assert len(proxy_run.provider_log()) == before
 
 
+@pytest.mark.req("D-07")
 def test_browser_request_is_refused_when_no_token_is_set(url: str, tmp_path: Path) -> None:
     with open_proxy_stage(tmp_path, url, token="") as proxy_run:
         assert proxy_run.proxied.request(ANTHROPIC).status == 200
