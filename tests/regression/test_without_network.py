@@ -120,6 +120,18 @@ mcp
 mcp add toy -- {python} {root}/tests/mcp_toy.py
 mcp test toy
 mcp remove toy
+ticket create Tea
+ticket list
+ticket ready
+ticket claim tkt-
+ticket update tkt- --priority 1
+ticket note tkt- Green.
+ticket defer tkt-
+ticket reopen tkt-
+ticket close tkt-
+ticket show tkt-
+ticket export
+ticket import issues.json
 store info
 store retain cafe --pin
 store gc
@@ -133,7 +145,7 @@ REMOTE = {
     "mcp logout": "it ends a login",
 }
 """Commands that need a network, with the reason."""
-GROUPS = {"agent", "ctx", "context", "interactions", "store", "store bundle"}
+GROUPS = {"agent", "ctx", "context", "interactions", "store", "store bundle", "ticket"}
 """Commands that only have subcommands."""
 ELSEWHERE = {
     "store purge": "it reads the text from stdin: see below",
@@ -194,6 +206,19 @@ def write_files(folder: Path) -> None:
     """Write the files that the commands read."""
     (folder / "script.yaml").write_text("rules:\n  - pattern: Hi\n    answer: Hello Jill.\n")
     (folder / "messages.json").write_text('[{"role": "user", "content": "A note."}]')
+    issue = {
+        "number": 1,
+        "title": "Tea",
+        "body": "Green.",
+        "state": "OPEN",
+        "labels": [],
+        "assignees": [],
+        "comments": [],
+        "author": {"login": "jill"},
+        "createdAt": "2026-01-31T12:00:00Z",
+        "url": "https://github.com/jill/cafe/issues/1",
+    }
+    (folder / "issues.json").write_text(json.dumps([issue]))
     transcript = Transcript()
     transcript.user("Is the cafe open?")
     transcript.answer(text_block("It is."))
