@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import msgspec
 
@@ -30,6 +30,7 @@ from harken.core.commits import (
 from harken.core.messages import ChatMessage, check_message, text_of
 from harken.errors import BranchConflict, FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
+from harken.formats.client_messages import messages_in
 from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
 from harken.store.branches import check_branch
 
@@ -118,8 +119,9 @@ class CommitDraft:
     Its content is `messages`, or `entries`, or `data`, or an `artifact` in the store.
     """
 
-    messages: Sequence[ChatMessage] = ()
-    """The messages since the parent, oldest first. Their `time` is stored, if they have one."""
+    messages: Sequence[Any] = ()
+    """The messages since the parent, oldest first. Their `time` is stored, if they have one. The
+    messages of any client are accepted, too: dicts and objects, as `messages_in` reads them."""
     entries: Sequence[ConversationEntry] = ()
     """The same with times and sources, instead of `messages`."""
     data: bytes | None = None
@@ -143,7 +145,9 @@ class CommitDraft:
     """RFC 3339 with a time zone. If it is None, the time of the last message is used."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError or TypeError for a message with invalid members."""
+        """Read messages of clients. Raise ValueError or TypeError for invalid members."""
+        if not all(hasattr(message, "is_error") for message in self.messages):
+            object.__setattr__(self, "messages", messages_in(self.messages))
         for message in self.messages:
             check_message(message)
 

@@ -1,5 +1,7 @@
 """A commit depends only on its draft, is stored at once and round-trips."""
 
+from typing import Any
+
 import pytest
 
 from harken.context.checkpoint import (
@@ -13,6 +15,7 @@ from harken.context.checkpoint import (
     normalize_time,
     prepare,
 )
+from harken.context.commit_content import read_commit_messages
 from harken.context.history import get_commit
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, hash_raw
@@ -20,6 +23,7 @@ from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
 from harken.errors import ObjectNotFound
 from harken.formats.base import ConversationEntry
+from harken.formats.client_messages import messages_in
 from harken.store.base import WriteBatch
 from tests.unit.context.kit import NOON, alternating_messages, commit, texts
 from tests.unit.context.watched_store import WatchedStore
@@ -259,3 +263,21 @@ def test_stored_or_repeated_messages_cannot_be_prepared() -> None:
 def test_draft_with_an_invalid_message_is_rejected(message: Message, error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=f"^{error}"):
         CommitDraft(messages=[message])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        [{"role": "assistant", "content": "I look.", "refusal": "no"}],
+        [{"role": "model", "parts": [{"text": "hi"}, {"inlineData": {"data": "aGk="}}]}],
+        [Message("user", "hi"), {"role": "assistant", "content": "ho"}],
+        [{"mood": "kind"}],
+    ],
+    ids=["anthropic", "openai", "gemini", "mixed", "unknown"],
+)
+def test_messages_of_any_client_are_committed_without_loss(
+    store: WatchedStore, messages: list[Any]
+) -> None:
+    ctx = checkpoint(store, CommitDraft(messages=messages, created_at=NOON))
+    assert read_commit_messages(store, [*store.commits([ctx]).values()]) == messages_in(messages)
