@@ -172,3 +172,25 @@ def test_a_subagent_appends_its_name_to_the_principal() -> None:
     assert identity.origin("claude:5e55", "ann", template="scout").principal == "alice/ann"
     assert identity.origin("claude:5e55", "ann").template == ""
     assert CommitIdentity().origin("claude:5e55", "ann").principal == "claude:5e55/ann"
+
+
+@pytest.mark.req("S2-02")
+def test_chat_commits_name_principal_ticket_and_thread(cli: Cli, script: str) -> None:
+    options = ("--as", "alice", "--ticket", "tkt-1a", "--thread", "$t:9")
+    cli.ok("chat", "--model", script, "-p", "make Ann", *options)
+    origins = {read_origin(commit) for commit in read_commits(cli.home)}
+    assert all(origin[2:] == (platform.node(), "tkt-1a", "$t:9") for origin in origins)
+    assert {origin[0].partition("/")[0] for origin in origins} == {"alice"}
+
+
+@pytest.mark.req("S2-02")
+def test_the_default_principal_of_a_chat_is_the_identity_of_git(
+    cli: Cli, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "config", "user.email", "ann@example.org"], check=True)
+    cli.ok("chat", "--model", script, "-p", "make Ann")
+    names = {commit.principal.partition("/")[0] for commit in read_commits(cli.home)}
+    assert names == {"ann@example.org"}

@@ -6,10 +6,8 @@ resume commits the pending events.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from harken.agents.checkpointer import Checkpointer
 from harken.config.home import Home
@@ -55,13 +53,13 @@ class CheckpointStore:
         """Return the messages of a commit that an agent started from. Raises as `get`."""
         return make_resolver(self.get())(event)
 
-    def checkpoints(self, home: Home) -> Checkpointer | None:
+    def checkpoints(self, home: Home, identity: CommitIdentity) -> Checkpointer | None:
         """Return the checkpointer of the store. Return None if the store cannot be used."""
         if self.store is None:
             return None
         return Checkpointer(
             store=self.store,
-            identity=CommitIdentity(principal=Path.home().name, machine=platform.node()),
+            identity=identity,
             sockets=ContextSocketServer(home.run_folder),
         )
 

@@ -48,7 +48,8 @@ from harken.chat.world import (
     open_world,
 )
 from harken.config.allowed_commands import AllowedCommands
-from harken.config.home import Home, current_folder
+from harken.config.home import Home, current_folder, environment
+from harken.config.identity import load_chat_identity
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_store
@@ -105,11 +106,12 @@ def open_chat(
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
+        identity = wish.identity or load_chat_identity({}, environment(), current_folder())
         runtime = build_runtime(settings)
         runtime = replace(
             runtime,
             policy=replace(runtime.policy, allowed_commands=AllowedCommands(home)),
-            checkpoints=checkpoints.checkpoints(home),
+            checkpoints=checkpoints.checkpoints(home, identity),
             model=model,
             models=replace(runtime.models, resolver=find),
             world=world,

@@ -13,6 +13,7 @@ from harken.world.shell.sandbox import SandboxMode
 
 if TYPE_CHECKING:  # agents are slow to import, and `harken chat --help` does not need them
     from harken.agents.templates.template import Template
+    from harken.context.checkpoint import CommitIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class ChatOptions:
     """The log of the session to resume. None for a new one."""
     is_branch: bool = False
     """Whether `old` was just branched off another session: it is removed if it is not used."""
+    identity: CommitIdentity | None = None
+    """The identity of commits. None: from the environment and git."""
     name: str | None = None
     """The name of a new session. None: a name from the time."""
     system_prompt: str | None = None

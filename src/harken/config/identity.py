@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,14 @@ def load_identity(
         )
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def load_chat_identity(
+    options: Mapping[str, str | None], environ: Mapping[str, str], folder: Path
+) -> CommitIdentity:
+    """Return the identity of a chat. As `load_identity`, with the login as the last resort."""
+    identity = load_identity(options, environ, git_folder=folder)
+    return replace(identity, principal=identity.principal or Path.home().name)
 
 
 def read_git_identity(folder: Path, environ: Mapping[str, str]) -> str:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.identity import identity_options
 from harken.cli.options.time import idle_timeout_option
-from harken.config.home import Home, command_prefix
+from harken.config.home import Home, command_prefix, current_folder, environment
+from harken.config.identity import load_identity
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
@@ -24,6 +26,7 @@ from harken.views.message_text import format_count
 if TYPE_CHECKING:
     from harken.capture.otlp.receiver import ReceiverStats
     from harken.capture.otlp.server import OtlpServer
+    from harken.context.checkpoint import CommitIdentity
 
 PORT = 4318
 """The default port of exporters."""
@@ -42,11 +45,18 @@ PORT = 4318
     is_flag=True,
     help="Accept spans without a token from any program on this machine.",
 )
+@identity_options
 @idle_timeout_option
 @json_option
 @home_option
 def command(
-    home: Home, *, port: int, no_token: bool, idle_timeout_s: float | None, as_json: bool
+    home: Home,
+    *,
+    port: int,
+    no_token: bool,
+    idle_timeout_s: float | None,
+    as_json: bool,
+    **identity_values: str | None,
 ) -> None:
     """Receive OpenTelemetry spans on this machine, and record their model calls.
 
@@ -54,7 +64,8 @@ def command(
     """
     home.create_folders()
     token_file = None if no_token else home.token_file
-    with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
+    identity = load_identity(identity_values, environment(), git_folder=current_folder())
+    with _serving(home, port, token_file, identity) as serving, _until_signalled(serving.server):
         _print_endpoint(serving.server.url, token_file, as_json=as_json)
         serving.server.serve(idle_s=idle_timeout_s)
     _summarize(serving.stats, as_json=as_json)
@@ -67,13 +78,16 @@ class _Serving:
 
 
 @contextmanager
-def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Serving]:
+def _serving(
+    home: Home, port: int, token_file: Path | None, identity: CommitIdentity
+) -> Iterator[_Serving]:
     """Open the resources of the command. Raises ConfigError, StoreError."""
     from harken.capture.otlp.decode import check_installed
     from harken.capture.otlp.receiver import Receiver
     from harken.capture.otlp.server import OtlpServer
     from harken.capture.otlp.spool import OtlpSpool
     from harken.recording.recorder import Recorder
+    from harken.recording.session_pool import RecorderOptions
     from harken.service.access import ensure_token
 
     check_installed()
@@ -82,7 +96,12 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
     try:
         with (
             open_or_create_store(home) as store,
-            Recorder(home.sessions_folder, store, tell=_print_notice) as recorder,
+            Recorder(
+                home.sessions_folder,
+                store,
+                tell=_print_notice,
+                options=RecorderOptions(identity=identity),
+            ) as recorder,
         ):
             receiver = Receiver(recorder)
             try:

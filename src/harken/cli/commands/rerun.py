@@ -15,7 +15,7 @@ from harken.chat.commands.base import MODES
 from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, command_prefix
+from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.errors import ConfigError
 from harken.session.branch import find_free_name
 from harken.terminal.text import one_line, print_json, print_text
@@ -178,6 +178,7 @@ class RerunEnvironment:
         from harken.chat.sandbox import build_shell_sandbox
         from harken.chat.world import WorldSettings, build_permissions, open_world
         from harken.config.allowed_commands import AllowedCommands
+        from harken.config.identity import load_chat_identity
         from harken.config.settings import load_settings
         from harken.config.store import open_store
 
@@ -189,7 +190,9 @@ class RerunEnvironment:
         stack.callback(checkpoint_store.close)
         for note in checkpoint_store.notes:
             click.echo(one_line(note, 500), err=True)
-        checkpoints = checkpoint_store.checkpoints(home)
+        checkpoints = checkpoint_store.checkpoints(
+            home, load_chat_identity({}, environment(), current_folder())
+        )
         if checkpoints is not None and checkpoints.sockets is not None:
             stack.callback(checkpoints.sockets.close)
         runtime = AgentRuntime(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -18,10 +18,21 @@ _OPTIONS = (
 
 IDENTITY_NAMES = tuple(name for _, name, _, _ in _OPTIONS)
 """The parameters that `identity_options` adds."""
+CHAT_IDENTITY_NAMES = tuple(name for name in IDENTITY_NAMES if name != "template")
 
 
 def identity_options(command: Command) -> Command:
     """Add `--as`, `--template`, `--ticket` and `--thread` to a command."""
+    return _add(command, IDENTITY_NAMES)
+
+
+def chat_identity_options(command: Command) -> Command:
+    """Add `--as`, `--ticket` and `--thread`: a chat's agents have templates of their own."""
+    return _add(command, CHAT_IDENTITY_NAMES)
+
+
+def _add(command: Command, names: Sequence[str]) -> Command:
     for flag, name, metavar, text in reversed(_OPTIONS):
-        command = click.option(flag, name, metavar=metavar, help=text)(command)
+        if name in names:
+            command = click.option(flag, name, metavar=metavar, help=text)(command)
     return command

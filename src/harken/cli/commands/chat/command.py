@@ -23,8 +23,10 @@ from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
 from harken.cli.options.folder import Folder
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.identity import CHAT_IDENTITY_NAMES, chat_identity_options
 from harken.cli.options.name_types import COMMIT, SESSION
-from harken.config.home import Home, command_prefix
+from harken.config.home import Home, command_prefix, current_folder, environment
+from harken.config.identity import load_chat_identity
 from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
 from harken.core.ids import reference_number
 from harken.core.messages import text_of
@@ -61,6 +63,7 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
             )
         if resume is not None and latest:
             raise click.UsageError("--resume and --continue cannot be combined")
+        identity_values = {name: options.pop(name) for name in CHAT_IDENTITY_NAMES}
         name = options.pop("name")
         if name is not None:
             if resume is not None or latest:
@@ -88,12 +91,14 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
             claude_hooks=options.pop("claude_hooks"),
             max_calls=options.pop("max_calls"),
             name=name,
+            identity=load_chat_identity(identity_values, environment(), current_folder()),
         )
         return function(wish=wish, home=home, **options)
 
+    command: Callable[..., int] = chat_identity_options(wished)
     for option in reversed(_WISHED):
-        wished = option(wished)
-    return wished
+        command = option(command)
+    return command
 
 
 def _resolve_resumed(
