@@ -16,8 +16,8 @@ from harken.context.socket_server import ContextSocketServer
 from harken.core.commits import TicketId
 from harken.core.ids import AgentId
 from harken.store.sqlite.store import SqliteStore
+from harken.store.ticket_copy import copy_tickets
 from harken.testing.store_kit import batch_of, commit_in
-from harken.tickets.copy import copy_tickets
 from tests.cli.kit import HARKEN, Cli
 
 VERBS = ["create", "update", "close", "reopen", "defer", "note", "list", "show", "ready", "claim"]
@@ -281,3 +281,47 @@ def test_issues_of_github_are_imported_once_and_exported(cli: Cli, tmp_path: Pat
     assert "--tracker" in cli.refused("ticket", "import", file)
     file.write_text("[1]")
     assert "not valid GitHub issues" in cli.refused("ticket", "import", file)
+
+
+@pytest.mark.req("S2-50")
+def test_a_ticket_travels_in_a_bundle_with_its_findings_and_their_commits(
+    cli: Cli, tmp_path: Path
+) -> None:
+    secret = "sk-ant-api03-" + "x" * 90
+    parent = create(cli, "Rewrite the parser", "--body", f"The key is {secret}.")
+    with closing(SqliteStore(Home(str(cli.home)).store_file)) as store:
+        batch = batch_of("thinking", principal="ann/reviewer")
+        store.write(batch)
+    server = ContextSocketServer(tmp_path)
+    try:
+        key = (tmp_path / "log", AgentId("agent_001"))
+        cli.environ[VARIABLE] = str(server.path(key))
+        server.settle(key, commit_in(batch))
+        finding = create(cli, "It drops lines", "--type", "review_finding", "--parent", parent)
+    finally:
+        server.close()
+        del cli.environ[VARIABLE]
+    create(cli, "Not in the bundle")
+    out, other = tmp_path / "b.zip", ("--home", str(tmp_path / "other"))
+    assert (
+        "1 commit, 0 sessions, 2 tickets"
+        in cli.ok("store", "bundle", "create", parent[:16], "-o", out).out
+    )
+    assert "2 new tickets, 0 continued" in cli.ok("store", "bundle", "open", out, *other).out
+    rows = {row["id"]: row for row in cli.ok("ticket", "list", "--json", *other).json}
+    assert rows.keys() == {parent, finding}
+    assert secret not in json.dumps(rows)
+    assert rows[finding]["created_context_id"] == commit_in(batch)
+    cli.ok("ctx", "show", rows[finding]["created_context_id"], *other)
+    cli.ok("ticket", "close", finding)
+    out.unlink()
+    cli.ok("store", "bundle", "create", finding, "-o", out)
+    assert "0 new tickets, 1 continued" in cli.ok("store", "bundle", "open", out, *other).out
+    assert cli.ok("ticket", "show", finding, "--json", *other).json["status"] == "closed"
+    cli.ok("ticket", "note", finding, "here", *other)
+    cli.ok("ticket", "note", finding, "there")
+    out.unlink()
+    cli.ok("store", "bundle", "create", "-o", out)
+    ran = cli.ok("store", "bundle", "open", out, *other)
+    assert f"ticket {finding[:16]} has changes here" in ran.err
+    assert "intact" in cli.ok("store", "fsck", *other).out

@@ -304,6 +304,31 @@ def _describe_obstacle(ticket: Ticket, blockers: Iterable[Ticket]) -> str:
     return f"is blocked by {names}"
 
 
+def find_related(store: Store, names: Iterable[str]) -> tuple[list[TicketId], list[CommitId]]:
+    """Return tickets with their children and blockers, and the commits of all their changes.
+
+    Commits that the store lacks are left out. Raises NameNotFound, AmbiguousName.
+    """
+    tickets = Tickets(store, "reader")
+    pending = [tickets.find_id(name) for name in names]
+    every = tickets.list_tickets() if pending else []
+    by_id = {ticket.id: ticket for ticket in every}
+    related: dict[TicketId, None] = {}
+    while pending:
+        id_ = pending.pop()
+        if id_ in by_id and id_ not in related:
+            related[id_] = None
+            pending += [*by_id[id_].state.blocked_by]
+            pending += [child.id for child in query.children(id_, every)]
+    contexts = {
+        CommitId(version.context_id): None
+        for id_ in related
+        for _, version in tickets.history(id_)
+        if version.context_id
+    }
+    return [*related], [*store.commits(contexts)]
+
+
 def resolve_context(store: Store, version: TicketVersion) -> CommitId | None:
     """Return the context of a change: its own, or the author's last commit at its time.
 

@@ -15,9 +15,9 @@ from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
+from harken.store.ticket_copy import copy_tickets
 from harken.tickets.change import TicketChange
 from harken.tickets.check import check_tickets
-from harken.tickets.copy import copy_tickets
 from harken.tickets.record import encode_version
 from tests.unit.tickets.kit import open_tickets
 

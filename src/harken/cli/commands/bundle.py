@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,14 @@ from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.store.base import Store
+from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import find_missing_commits
 from harken.store.memory import MemoryStore
+from harken.store.ticket_copy import TicketCopyResult
 from harken.terminal.progress import progress
 from harken.terminal.text import escape_control_characters, print_json, print_text
+from harken.tickets.ticket import short_id
+from harken.tickets.tracker import find_related
 from harken.views.message_text import format_count, format_size
 
 _TIPS = 3
@@ -43,7 +48,7 @@ def command() -> None:
 
 
 @command.command(name="create")
-@click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION]...", nargs=-1)
+@click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION|TICKET]...", nargs=-1)
 @click.option(
     "-o",
     "--out",
@@ -58,22 +63,28 @@ def command() -> None:
 def create_command(
     wanted: tuple[str, ...], out: Path | None, no_redact: bool, as_json: bool, home: Home
 ) -> int:
-    """Write commits with their history, and sessions with their commits, to one file.
+    """Write commits with their history, sessions with their commits, and tickets to one file.
 
-    Without arguments, all sessions and commits are written. Credentials of known formats are
+    A TICKET (tkt-...) comes with its children, the tickets that block them, and the commits of
+    its changes. Without arguments, everything is written. Credentials of known formats are
     redacted; ids and names do not change. Exit code 1 if a damaged log was skipped.
     """
     out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
     with ExitStack() as opening, progress("Bundling") as tell:
         store = _store_of(home, opening)
-        tips, logs = _resolve_names(NameResolver(home, store), wanted)
+        tickets = [name for name in wanted if name.startswith(TICKET_PREFIX)]
+        names = [name for name in wanted if name not in tickets]
+        tips, logs = _resolve_names(NameResolver(home, store), names)
+        ticket_ids, contexts = find_related(store, tickets)
         if not wanted:
             tips, logs = store.newest_commits(2**62), home.list_logs()
-            if not tips and not logs:
-                raise ConfigError(f"{home.folder}: no commits and no sessions")
+            ticket_ids = [*store.heads(TICKET_PREFIX)]
+            if not tips and not logs and not ticket_ids:
+                raise ConfigError(f"{home.folder}: no commits and no sessions, and no tickets")
         request = BundleRequest(
             store=store,
-            tips=tips,
+            tips=[*tips, *contexts],
+            tickets=ticket_ids,
             logs=list(dict.fromkeys(logs)),
             created_at=format_rfc3339(system_clock()),
             as_is=no_redact,
@@ -141,6 +152,8 @@ def print_created_bundle(out: Path, result: BundleResult, *, as_json: bool) -> N
         f"{format_count(manifest.commits, 'commit')}, "
         f"{format_count(len(manifest.sessions), 'session')}"
     )
+    if result.tickets:
+        summary += f", {format_count(result.tickets, 'ticket')}"
     print_text(f"{out}: {summary}, {format_size(result.size_bytes)}")
 
 
@@ -200,7 +213,8 @@ def print_imported_bundle(
             {"name": log.name, "path": str(log.path), "is_new": log.is_new} for log in result.logs
         ]
         tips = list(bundle.manifest.tips)
-        print_json({"new_commits": result.commits, "tips": tips, "sessions": logs})
+        row: dict[str, Any] = {"new_commits": result.commits, "tips": tips, "sessions": logs}
+        print_json(row | {"tickets": asdict(result.tickets)})
         return
     new = sum(log.is_new for log in result.logs)
     commits = f"{format_count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"
@@ -208,7 +222,18 @@ def print_imported_bundle(
     for log in result.logs:
         if log.path.name != log.name:
             print_text(f"session {log.name.removesuffix('.jsonl')} was imported as {log.path.stem}")
+    print_imported_tickets(result.tickets)
     print_next_steps(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
+
+
+def print_imported_tickets(tickets: TicketCopyResult) -> None:
+    """Print the number of imported tickets, and those that were not continued."""
+    if tickets.created or tickets.continued:
+        created = format_count(len(tickets.created), "new ticket")
+        print_text(f"{created}, {len(tickets.continued)} continued")
+    for id_ in tickets.diverged:
+        reason = "has changes here that the bundle lacks; it was not changed"
+        click.echo(f"ticket {short_id(id_)} {reason}", err=True)
 
 
 def print_next_steps(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:

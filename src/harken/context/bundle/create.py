@@ -31,7 +31,7 @@ from harken.context.bundle.manifest import (
     sanitize_log_name,
 )
 from harken.context.bundle.redact import count_credentials, redact_logs, redact_store
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, TicketId
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.log.disk import move_durably
@@ -40,6 +40,7 @@ from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.imported_files import copy_imported_files
 from harken.store.sqlite.store import SqliteStore
+from harken.store.ticket_copy import copy_tickets
 
 _CHUNK_BYTES = 1 << 20
 _COMMITS_PER_BATCH = 1000
@@ -71,6 +72,7 @@ class BundleResult:
 
     The bundle contains them only if `as_is` was set.
     """
+    tickets: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ class BundleRequest:
     tips: Sequence[CommitId] = ()
     """Commits to include with their ancestors. Those that the logs name are always included."""
     logs: Sequence[Path] = ()
+    tickets: Sequence[TicketId] = ()
     created_at: str
     """RFC 3339."""
     as_is: bool = False
@@ -107,6 +110,7 @@ def create_bundle(
         credentials = Credentials()
         with closing(SqliteStore(folder / STORE)) as copy:
             missing_count = _copy_commits(wanted, folder, copy, on_copy)
+            copy_tickets(wanted.store, copy, wanted.tickets)
             if wanted.as_is:
                 count_credentials(folder, copy, credentials)
             else:
@@ -121,7 +125,12 @@ def create_bundle(
         except FileExistsError:
             raise BundleError(out, _EXISTS_TEXT) from None
     return BundleResult(
-        manifest, out.stat().st_size, tuple(skipped), missing_count, credentials.kinds
+        manifest,
+        out.stat().st_size,
+        tuple(skipped),
+        missing_count,
+        credentials.kinds,
+        len(wanted.tickets),
     )
 
 

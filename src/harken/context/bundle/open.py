@@ -30,6 +30,7 @@ from harken.store.fsck import fsck
 from harken.store.imported_files import copy_imported_files
 from harken.store.sqlite.database import NEW_FILE_VERSION, SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
+from harken.store.ticket_copy import TicketCopyResult, copy_tickets
 
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024
@@ -62,6 +63,8 @@ class BundleImportResult:
     commits: int
     """The number of new commits."""
     logs: tuple[ImportedLog, ...]
+    tickets: TicketCopyResult
+    """The tickets that were added or continued."""
 
 
 @contextmanager
@@ -87,15 +90,20 @@ def open_bundle(
 def import_bundle(
     bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: ProgressCallback | None = None
 ) -> BundleImportResult:
-    """Add the content of a bundle to a store and a folder of logs. Existing content is unchanged.
+    """Add the content of a bundle to a store and a folder of logs.
+
+    Existing content is unchanged, except that tickets of which the bundle has later versions
+    continue.
 
     A log whose name is used by another log gets a similar name. A second import changes nothing.
     Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
     copy_imported_files(bundle.store, store, set(bundle.store.newest_commits(2**62)))
+    tickets = copy_tickets(bundle.store, store)
     folder = LogFolder(sessions)
-    return BundleImportResult(copied.commits, tuple(_add_log(log, folder) for log in bundle.logs))
+    logs = tuple(_add_log(log, folder) for log in bundle.logs)
+    return BundleImportResult(copied.commits, logs, tickets)
 
 
 def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manifest:

@@ -14,7 +14,6 @@ from harken.errors import BranchConflict
 from harken.store.base import Store
 from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import copy_artifacts
-from harken.tickets.record import read_versions
 
 
 @dataclass(slots=True)
@@ -38,9 +37,9 @@ def copy_tickets(
     heads, existing = source.heads(TICKET_PREFIX), target.heads(TICKET_PREFIX)
     for id_ in heads if ids is None else dict.fromkeys(ids):
         head, before = heads[id_], existing.get(id_)
-        if head == before or (before and is_ancestor(target, head, before)):
+        if head == before or (before and is_earlier(target, head, before)):
             continue
-        if before is not None and not is_ancestor(source, before, head):
+        if before is not None and not is_earlier(source, before, head):
             result.diverged.append(id_)
             continue
         copy_artifacts(source, target, [head], existing=[] if before is None else [before])
@@ -53,11 +52,18 @@ def copy_tickets(
     return result
 
 
-def is_ancestor(store: Store, ancestor: ArtifactRef, version: ArtifactRef) -> bool:
-    """Whether a version is among the earlier versions of another one in this store."""
-    if ancestor not in store.sequences([ancestor]):
-        return False
-    name: ArtifactRef | None = version
-    while name is not None and name != ancestor:
-        name = read_versions(store, [name])[name].parent
-    return name is not None
+def is_earlier(store: Store, earlier: ArtifactRef, version: ArtifactRef) -> bool:
+    """Whether a version is among those that led to another one in this store.
+
+    A version contains the name of the one before it, so it is reached through the sequences.
+    """
+    visited: set[ArtifactRef] = set()
+    pending = [version]
+    while pending:
+        sequences = store.sequences(pending)
+        visited |= {*pending}
+        members = dict.fromkeys(name for refs in sequences.values() for name in refs)
+        if earlier in members:
+            return True
+        pending = [name for name in members if name not in visited]
+    return False
