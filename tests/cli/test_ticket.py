@@ -325,3 +325,16 @@ def test_a_ticket_travels_in_a_bundle_with_its_findings_and_their_commits(
     ran = cli.ok("store", "bundle", "open", out, *other)
     assert f"ticket {finding[:16]} has changes here" in ran.err
     assert "intact" in cli.ok("store", "fsck", *other).out
+
+
+def test_a_bundle_with_a_head_that_is_no_ticket_is_refused(cli: Cli, tmp_path: Path) -> None:
+    id_ = create(cli, "Repair the kettle")
+    with closing(SqliteStore(Home(str(cli.home)).store_file)) as store:
+        head = store.heads("tkt-")[TicketId(id_)]
+        store.move_head(TicketId("tkt-" + "1" * 64), head, expected=None)
+    cli.ok("store", "bundle", "create", "-o", tmp_path / "b.zip")
+    other = ("--home", str(tmp_path / "other"))
+    for option in ((), ("--dry-run",)):
+        refusal = cli.refused("store", "bundle", "open", tmp_path / "b.zip", *option, *other)
+        assert "belongs to another ticket" in refusal
+    assert "store not found" in cli.refused("ticket", "list", *other)

@@ -14,19 +14,13 @@ from harken.store.branches import TICKET_PREFIX
 from harken.store.fsck import StoreFinding
 from harken.tickets.query import find_cycle
 from harken.tickets.record import decode_record, list_members, ticket_id
-from harken.tickets.ticket import TicketState, TicketVersion, check_change
+from harken.tickets.ticket import ChangeStamp, TicketState, TicketVersion, check_change
 
 
 def check_tickets(store: Store) -> list[StoreFinding]:
     """Read every version of every ticket and return the problems. Raises StoreError."""
+    states, findings = _read_states(store)
     heads = store.heads(TICKET_PREFIX)
-    states: dict[TicketId, TicketState] = {}
-    findings: list[StoreFinding] = []
-    for id_, head in heads.items():
-        try:
-            states[id_] = _check_versions(store, id_, head)
-        except (HarkenError, ValueError) as error:
-            findings.append(StoreFinding(f"ticket {id_}", str(error)))
     findings += (
         StoreFinding(f"ticket {id_}", problem)
         for id_, state in states.items()
@@ -36,15 +30,42 @@ def check_tickets(store: Store) -> list[StoreFinding]:
     return findings
 
 
-def _check_versions(store: Store, id_: TicketId, head: ArtifactRef) -> TicketState:
+def check_versions(store: Store) -> list[StoreFinding]:
+    """Return the problems of the versions themselves, as `check_tickets`, but not of the links.
+
+    A copy of some tickets has links to others that it lacks.
+    """
+    return _read_states(store)[1]
+
+
+def _read_states(
+    store: Store,
+) -> tuple[dict[TicketId, TicketState], list[StoreFinding]]:
+    """Return the last states of the tickets that can be read, and the problems of the others."""
+    states: dict[TicketId, TicketState] = {}
+    findings: list[StoreFinding] = []
+    for id_, head in store.heads(TICKET_PREFIX).items():
+        try:
+            states[id_] = _check_chain(store, id_, head)
+        except (HarkenError, ValueError, OverflowError) as error:
+            findings.append(StoreFinding(f"ticket {id_}", str(error)))
+    return states, findings
+
+
+def _check_chain(store: Store, id_: TicketId, head: ArtifactRef) -> TicketState:
     """Return the last state of a ticket. Raises ValueError or HarkenError for a problem."""
     name: ArtifactRef | None = head
     state: TicketState | None = None
+    stamps: list[ChangeStamp | None] = []
     while name is not None:
         version = _read_version(store, name)
         state = state or version.ticket
-        if version.parent is None and ticket_id(name) != id_:
+        if version.parent is not None:
+            stamps.append(version.created)
+        elif ticket_id(name) != id_:
             raise ValueError(f"its first version {name} belongs to another ticket")
+        elif {*stamps} - {ChangeStamp(version.author, version.time, version.context_id)}:
+            raise ValueError("a version names another author, time or context of the first one")
         name = version.parent
     if state is None:
         raise ValueError("it has no version")

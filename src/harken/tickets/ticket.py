@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from harken.core.clock import parse_rfc3339
 from harken.core.commits import SHORT_NAME_DIGITS, ArtifactRef, TicketId
 from harken.store.branches import TICKET_PREFIX
 
@@ -190,8 +191,13 @@ def check_state(state: TicketState) -> None:
 
 
 def check_change(version: TicketVersion) -> None:
-    """Raise ValueError if a version has an invalid author, note or field."""
-    _check_line("author", version.author, MAX_NAME_CHARS)
+    """Raise ValueError if a version has an invalid author, time, note or field."""
+    stamps = [ChangeStamp(version.author, version.time)]
+    for stamp in (*stamps, *([] if version.created is None else [version.created])):
+        _check_line("author", stamp.author, MAX_NAME_CHARS)
+        parse_rfc3339(stamp.time)
+    if version.ticket.deferred_until:
+        parse_rfc3339(version.ticket.deferred_until)
     _check_text("note", version.note)
     check_state(version.ticket)
 

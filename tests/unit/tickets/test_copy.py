@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,10 @@ from harken.store.ticket_copy import copy_tickets
 from harken.tickets.change import TicketChange
 from harken.tickets.check import check_tickets
 from harken.tickets.record import encode_version
+from harken.tickets.ticket import ChangeStamp
 from tests.unit.tickets.kit import open_tickets
+
+START = "2027-01-15T08:00:00.000000Z"
 
 
 def test_copied_tickets_are_equal_with_history_and_attachments() -> None:
@@ -108,3 +112,22 @@ def test_a_head_that_is_no_version_is_reported(kind: str) -> None:
     other = TicketId("tkt-" + "1" * 64)
     store.move_head(other, data if kind == "no sequence" else name, expected=None)
     assert [finding.place for finding in check_tickets(store)] == [f"ticket {other}"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"time": "soon"},
+        {"author": "a\nb"},
+        {"created": ChangeStamp("ann", "soon")},
+        {"created": ChangeStamp("bob", START)},
+    ],
+)
+def test_a_version_with_an_invalid_stamp_is_reported(changes: dict[str, Any]) -> None:
+    store = MemoryStore()
+    ticket = open_tickets(store).create("First")
+    version = msgspec.structs.replace(ticket.version, parent=ticket.head, **changes)
+    name, batch = encode_version(version)
+    store.write(batch)
+    store.move_head(ticket.id, name, expected=ticket.head)
+    assert [finding.place for finding in check_tickets(store)] == [f"ticket {ticket.id}"]

@@ -26,7 +26,7 @@ from harken.context.bundle.open import BundleImportResult, OpenBundle, import_bu
 from harken.context.refs import abbreviate_name
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
-from harken.errors import ConfigError
+from harken.errors import BundleError, ConfigError
 from harken.store.base import Store
 from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import find_missing_commits
@@ -34,6 +34,7 @@ from harken.store.memory import MemoryStore
 from harken.store.ticket_copy import TicketCopyResult
 from harken.terminal.progress import progress
 from harken.terminal.text import escape_control_characters, print_json, print_text
+from harken.tickets.check import check_versions
 from harken.tickets.ticket import short_id
 from harken.tickets.tracker import find_related
 from harken.views.message_text import format_count, format_size
@@ -179,6 +180,8 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
             folder = home.folder
         with progress("Checking") as tell:
             bundle = opening.enter_context(open_bundle(file, folder, on_read=tell))
+            for finding in check_versions(bundle.store):
+                raise BundleError(file, f"{finding.place}: {finding.problem}")
         if dry_run:
             store = _store_of(home, opening)
             new = len(find_missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
