@@ -29,6 +29,7 @@ def message_to_otel(message: ChatMessage, finish_reason: str = "") -> Json:
 
     finish_reason: of an answer, a value of the conventions; omitted if empty.
 
+    >>> from harken.core.messages import Message
     >>> message_to_otel(Message("user", "hi"))
     {'role': 'user', 'parts': [{'type': 'text', 'content': 'hi'}]}
     """
