@@ -254,7 +254,7 @@ def _open_session(
         stored = large_files.put(path)
         raw, pieces, chunks = stored.name, [], stored.chunks
         source = _create_source(name, lambda: large_files.pieces(raw), reading, size)
-        piece_at = first_piece
+        piece_at = _first_piece
     reader = create_reader(native, path, source, reading)
     return OpenedFile(
         mark,
@@ -278,7 +278,7 @@ def create_reader(
     return CommitReader(native, source, reading, outputs, agent)
 
 
-def first_piece(start: int) -> int:
+def _first_piece(start: int) -> int:
     """Return 0: the file is in the store already, so no chunk is needed."""
     del start
     return 0

@@ -2,9 +2,8 @@
 
 Checking a file is cheap, parsing it is not. A changed file is parsed when its last line is
 complete, the model has answered, the file has been quiet for a moment, and parsing it has not taken
-too much time lately. So a file is almost always complete when it is parsed, and a long file that
-grows every second costs no more than a short one. Imports are incremental: existing commits are not
-created again.
+too much time lately. So a file is almost always complete when it is parsed. Imports are
+incremental: existing commits are not created again, and of most formats only new lines are read.
 """
 
 from __future__ import annotations
@@ -151,6 +150,7 @@ class FileFollower:
                 self._states[file.name] = self._load_state(file)
         by_shown = {file.display_name: self._states[file.name] for file in files}
         sizes = {file.display_name: file.size for file in files}
+        first_names = [file.name for file in files if not self._states[file.name].size]
         began = self.clock()
         for result in self._create_importer().run(files):
             state = by_shown.get(result.report.source)
@@ -166,6 +166,8 @@ class FileFollower:
         not_before_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for state in by_shown.values():
             state.not_before_s = not_before_s
+        for name in self.catalogue.find_readings(first_names):
+            self._states[name].not_before_s = 0.0  # Only its new lines are read next.
 
     def _create_importer(self) -> Importer:
         return Importer(

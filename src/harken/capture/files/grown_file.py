@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import FileIO
-from itertools import chain
 
 import msgspec
 from blake3 import blake3
@@ -24,7 +23,6 @@ from harken.capture.files.file_reader import (
     MAX_IN_MEMORY_BYTES,
     OpenedFile,
     create_reader,
-    first_piece,
     list_chunks,
 )
 from harken.capture.files.parsed_file import CommitReader, PreparedStep
@@ -157,7 +155,7 @@ def open_grown_file(file: File, saved: SavedReading, hashes: RunningHashes) -> O
     lines = data[point.start - start :]
     source = SessionFile(file.display_name, lambda: [lines], is_in_memory=True, point=point)
     reader = create_reader(native, file.path, source, reading)
-    steps = _start(reader)
+    steps = _read_steps(reader)
     if steps is None:
         return None
     return OpenedFile(
@@ -167,7 +165,7 @@ def open_grown_file(file: File, saved: SavedReading, hashes: RunningHashes) -> O
         raw,
         pieces,
         saved.chunks[:-1] + list_chunks(pieces),
-        ((first_piece(reading.offset), step) for step in steps),
+        [(0, step) for step in steps],
         parsed_bytes=len(lines),
     )
 
@@ -195,14 +193,12 @@ def _split_tail(data: bytes, raw: ArtifactRef, *, is_whole: bool) -> list[Stored
     ]
 
 
-def _start(reader: CommitReader) -> Iterator[PreparedStep] | None:
-    """Read the first step. Return None if the file has to be read from its beginning."""
-    steps = reader.steps()
+def _read_steps(reader: CommitReader) -> list[PreparedStep] | None:
+    """Read all steps. Return None if the file has to be read from its beginning."""
     try:
-        first = next(steps, None)
+        return [*reader.steps()]
     except (EarlierStepChanged, FormatError):
         return None
-    return steps if first is None else chain([first], steps)
 
 
 def _name_of(hasher: blake3) -> ArtifactRef:

@@ -91,8 +91,8 @@ class CommitReader:
     def steps(self) -> Iterator[PreparedStep]:
         """Yield the prepared steps. Raises FormatError.
 
-        Raises EarlierStepChanged, before the first step, if the source begins at a read point from
-        which it cannot be read any more.
+        Raises EarlierStepChanged if the source begins at a read point, and has to be read from its
+        beginning.
         """
         if self.source.point is not None:
             self._time = self.source.point.time

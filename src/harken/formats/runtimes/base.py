@@ -111,15 +111,16 @@ class ReadReport:
     point: ReadPoint | None = None
     """The last read point. None if the file has to be read from its beginning."""
 
-    def count_uninterpreted(self, kind: str) -> None:
-        """Count a valid line that is in no step.
+    def count_uninterpreted(self, kind: str) -> str:
+        """Count a valid line that is in no step. Return the kind under which it is counted.
 
         The number of kinds is limited, because the file names them.
         """
         kind = kind[:_MAX_KIND_CHARS]
-        self.uninterpreted[
-            kind if kind in self.uninterpreted or len(self.uninterpreted) < _MAX_KINDS else "other"
-        ] += 1
+        if kind not in self.uninterpreted and len(self.uninterpreted) >= _MAX_KINDS:
+            kind = "other"
+        self.uninterpreted[kind] += 1
+        return kind
 
     def report_bad(self, line: SourceLine, reason: str) -> None:
         """Report a line that cannot be read."""
@@ -137,9 +138,21 @@ class ReadReport:
     def copy_totals(self, *, lines: int, used_lines: int) -> ReadTotals:
         """Return a copy of the totals, with these numbers of lines."""
         return ReadTotals(
-            *(self.session_id, self.title, self.folder, self.version, self.parent),
-            *(lines, used_lines, dict(self.uninterpreted), [*self.bad], [*self.notes]),
-            *(dict(self.tips), [*self.branches], dict(self.spawned)),
+            session_id=self.session_id,
+            title=self.title,
+            folder=self.folder,
+            version=self.version,
+            outcome=self.outcome,
+            end_time=self.end_time,
+            parent=self.parent,
+            lines=lines,
+            used_lines=used_lines,
+            uninterpreted=dict(self.uninterpreted),
+            bad=[*self.bad],
+            notes=[*self.notes],
+            tips=dict(self.tips),
+            branches=[*self.branches],
+            spawned=dict(self.spawned),
         )
 
     def set_point(
@@ -166,6 +179,8 @@ class ReadReport:
             title=totals.title,
             folder=totals.folder,
             version=totals.version,
+            outcome=totals.outcome,
+            end_time=totals.end_time,
             parent=totals.parent,
             lines=totals.lines,
             used_lines=totals.used_lines,

@@ -5,8 +5,8 @@ begins there: all earlier steps are complete. If the bytes before the line have 
 reading needs only the state, and the lines from there on. So it costs what is new, not the length.
 
 A reader yields the same steps, with the same names, as if it had read the file from its beginning.
-If new lines change an earlier step, it raises `EarlierStepChanged` before its first step, and the
-file is read from its beginning.
+If new lines change an earlier step, it raises `EarlierStepChanged`, and the file is read from its
+beginning.
 
 Source: docs/design/005-other-runtimes.md, "A file that grows".
 """
@@ -44,6 +44,8 @@ class ReadTotals(msgspec.Struct, array_like=True):
     title: str
     folder: str
     version: str
+    outcome: str
+    end_time: str
     parent: str
     lines: int
     used_lines: int

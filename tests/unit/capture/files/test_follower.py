@@ -228,6 +228,30 @@ def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcrip
     catalogue.close()
 
 
+def test_slow_first_import_does_not_delay_the_new_lines(
+    tmp_path: Path, session: Transcript
+) -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0  # Each read takes a second.
+        return now
+
+    for number in range(4):
+        session.user(f"{number}")
+        session.answer(text_block(f"{number}"))
+    path = tmp_path / "a.jsonl"
+    with closing(Catalogue(None)) as catalogue:
+        follower = FileFollower(MemoryStore(), catalogue, clock=clock)
+        for text in ("And now?", "And then?", "Later?"):
+            path.write_bytes(session.data)
+            follower.note_changed([path])
+            assert len([*follower.read(at_once=True)]) == (text != "Later?")
+            session.user(text)
+            session.answer(text_block("Yes."))
+
+
 def test_follower_reports_nothing_for_unreadable_files_and_lone_calls(watch: Watch) -> None:
     watch.write(b"no transcript\n")
     assert watch.later(UNANSWERED_S) == []

@@ -14,8 +14,10 @@ Source: docs/formats/claude-code.md, "The tree".
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 from harken.formats.runtimes.claude_code.records import RecordKind, RecordOutline
+from harken.formats.runtimes.read_point import EarlierStepChanged
 
 COMPACTION_KINDS = (RecordKind.BOUNDARY, RecordKind.SUMMARY)
 """The kinds of records that replace all previous ones."""
@@ -29,6 +31,7 @@ class RecordGroup:
     __slots__ = (
         "call_ids",
         "followers",
+        "has_children",
         "kind",
         "line",
         "parent",
@@ -51,7 +54,10 @@ class RecordGroup:
         self.results: RecordGroup | None = None
         """The results of the calls of an answer. The next group follows them."""
         self.followers = 0
+        self.has_children = False
+        """Whether groups before a read point follow. They are in a step that would change."""
         self.step: StepPlan | None = None
+        """Set by `Outline.plans`. A group before a read point has a step from the beginning."""
 
     @property
     def end(self) -> RecordGroup:
@@ -133,12 +139,52 @@ class Outline:
         """The last group of each chain."""
         self._responses: dict[tuple[str, str], RecordGroup] = {}
         self._compactions: dict[RecordGroup, tuple[str, ...]] = {}
+        self._missing: dict[int, str] = {}
+        """The uuids of missing parents, by their hashes."""
+        self._is_restored, self._is_complete = False, True
+        """Whether earlier groups were restored, and whether these are all."""
+        self._restored_missing: frozenset[str] = frozenset()
+
+    def restore(
+        self,
+        records: Iterable[tuple[str, RecordGroup | None]],
+        chains: dict[str, RecordGroup],
+        missing: Iterable[str],
+        *,
+        is_complete: bool,
+    ) -> None:
+        """Continue after a read point.
+
+        records: the records before it by uuid; is_complete: whether these are all.
+        """
+        self._by_uuid = {hash(uuid): group for uuid, group in records}
+        self._last_by_chain = chains
+        self._is_restored, self._is_complete = True, is_complete
+        self._restored_missing = frozenset(missing)
+
+    def restore_responses(self, responses: Iterable[tuple[str, str]]) -> None:
+        """Restore the recent responses before a read point. They are complete."""
+        for side, response in responses:
+            group = RecordGroup(RecordKind.ANSWER, side, 0, None)
+            group.step = StepPlan(group, None)
+            self._responses[side, response] = group
+
+    def list_responses(self, before: int) -> list[tuple[str, str]]:
+        """Return the recent responses that begin before a record."""
+        return [key for key, group in self._responses.items() if group.line < before]
+
+    @property
+    def missing(self) -> list[str]:
+        """The uuids of parents that were not read."""
+        return [*self._restored_missing, *self._missing.values()]
 
     def add(self, line: int, record: RecordOutline) -> bool:
         """Add a line, and return whether it belongs to the conversation.
 
         A duplicate uuid is ignored.
         """
+        if self._is_restored:
+            self._check_record(record)
         uuid = None if record.uuid is None else hash(record.uuid)
         is_duplicate = uuid in self._by_uuid or uuid in self._links
         if record.kind is RecordKind.ASIDE or (uuid is not None and is_duplicate):
@@ -148,6 +194,8 @@ class Outline:
             self._resolve_waiting(uuid, above, missing)
             return False
         unit = self._group_of(record, line, above)
+        if unit.step is not None:
+            raise EarlierStepChanged
         unit.size += 1
         self.lines.append(line)
         self.units.append(unit)
@@ -156,6 +204,21 @@ class Outline:
             self._waiting.setdefault(missing, []).append(unit)
         self._resolve_waiting(uuid, unit, None)
         return True
+
+    def find_group(self, uuid: str | None) -> RecordGroup | None:
+        """Return the group of a record, or of its nearest ancestor with a group."""
+        return None if uuid is None else self._by_uuid.get(hash(uuid))
+
+    def _check_record(self, record: RecordOutline) -> None:
+        """Raise EarlierStepChanged if a record may refer to one that was not restored."""
+        is_isolated = record.uuid is not None and not record.has_parent
+        is_conversation = record.kind not in (RecordKind.LINK, RecordKind.ASIDE)
+        if (
+            record.uuid in self._restored_missing
+            or record.preserved
+            or (is_isolated and is_conversation and not self._is_complete)
+        ):
+            raise EarlierStepChanged
 
     def _find_parent(self, record: RecordOutline) -> tuple[RecordGroup | None, int | None]:
         """Return the group that a record follows, or else the hash of the missing parent."""
@@ -168,7 +231,10 @@ class Outline:
             if uuid in visited:
                 return None, None  # The links form a cycle.
             visited.add(uuid)
-        return (self._by_uuid[uuid], None) if uuid in self._by_uuid else (None, uuid)
+        if uuid in self._by_uuid:
+            return self._by_uuid[uuid], None
+        self._missing.setdefault(uuid, record.parent)
+        return None, uuid
 
     def _resolve_waiting(
         self, uuid: int | None, unit: RecordGroup | None, missing: int | None
@@ -179,6 +245,7 @@ class Outline:
         """
         if uuid is None:
             return
+        self._missing.pop(uuid, None)
         waiting = self._waiting.pop(uuid, [])
         if missing is not None:
             self._links[uuid] = missing
@@ -210,6 +277,8 @@ class Outline:
         """Return the response that a record belongs to, as its child or its sibling."""
         key = (side, record.response or f"line {line}")
         existing = self._responses.get(key)
+        if existing is not None and existing.step is not None:
+            raise EarlierStepChanged
         if existing is not None and (
             above in (existing, existing.results) or _end_of(above) is _end_of(existing.parent)
         ):
@@ -230,6 +299,8 @@ class Outline:
         ):
             return above
         logical = self._by_uuid.get(hash(record.logical_parent or ""))
+        if self._is_restored and above is None and logical is None:
+            raise EarlierStepChanged
         unit = RecordGroup(
             record.kind, side, line, above or logical or self._last_by_chain.get(side)
         )
@@ -240,8 +311,11 @@ class Outline:
         return unit
 
     def plans(self) -> list[StepPlan]:
-        """Plan the steps and return them. No line may be added afterwards."""
-        self._by_uuid, self._links, self._waiting, self._responses = {}, {}, {}, {}
+        """Plan the steps and return them. No line may be added afterwards.
+
+        Raises EarlierStepChanged.
+        """
+        self._by_uuid, self._links, self._waiting = {}, {}, {}
         first_lines = zip(self.lines, self.units, strict=True)
         units = [unit for line, unit in first_lines if unit.line == line]  # Each group once.
         for unit in units:
@@ -250,6 +324,9 @@ class Outline:
                 is_result = unit.kind is RecordKind.RESULT and unit.parent.kind is RecordKind.ANSWER
                 unit.parent = unit.parent if is_result else unit.parent.end
                 unit.parent.followers += unit.side == unit.parent.side
+        if self._is_restored:
+            for unit in units:
+                _check_parent(unit)
         plans: list[StepPlan] = []
         for unit in units:
             _plan_group(unit, plans)
@@ -281,6 +358,8 @@ def _result_group(
     if group is None or any(call in group.call_ids for call in calls):
         created = RecordGroup(record.kind, side, line, above)
         if group is None and above is not None and above.kind is RecordKind.ANSWER:
+            if above.step is not None and above.has_children:
+                raise EarlierStepChanged
             above.results = created
         group = created
     group.call_ids += b"".join(calls)
@@ -289,6 +368,19 @@ def _result_group(
 
 def _end_of(unit: RecordGroup | None) -> RecordGroup | None:
     return None if unit is None else unit.end
+
+
+def _check_parent(unit: RecordGroup) -> None:
+    """Raise EarlierStepChanged if a group after a read point changes a step before it."""
+    parent = unit.parent
+    if parent is None:  # Its parent may be before the restored records.
+        raise EarlierStepChanged
+    is_end = parent.kind is RecordKind.ANSWER or parent.kind in COMPACTION_KINDS
+    if parent.step is None or is_end or unit.side != parent.side:
+        return
+    is_joined = parent.followers == 1 and unit.kind not in COMPACTION_KINDS
+    if parent.has_children or is_joined:
+        raise EarlierStepChanged
 
 
 def _plan_group(unit: RecordGroup, plans: list[StepPlan]) -> None:

@@ -11,7 +11,7 @@ Source: docs/formats/claude-code.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,16 @@ from harken.formats.runtimes.base import (
 )
 from harken.formats.runtimes.claude_code.entries import entries_from_records
 from harken.formats.runtimes.claude_code.outline import Outline, RecordGroup, StepPlan
+from harken.formats.runtimes.claude_code.outline_state import (
+    LoggedRecord,
+    OutlineState,
+    PendingPoint,
+    RecordLog,
+    StepEnds,
+    find_point,
+    mark_line,
+    restore_outline,
+)
 from harken.formats.runtimes.claude_code.records import (
     RecordKind,
     RecordOutline,
@@ -46,6 +56,7 @@ from harken.formats.runtimes.claude_code.resume_request import (
 from harken.formats.runtimes.claude_code.sent_requests import read_sent_requests
 from harken.formats.runtimes.claude_code.writer import write_session, write_transcript
 from harken.formats.runtimes.joined_records import split_records
+from harken.formats.runtimes.read_point import EarlierStepChanged, decode_state
 from harken.formats.runtimes.steps import find_title
 
 NAME = "claude-code-v1"
@@ -69,84 +80,143 @@ _SESSION_PATTERN = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s
 
 def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a transcript. See `harken.formats.runtimes.base.StepReader`."""
-    requests = RequestHashes()
-    lines: list[SourceLine] = []
-    outline = _build_outline(source, report, requests, lines)
+    first_pass = _FirstPass(source, report)
+    first_pass.run()
+    outline, requests, prompt = first_pass.outline, first_pass.requests, first_pass.prompt
     plans = outline.plans()
-    _report_ends(outline.units, plans, report)
+    point = first_pass.report_ends(plans)
     del plans  # Each plan is released when its step is done.
-    second_pass = lines if source.is_in_memory else _reread_lines(source, outline)
-    for step in _ContentReader(outline, report).steps(second_pass):
+    title = first_pass.title
+    lines = first_pass.lines if source.is_in_memory else _reread_lines(source, outline)
+    if point is not None:
+        lines = mark_line(lines, point.start, lambda: point.take(report, prompt))
+    for step in _ContentReader(outline, report).steps(lines):
         requests.add_step(step.entries)
-        if not report.title and not step.agent:
-            report.title = find_title(step.entries)
+        if not prompt and not step.agent:
+            prompt = find_title(step.entries)
+            report.title = title or prompt
         yield step
     if difference := requests.difference():
         report.notes.append(difference)
 
 
-def _build_outline(
-    source: SessionFile, report: ReadReport, requests: RequestHashes, lines: list[SourceLine]
-) -> Outline:
-    """Run the first pass. For a file in memory, append the lines of the outline to `lines`.
+class _FirstPass:
+    """The first pass over a file, or over the lines after a read point."""
 
-    Raises FormatError if the file is no transcript.
-    """
-    outline = Outline()
-    is_transcript = False
-    for number, line, record in _iter_outlines(source, report, outline.merged_groups):
-        try:
-            if record.label in _TITLE_MEMBERS:
-                _set_title(report, record.label, parse_record(line.data))
-            elif record.label.partition("/")[0] == _RESULT:
-                _set_outcome(report, parse_record(line.data))
-            elif record.label in (REQUEST, MESSAGE):
-                requests.add(parse_record(line.data))
-        except ValueError as error:
-            report.report_bad(line, str(error))
-            continue
-        is_transcript = is_transcript or record.label.partition("/")[0] in _RECORD_TYPES
-        if outline.add(number, record):
-            report.used_lines += 1
-            if source.is_in_memory:
-                lines.append(line)
-        else:
-            report.count_uninterpreted(record.label)
-    if not is_transcript:
-        raise FormatError(NAME, "it has no record of a transcript")
-    return outline
+    def __init__(self, source: SessionFile, report: ReadReport) -> None:
+        """Begin. Raises EarlierStepChanged if the read point is not of this version."""
+        self._source, self._report = source, report
+        self.outline, self.requests = Outline(), RequestHashes()
+        self.lines: Iterable[SourceLine] = []
+        """The lines of the outline, of a file in memory."""
+        self.title = self.prompt = ""
+        """The title that the client wrote; that from the first prompt before the read point."""
+        self._log = None if report.size_bytes is None else RecordLog()
+        self._ends = StepEnds()
+        if source.point is not None:
+            state = decode_state(source.point, OutlineState)
+            self._log = RecordLog()
+            self.outline = restore_outline(state, self._log)
+            self._ends = StepEnds(state.tips, state.leaves)
+            self.title, self.prompt = state.title, state.prompt
 
+    def run(self) -> None:
+        """Build the outline.
 
-def _iter_outlines(
-    source: SessionFile, report: ReadReport, joined_lines: set[int]
-) -> Iterator[tuple[int, SourceLine, RecordOutline]]:
-    """Yield the records of a file with their numbers, and report invalid lines.
+        Raises FormatError if the file is no transcript, and EarlierStepChanged.
+        """
+        report, outline = self._report, self.outline
+        lines: list[SourceLine] = []
+        is_transcript = self._source.point is not None
+        for number, line, record in self._iter_outlines():
+            try:
+                self._read_metadata(record.label, line)
+            except ValueError as error:
+                report.report_bad(line, str(error))
+                continue
+            is_transcript = is_transcript or record.label.partition("/")[0] in _RECORD_TYPES
+            kind = None
+            if outline.add(number, record):
+                report.used_lines += 1
+                if self._source.is_in_memory:
+                    lines.append(line)
+            else:
+                kind = report.count_uninterpreted(record.label)
+            self._log_record(line, number, record.uuid, kind)
+        if not is_transcript:
+            raise FormatError(NAME, "it has no record of a transcript")
+        self.lines, report.title = lines, self.title or self.prompt
 
-    The number of a record is that of its line, plus the number of additional parts of earlier
-    lines. joined_lines: receives the lines that have to be split again in the second pass.
-    """
-    extra = 0
-    for line in source.lines(report):
-        if not line.data.strip():
-            report.count_uninterpreted("empty")
-            continue
-        try:
-            record = decode_outline(line.data)
-        except ValueError as error:
-            parts = split_records(line, str(error))
-            joined_lines.add(line.number)
-            report.lines += len(parts) - 1
-            for count, part in enumerate(parts):
-                if part.reason:
-                    report.report_bad(part.line, part.reason)
-                    continue
-                try:
-                    yield line.number + extra + count, part.line, decode_outline(part.line.data)
-                except ValueError as part_error:
-                    report.report_bad(part.line, str(part_error))
-            extra += len(parts) - 1
-            continue
-        yield line.number + extra, line, record
+    def report_ends(self, plans: Sequence[StepPlan]) -> PendingPoint | None:
+        """Report the last step of each agent, the main one first, and the abandoned branches.
+
+        Return the next read point, if there is one.
+        """
+        report, ends = self._report, self._ends.follow(self.outline, plans)
+        report.tips = {side: str(ends.tips[side]) for side in sorted(ends.tips, key=bool)}
+        report.branches = ends.branches()
+        point = None if self._log is None else find_point(self.outline, plans, self._log)
+        if point is not None:
+            ends = self._ends.follow(self.outline, plans, point.number)
+        return point if point is not None and point.prepare(ends, self.title) else None
+
+    def _read_metadata(self, label: str, line: SourceLine) -> None:
+        """Read a title, an outcome or a recorded request. Raises ValueError, EarlierStepChanged."""
+        if label in _TITLE_MEMBERS:
+            title = parse_record(line.data).get(_TITLE_MEMBERS[label])
+            if isinstance(title, str) and title.strip():
+                self.title = title
+        elif label.partition("/")[0] == _RESULT:
+            _set_outcome(self._report, parse_record(line.data))
+        elif label in (REQUEST, MESSAGE):
+            # Recorded requests are compared with all messages, so there is no read point.
+            if self._source.point is not None:
+                raise EarlierStepChanged
+            self._log = None
+            self.requests.add(parse_record(line.data))
+
+    def _log_record(
+        self, line: SourceLine, number: int, uuid: str | None, kind: str | None
+    ) -> None:
+        """Log a record that was added or counted as `kind`, for the read point."""
+        if self._log is None:
+            return
+        group = self.outline.find_group(uuid) if kind is not None else self.outline.units[-1]
+        report = self._report
+        self._log.add(
+            LoggedRecord(number, line.number, report.offset, report.extra, uuid, group, kind)
+        )
+
+    def _iter_outlines(self) -> Iterator[tuple[int, SourceLine, RecordOutline]]:
+        """Yield the records of the file with their numbers, and report invalid lines.
+
+        The number of a record is that of its line, plus the number of additional parts of earlier
+        lines.
+        """
+        report, extra = self._report, self._report.extra
+        for line in self._source.lines(report):
+            report.extra = extra
+            if not line.data.strip():
+                kind = report.count_uninterpreted("empty")
+                self._log_record(line, line.number + extra, None, kind)
+                continue
+            try:
+                record = decode_outline(line.data)
+            except ValueError as error:
+                parts = split_records(line, str(error))
+                self.outline.merged_groups.add(line.number)
+                report.lines += len(parts) - 1
+                for count, part in enumerate(parts):
+                    if part.reason:
+                        report.report_bad(part.line, part.reason)
+                        continue
+                    try:
+                        yield line.number + extra + count, part.line, decode_outline(part.line.data)
+                    except ValueError as part_error:
+                        report.report_bad(part.line, str(part_error))
+                extra += len(parts) - 1
+                continue
+            yield line.number + extra, line, record
 
 
 def _reread_lines(source: SessionFile, outline: Outline) -> Iterator[SourceLine]:
@@ -166,30 +236,11 @@ def _reread_lines(source: SessionFile, outline: Outline) -> Iterator[SourceLine]
         extra += len(parts) - 1
 
 
-def _set_title(report: ReadReport, label: str, record: Mapping[str, Any]) -> None:
-    title = record.get(_TITLE_MEMBERS[label])
-    if isinstance(title, str) and title.strip():
-        report.title = title
-
-
 def _set_outcome(report: ReadReport, record: Mapping[str, Any]) -> None:
     outcome = _as_text(record.get("subtype"))
     if outcome:
         report.outcome = outcome
         report.end_time = parse_time(record.get("timestamp")) or report.end_time
-
-
-def _report_ends(
-    units: Iterable[RecordGroup], plans: Iterable[StepPlan], report: ReadReport
-) -> None:
-    """Report the last step of each agent, the main one first, and the abandoned branches."""
-    tips = {unit.side: unit.step for unit in units if unit.step is not None}
-    for side in sorted(tips, key=bool):
-        report.tips[side] = str(tips[side].number)
-    parents = {plan.parent for plan in plans if plan.parent and plan.parent.side == plan.side}
-    for plan in plans:
-        if plan not in parents and tips.get(plan.side) is not plan:
-            report.branches.append((plan.side, str(plan.number)))
 
 
 class _ContentReader:

@@ -56,7 +56,12 @@ from harken.formats.runtimes.codex.rollout_state import RolloutState
 from harken.formats.runtimes.codex.writer import write_session
 from harken.formats.runtimes.json_lines import normalize_time, read_records
 from harken.formats.runtimes.new_session import build_format
-from harken.formats.runtimes.read_point import ReadPoint, decode_state, encode_state
+from harken.formats.runtimes.read_point import (
+    EarlierStepChanged,
+    ReadPoint,
+    decode_state,
+    encode_state,
+)
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
 
@@ -171,8 +176,8 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     yield from rollout.finish_step()
 
 
-_MAX_SAVED_TURNS = 10_000
-"""A rollout with more prompts is always read from its beginning."""
+_MAX_SAVED_TURNS = 200
+"""The number of last prompts to which a rollback may return after a read point."""
 
 
 def _load_rollout(point: ReadPoint, report: ReadReport) -> _Rollout:
@@ -181,8 +186,8 @@ def _load_rollout(point: ReadPoint, report: ReadReport) -> _Rollout:
     rollout = _Rollout(report, first=state.first or b"-", is_rollout=True, model=state.model)
     rollout.instructions_text, rollout.agent = state.instructions, state.agent
     rollout.parent, rollout.turns = state.parent, state.turns
-    for prompt in state.prompts:
-        rollout.prompts.add(prompt)
+    rollout.has_all_turns = state.has_all_turns
+    rollout.prompts = RecentPrompts.from_texts(state.prompts)
     rollout.total, rollout.usage = canonical.from_json(state.total), Counter(state.usage)
     return rollout
 
@@ -220,6 +225,8 @@ class _Rollout:
     parent: str | None = None
     turns: list[str | None] = field(default_factory=list)
     """The step before each prompt, as the target of a rollback."""
+    has_all_turns: bool = True
+    """Whether no earlier prompts were dropped at a read point."""
     prompts: RecentPrompts = field(default_factory=RecentPrompts)
     total: Record = field(default_factory=dict)
     """The tokens of all previous answers, which Codex repeats."""
@@ -298,7 +305,10 @@ class _Rollout:
             case "token_count":
                 self._add_usage(get_object(event, "info"))
             case "thread_rolled_back":
-                turns = min(get_count(event, "num_turns") or 0, len(self.turns))
+                turns = get_count(event, "num_turns") or 0
+                if turns > len(self.turns) and not self.has_all_turns:
+                    raise EarlierStepChanged
+                turns = min(turns, len(self.turns))
                 if turns:
                     yield from self.finish_step()
                     if self.parent is not None:
@@ -366,21 +376,23 @@ class _Rollout:
     def _set_point(self, line: SourceLine) -> None:
         """Set the read point to a line that begins a step, and that is counted already."""
         report = self.reading
-        if len(self.turns) > _MAX_SAVED_TURNS or not report.needs_point(line.start):
+        if not report.needs_point(line.start):
             return
+        turns = self.turns[-_MAX_SAVED_TURNS:]
         state = RolloutState(
             first=b"" if report.session_id else self.first,
             model=self.model,
             instructions=self.instructions_text,
             agent=self.agent,
             parent=self.parent,
-            turns=[*self.turns],
+            turns=turns,
+            has_all_turns=self.has_all_turns and len(turns) == len(self.turns),
             prompts=self.prompts.texts(),
             total=canonical.to_json_line(self.total),
             usage=dict(self.usage),
         )
         totals = report.copy_totals(lines=report.lines - 1, used_lines=report.used_lines - 1)
-        report.set_point(line, encode_state(state), totals, [self.parent, *self.turns])
+        report.set_point(line, encode_state(state), totals, [self.parent, *turns])
 
     def _add_to_answer(self, item: Record, time: str | None) -> None:
         """Add an item to the answer. The calls of one message have unique ids."""

@@ -64,6 +64,11 @@ class RecentPrompts:
     _texts: list[str] = field(default_factory=list)
     _size_bytes: int = 0
 
+    @classmethod
+    def from_texts(cls, texts: Sequence[str]) -> RecentPrompts:
+        """Return the prompts that `texts` returned."""
+        return cls([*texts], _utf8_size("".join(texts)))
+
     def add(self, prompt: str) -> None:
         """Add a prompt, and drop the oldest ones that no compaction can use."""
         self._texts.append(replace_surrogates(prompt))

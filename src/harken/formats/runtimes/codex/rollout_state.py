@@ -15,6 +15,7 @@ class RolloutState(msgspec.Struct, array_like=True):
     agent: str
     parent: str | None
     turns: list[str | None]
+    has_all_turns: bool
     prompts: list[str]
     total: bytes
     """As JSON, because its numbers may be of any size."""

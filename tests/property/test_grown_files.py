@@ -1,0 +1,253 @@
+"""Reading on from a read point is the same as reading from the beginning."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.errors import FormatError
+from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile, StepReader
+from harken.formats.runtimes.claude_code.reader import iter_steps as iter_claude_steps
+from harken.formats.runtimes.codex.reader import iter_steps as iter_codex_steps
+from harken.formats.runtimes.read_point import EarlierStepChanged, ReadTotals
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    text_block,
+    tool_result_block,
+    tool_use_block,
+)
+
+
+@dataclass
+class Reading:
+    """The steps and the report of a file, or of the part after a read point."""
+
+    steps: dict[str, ImportStep]
+    report: ReadReport
+    complete_steps: dict[str, ImportStep]
+    """The steps before its last read point."""
+
+
+def read(reader: StepReader, data: bytes, earlier: Reading | None = None) -> Reading:
+    """Read a file. With an earlier reading, continue from its read point."""
+    point = None if earlier is None else earlier.report.point
+    report = ReadReport() if point is None else ReadReport.from_point(point)
+    report.size_bytes = len(data)
+    part = data if point is None else data[point.start :]
+    source = SessionFile("a file", lambda: [part], is_in_memory=True, point=point)
+    steps = {} if earlier is None else dict(earlier.complete_steps)
+    reading, last_point = Reading(steps, report, dict(steps)), report.point
+    for step in reader(source, report):
+        if report.point is not last_point:
+            reading.complete_steps, last_point = dict(steps), report.point
+        steps[step.id] = step
+    if report.point is not last_point:
+        reading.complete_steps = dict(steps)
+    return reading
+
+
+def outcome(report: ReadReport) -> dict[str, Any]:
+    """Return all of a report that an import shows."""
+    skipped = {"point", "size_bytes", "extra", "is_joined", "offset"}
+    shown = {field.name: getattr(report, field.name) for field in fields(report)}
+    bad = sorted(shown["bad"], key=lambda line: (line.start, line.reason))
+    return {
+        **{name: value for name, value in shown.items() if name not in skipped},
+        "bad": bad,
+        "tips": [*report.tips.items()],
+    }
+
+
+def check_growth(reader: StepReader, data: bytes, ends: list[int]) -> int:
+    """Read a file that grows, in both ways. Return how often a read point was used."""
+    uses, earlier = 0, None
+    for end in sorted(ends):
+        try:
+            whole = grown = read(reader, data[:end])
+        except FormatError:
+            continue
+        if earlier is not None and earlier.report.point is not None:
+            with suppress(EarlierStepChanged):
+                grown = read(reader, data[:end], earlier)
+                uses += 1
+        assert grown.steps == whole.steps
+        assert outcome(grown.report) == outcome(whole.report)
+        earlier = grown
+    return uses
+
+
+class Writer:
+    """Writes a random transcript."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.made = random.Random(seed), Transcript()
+        self.uuids: list[str] = []
+        self.calls = 0
+        self.rewinds = self.rng.choice([0.02, 0.1, 0.4])
+        """The share of records that follow an older one."""
+
+    def add(self) -> None:
+        """Add some records."""
+        rng, made = self.rng, self.made
+        options: dict[str, Any] = {}
+        if self.uuids and rng.random() < self.rewinds:
+            options["parent"] = rng.choice(self.uuids[-rng.choice([3, 10, 1000]) :])
+        match rng.choices(range(11), [30, 30, 20, 5, 3, 3, 3, 2, 2, 5, 5])[0]:
+            case 0:
+                self.note(made.user(f"prompt {len(made.records)}", **options))
+                self.note(made.answer(text_block("Yes.")))
+            case 1:
+                self.call()
+            case 2:
+                for _ in range(2):
+                    self.note(made.answer(text_block("So."), id=f"m{self.calls}", **options))
+            case 3:
+                self.note(made.add("progress", data={}, **options))
+            case 4:
+                made.records.append({"type": "summary", "summary": f"Title {len(made.records)}"})
+            case 5:
+                kept = rng.sample(self.uuids, 1) if self.uuids and rng.random() < 0.5 else []
+                self.note(made.boundary(self.uuids[-1] if self.uuids else "x", kept=kept))
+                self.note(made.summary())
+            case 6:
+                side: dict[str, Any] = {"isSidechain": True, "agentId": rng.choice(["ann", "bob"])}
+                self.note(made.user("You are.", **side, **options))
+                self.note(made.answer(text_block("I am."), **side))
+            case 7 if made.records:
+                made.records.append(rng.choice(made.records))
+            case 8:
+                self.note(made.user(f"prompt {len(made.records)}", **options))
+            case 9 if self.uuids:  # A late result, also of an answer with results.
+                self.note(made.result("late", "ok", parent=rng.choice(self.uuids[-12:])))
+            case 10 if self.calls:  # A late block of an answer.
+                late = f"m{rng.randrange(max(0, self.calls - 5), self.calls) + 1}"
+                parent = rng.choice(self.uuids[-12:])
+                self.note(made.answer(text_block("Late."), id=late, parent=parent))
+            case _:
+                made.records.append({"type": "result", "subtype": rng.choice(["success", "error"])})
+
+    def call(self) -> None:
+        """Add calls of one response, with results between them or after them."""
+        rng, made = self.rng, self.made
+        self.calls += 1
+        count, results = rng.randrange(1, 4), list[Callable[[], str]]()
+        for number in range(count):
+            call = f"c{self.calls}-{number}"
+            uuid = made.answer(tool_use_block(call), id=f"m{self.calls}")
+            self.note(uuid)
+            results.append(partial(made.result, call, "ok", parent=uuid))
+            if rng.random() < 0.4:
+                self.note(results.pop(0)())
+        for result in results[: rng.randrange(len(results) + 1) if results else 0]:
+            self.note(result())
+        if rng.random() < 0.1:
+            self.note(made.user([tool_result_block("other", "late"), text_block("and")]))
+
+    def note(self, uuid: str) -> None:
+        self.uuids.append(uuid)
+
+    def data(self, count: int) -> bytes:
+        """Return a transcript, with some damaged lines and some in another order."""
+        for _ in range(count):
+            self.add()
+        rng, lines = self.rng, [json.dumps(record).encode() for record in self.made.records]
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            at = rng.randrange(len(lines))
+            lines.insert(rng.randrange(max(0, at - 3), at + 1), lines.pop(at))
+        for _ in range(rng.choice([0, 0, 2])):
+            at = rng.randrange(len(lines))
+            lines[at] = rng.choice([b"", b"{torn", lines[at] + lines[at - 1], b'{"type":"x"}'])
+        return b"\n".join(lines) + b"\n"
+
+
+ITEMS: list[dict[str, Any]] = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
+    {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c"},
+    {"type": "function_call_output", "call_id": "c", "output": "Output:\nok"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+]
+
+
+def rollout(seed: int, count: int) -> bytes:
+    """Return a random rollout."""
+    rng, lines = random.Random(seed), list[bytes]()
+    header = {"id": "0199", "cwd": "/", "base_instructions": {"text": "Be kind."}}
+    records: list[tuple[str, dict[str, Any]]] = []
+    if rng.random() < 0.8:
+        records.append(("session_meta", header))
+    for number in range(count):
+        kind = rng.choices(range(7), [60, 10, 4, 4, 2, 2, 2])[0]
+        tokens = {"input_tokens": 10 * number, "output_tokens": number}
+        usage = {"total_token_usage": tokens, "last_token_usage": tokens}
+        records.append(
+            [
+                ("response_item", rng.choice(ITEMS)),
+                ("event_msg", {"type": "token_count", "info": usage}),
+                ("turn_context", {"model": f"m{number}"}),
+                ("event_msg", {"type": "thread_rolled_back", "num_turns": rng.randrange(4)}),
+                ("compacted", {"message": f"So far {number}."}),
+                ("compacted", {"message": "So.", "replacement_history": ITEMS[:2]}),
+                ("event_msg", {"type": "collab_agent_spawn_end", "new_thread_id": f"a{number}"}),
+            ][kind]
+        )
+    for number, (kind_, payload) in enumerate(records):
+        time = f"2026-01-31T12:{number // 60 % 60:02d}:{number % 60:02d}.000Z"
+        record = {"timestamp": time, "type": kind_, "payload": payload}
+        lines.append(json.dumps(record).encode())
+    if rng.random() < 0.3:
+        at = rng.randrange(len(lines))
+        lines[at] = rng.choice([b"", b"{torn", lines[at] + lines[at - 1]])
+    return b"\n".join(lines) + b"\n"
+
+
+def some_ends(data: bytes, rng: random.Random) -> list[int]:
+    """Return ends of lines that follow each other, and random offsets."""
+    line_ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
+    start = rng.randrange(len(line_ends))
+    near = line_ends[start : start + 12]
+    return [*near, *(rng.randrange(1, len(data)) for _ in range(3)), len(data)]
+
+
+def check_random(kind: str, seed: int, count: int) -> int:
+    if kind == "claude":
+        data, reader = Writer(seed).data(count), iter_claude_steps
+    else:
+        data, reader = rollout(seed, count), iter_codex_steps
+    return check_growth(reader, data, some_ends(data, random.Random(seed)))
+
+
+@given(st.sampled_from(["claude", "codex"]), st.integers(0, 10**9))
+def test_growth_equals_reading_from_the_beginning(kind: str, seed: int) -> None:
+    check_random(kind, seed, 40)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["claude", "codex"])
+def test_growth_of_hundreds_of_files(kind: str) -> None:
+    assert sum(check_random(kind, seed, 30 + seed % 50) for seed in range(600)) > 3000
+
+
+@pytest.mark.parametrize("kind", ["claude", "codex"])
+def test_read_points_of_ordinary_files_are_used(kind: str) -> None:
+    uses = sum(check_random(kind, seed, 60) for seed in range(20))
+    assert uses > 100
+
+
+def test_long_transcript_refers_to_older_records_than_the_state_has() -> None:
+    assert sum(check_random("claude", seed, 600) for seed in range(10)) > 20
+
+
+def test_totals_have_each_member_of_a_report() -> None:
+    private = {"offset", "extra", "is_joined", "size_bytes", "point"}
+    members = {field.name for field in fields(ReadReport)} - private
+    assert members == {*ReadTotals.__struct_fields__}
