@@ -95,6 +95,8 @@ GENERATION_BYTES = 32 * 1024 * 1024
 """The size of each of the two generations of the cache."""
 _RAW_WEIGHT = 8
 """Raw packs weigh so many times more: they are read sequentially, and only once."""
+MAX_RAW_NAMES = 10_000
+"""The number of names of raw objects that are remembered."""
 _ROW_SQL = """
 SELECT id, data, (SELECT min(id) FROM pack WHERE id > ?1)
 FROM pack WHERE id <= ?1 ORDER BY id DESC LIMIT 1
@@ -119,6 +121,8 @@ class PackCache:
         """The sorted first numbers of the younger packs. `_ends` has their ends, and the packs."""
         self._ends: dict[int, tuple[int, Pack]] = {}
         self._used_rows: set[int] = set()
+        self._raw_names: set[str] = set()
+        """Raw objects that exist, also if their packs are not cached any more."""
         self.stand_ins: Mapping[str, str] = {}
         """Purged name -> name of its stand-in."""
         self.has_evicted = False
@@ -140,6 +144,7 @@ class PackCache:
             with self._lock:
                 if generation > self._generation:
                     self._clear()
+                    self._raw_names = set()
                     self._generation, self.stand_ins = generation, new_stand_ins
                     self.has_evicted = bool(evicts)
         connection.generation, connection.version = generation, version
@@ -152,6 +157,18 @@ class PackCache:
         """Return the kind of a cached object, or None."""
         pack = self.get(name)
         return None if pack is None else pack.kind(pack.places[name])
+
+    def has_raw(self, name: str) -> bool:
+        """Whether a raw object is known to exist, without reading its pack."""
+        return name in self._raw_names
+
+    def note_raw(self, connection: SqliteConnection, names: Iterable[str]) -> None:
+        """Remember that raw objects exist: a file that grows needs all its chunks again."""
+        with self._lock:
+            if connection.generation == self._generation and not connection.is_removing:
+                if len(self._raw_names) > MAX_RAW_NAMES:
+                    self._raw_names = set()
+                self._raw_names.update(names)
 
     def add(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
         """Cache a pack that holds all numbers from the first, up to and without the second."""

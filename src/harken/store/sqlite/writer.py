@@ -244,6 +244,8 @@ class Writer:
         for name in names:
             if (pack := cache.get(name)) is not None:
                 existing.kinds[name] = pack.kind(pack.places[name])
+            elif cache.has_raw(name):
+                existing.kinds[name] = ObjectKind.RAW
             elif stand_ins.get(name):
                 existing.kinds[name] = None
             else:
@@ -251,20 +253,19 @@ class Writer:
         locations = sorted(
             find_numbers(connection, missing).items(), key=lambda place: place[1][-1]
         )
-        for batch in iter_batches(
-            locations
-        ):  # Pack by pack, since the cache is smaller than the store.
-            self._cache.load(connection, [numbers[-1] for _, numbers in batch])
-            for name, numbers in batch:
-                kind = self._cache.kind(name)
-                if kind is None:
-                    with suppress(ObjectCorrupted):  # A damaged object may be written again.
-                        body = self._cache.find(connection, name, numbers[::-1])
-                        kind = body and body[0]
-                if kind is None:
-                    existing.damaged.add(name)
-                else:
-                    existing.kinds[name] = kind
+        for name, numbers in locations:  # By pack, since the cache is smaller than the store.
+            self._cache.load(connection, [numbers[-1]])
+            kind = self._cache.kind(name)
+            if kind is None:
+                with suppress(ObjectCorrupted):  # A damaged object may be written again.
+                    body = self._cache.find(connection, name, numbers[::-1])
+                    kind = body and body[0]
+            if kind is None:
+                existing.damaged.add(name)
+            else:
+                existing.kinds[name] = kind
+        raw_names = [name for name, _ in locations if existing.kinds.get(name) is ObjectKind.RAW]
+        self._cache.note_raw(connection, raw_names)
         if self._cache.has_evicted:
             existing.evicted = self._find_evicted(connection, needed - existing.kinds.keys())
         return existing
