@@ -12,6 +12,7 @@ from benchmarks import (
     append,
     chat,
     discussion,
+    grown,
     growth,
     hooks,
     idle,
@@ -55,6 +56,8 @@ PARTS = {
     "index": index.rows,
     "recorded": recorded.rows,
     "growth": growth.rows,
+    "grown": grown.rows,
+    "watch": grown.watch_rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

@@ -1,0 +1,210 @@
+"""A transcript that grows: the import of 10 more lines, and a watcher while a line a second comes.
+
+The transcripts are written here, in the form of Claude Code and Codex: rounds of a call, its result
+and an answer. The import is measured in the process that imported before, as a watcher does it, and
+in a new one, which knows only the store and the catalogue. The watcher is a process of its own, and
+its CPU time is that of the operating system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from uuid import UUID
+
+from benchmarks.growth import FACTORS, row
+from benchmarks.measure import RUNS, Row, cpu_s, median
+from harken.capture.files.grown_file import RunningHashes
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import iter_files
+from harken.core.clock import format_rfc3339
+from harken.index.catalogue import Catalogue
+from harken.store.sqlite.store import SqliteStore
+
+SMALLEST_BYTES = 3_000_000
+NEW_LINES = 10
+WATCHED_BYTES = 100_000_000
+WATCHED_S = 60
+MIN_IMPORT_S = 2.0
+"""The minimum CPU time of the first import of the watched file."""
+NOON_US = 1_767_225_600_000_000
+OUTPUT = "A line of a file that a tool has read, and that the model reads, too. " * 30
+SESSION = UUID(int=0x5E55)
+
+
+def _time(number: int) -> str:
+    return format_rfc3339(NOON_US + number * 1_000_000)
+
+
+def claude_lines() -> Iterator[bytes]:
+    """Yield the lines of a transcript of Claude Code, without end."""
+    parent: str | None = None
+    for number in count():
+        call, kind = f"toolu_{number // 4}", number % 4
+        contents: list[object] = [
+            f"Question {number}?",
+            [{"type": "tool_use", "id": call, "name": "Read", "input": {"file": f"{number}.txt"}}],
+            [{"type": "tool_result", "tool_use_id": call, "content": f"{number} {OUTPUT}"}],
+            [{"type": "text", "text": f"Answer {number}."}],
+        ]
+        role = "assistant" if kind in (1, 3) else "user"
+        message = {"role": role, "content": contents[kind]}
+        if role == "assistant":
+            message |= {"id": f"msg_{number}", "model": "claude-sonnet-4-5", "type": "message"}
+        uuid = str(UUID(int=number + 1))
+        record = {
+            "parentUuid": parent,
+            "isSidechain": False,
+            "sessionId": str(SESSION),
+            "type": role,
+            "uuid": uuid,
+            "timestamp": _time(number),
+            "message": message,
+        }
+        yield json.dumps(record).encode() + b"\n"
+        parent = uuid
+
+
+def codex_lines() -> Iterator[bytes]:
+    """Yield the lines of a rollout of Codex, without end."""
+    meta = {"id": str(SESSION), "cwd": "/tea", "base_instructions": {"text": "Be kind."}}
+    first = {"timestamp": _time(0), "type": "session_meta", "payload": meta}
+    yield json.dumps(first).encode() + b"\n"
+    for number in count(1):
+        call = f"call_{number // 4}"
+        text = {"type": "input_text", "text": f"Question {number}?"}
+        answer = {"type": "output_text", "text": f"Answer {number}."}
+        item = [
+            {"type": "message", "role": "assistant", "content": [answer]},
+            {"type": "message", "role": "user", "content": [text]},
+            {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": call},
+            {"type": "function_call_output", "call_id": call, "output": f"{number} {OUTPUT}"},
+        ][number % 4]
+        record = {"timestamp": _time(number), "type": "response_item", "payload": item}
+        yield json.dumps(record).encode() + b"\n"
+
+
+RUNTIMES = {"Claude Code": claude_lines, "Codex": codex_lines}
+
+
+def _write(path: Path, lines: Iterator[bytes], size: int) -> None:
+    """Write rounds of four lines until the file has a size."""
+    written = 0
+    with path.open("wb") as file:
+        while written < size:
+            written += sum(map(file.write, islice(lines, 4)))
+
+
+def _append(path: Path, lines: Iterator[bytes], number: int = NEW_LINES) -> None:
+    with path.open("ab") as file:
+        file.writelines(islice(lines, number))
+
+
+def _import(
+    store: SqliteStore, index: Path, path: Path, catalogue: Catalogue | None, hashes: RunningHashes
+) -> None:
+    """Import a file. Without a catalogue, it is opened for this import."""
+    if catalogue is None:
+        with closing(Catalogue(index)) as opened:
+            list(Importer(store, opened).run(list(iter_files(path))))
+    else:
+        list(Importer(store, catalogue, hashes=hashes).run(list(iter_files(path))))
+
+
+def _costs(folder: Path, runtime: str, size: int) -> tuple[float, float, float]:
+    """Return ms of a first import, and of one of new lines: in the same process, in a new one."""
+    lines, path, index = RUNTIMES[runtime](), folder / f"{size}.jsonl", folder / f"{size}.index"
+    _write(path, lines, size)
+    hashes = RunningHashes(lambda: 0.0)
+    with closing(SqliteStore(folder / f"{size}.db")) as store:
+        first_s = cpu_s(lambda: _import(store, index, path, None, hashes))
+        same: list[float] = []
+        new: list[float] = []
+        with closing(Catalogue(index)) as catalogue:
+            for run in range(2 * RUNS + 2):
+                _append(path, lines)
+                seconds = cpu_s(partial(_import, store, index, path, catalogue, hashes))
+                same += [seconds] * (run >= 2)  # The first ones have to hash all bytes.
+        for _ in range(2 * RUNS):
+            _append(path, lines)
+            new.append(cpu_s(partial(_import, store, index, path, None, hashes)))
+    path.unlink()
+    return 1e3 * first_s, 1e3 * median(same), 1e3 * median(new)
+
+
+def rows() -> list[Row]:
+    """Measure imports of a file that grew."""
+    measured: list[Row] = []
+    note = f"n: {SMALLEST_BYTES / 1e6:.0f} MB"
+    for runtime in RUNTIMES:
+        with tempfile.TemporaryDirectory() as name:
+            costs = [_costs(Path(name), runtime, SMALLEST_BYTES * factor) for factor in FACTORS]
+        first, same, new = zip(*costs, strict=True)
+        what = f"import, {runtime}"
+        measured += [
+            row(f"{what}, all", first, "ms CPU", digits=0, aim="linear", note=note),
+            row(f"{what}, {NEW_LINES} more lines, watched", same, "ms CPU", note=note),
+            row(
+                f"{what}, {NEW_LINES} more lines, new process",
+                new,
+                "ms CPU",
+                aim="flat, and the hash of the bytes",
+                note=note,
+            ),
+        ]
+    return measured
+
+
+def _process_s(pid: int) -> float:
+    """Return the CPU seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait_until_idle(pid: int) -> None:
+    """Wait until a process has read what was there before."""
+    idle, before = 0, -1.0
+    while idle < 5 or before < MIN_IMPORT_S:
+        time.sleep(1)
+        now = _process_s(pid)
+        idle, before = (idle + 1 if now < before + 0.02 else 0), now
+
+
+def watch_rows() -> list[Row]:
+    """Measure `harken watch` while a large transcript grows by a line a second."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, lines = Path(name) / "projects", claude_lines()
+        folder.mkdir()
+        path = folder / f"{SESSION}.jsonl"
+        _write(path, lines, WATCHED_BYTES)
+        command = [sys.executable, "-m", "harken", "watch", str(folder)]
+        environ = {**os.environ, "HARKEN_HOME": str(Path(name) / "home")}
+        output = Path(name) / "output"
+        with (
+            output.open("wb") as stdout,
+            subprocess.Popen(command, env=environ, stdout=stdout) as process,
+        ):
+            try:
+                _wait_until_idle(process.pid)
+                before = output.read_bytes().count(b"\n")
+                start_s, started = _process_s(process.pid), time.monotonic()
+                for _ in range(WATCHED_S):
+                    _append(path, lines, 1)
+                    time.sleep(1)
+                share = (_process_s(process.pid) - start_s) / (time.monotonic() - started)
+            finally:
+                process.terminate()
+                process.wait()
+        commits = output.read_bytes().count(b"\n") - before
+    what = f"watch, {WATCHED_BYTES / 1e6:.0f} MB and a line a second: % of a core"
+    note = f"{WATCHED_S} s, {commits} commits shown; the first import {start_s:.1f} s"
+    return [Row(what, f"{100 * share:.2f}", "< 1", note)]
