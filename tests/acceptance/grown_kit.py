@@ -14,6 +14,7 @@ from harken.capture.files.follower import FileFollower
 from harken.core.commits import ArtifactRef
 from harken.index.catalogue import Catalogue
 from harken.store.base import ObjectKind, Store
+from harken.store.imported_files import read_imported_files
 from harken.store.memory import MemoryStore
 
 
@@ -68,6 +69,9 @@ class GrowingFile:
             "commits": commits,
             "labels": labels,
             "retention": self.store.retention(),
+            "spawners": [
+                set(file.record.spawners) for file in read_imported_files(self.store).values()
+            ],
         }
 
     def raw(self) -> bytes:

@@ -95,5 +95,6 @@ def decode_state(point: ReadPoint, type_: type[S]) -> S:
 
 def list_step_ids(totals: ReadTotals, others: Collection[str | None]) -> list[str]:
     """Return the steps that a report names, and others, without duplicates."""
-    step_ids = [*totals.tips.values(), *(step for _, step in totals.branches), *others]
+    branches = (step for _, step in totals.branches)
+    step_ids = [*totals.tips.values(), *branches, *totals.spawned.values(), *others]
     return [step for step in dict.fromkeys(step_ids) if step is not None]

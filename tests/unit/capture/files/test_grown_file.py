@@ -15,8 +15,14 @@ from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import iter_files
 from harken.core.commits import ArtifactRef
 from harken.index.catalogue import MAX_READINGS, Catalogue
+from harken.store.imported_files import read_imported_files
 from harken.store.sqlite.store import SqliteStore
-from tests.unit.formats.transcript_kit import Transcript, text_block
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    text_block,
+    tool_result_block,
+    tool_use_block,
+)
 
 TURNS = 40
 
@@ -90,6 +96,20 @@ def test_chunks_of_a_grown_file_are_those_of_the_complete_file(desk: Desk) -> No
         raw = ArtifactRef(result.report.raw or "")
         assert desk.store.chunk_names(raw) == store.chunk_names(raw)
         assert len(store.chunk_names(raw)) > 1
+
+
+def test_record_of_a_grown_file_has_the_subagents_of_its_beginning(desk: Desk) -> None:
+    desk.session.answer(tool_use_block("c1", "Task", prompt="You are Ann."))
+    result = {"agentId": "ann"}
+    desk.session.user([tool_result_block("c1", "ok")], toolUseResult=result)
+    desk.session.answer(text_block("So."))
+    desk.path.write_bytes(desk.session.data)
+    desk.add(600)
+    desk.load()
+    desk.add()
+    assert desk.load().parsed_bytes < 10_000
+    [file] = read_imported_files(desk.store).values()
+    assert [spawner.agent for spawner in file.record.spawners] == ["ann"]
 
 
 def _replace(path: Path, data: bytes) -> None:
