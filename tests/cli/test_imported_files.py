@@ -10,11 +10,16 @@ import pytest
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
-from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence
+from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence, hash_raw
 from harken.index.catalogue import Catalogue
 from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
-from harken.store.imported_files import find_native_file, read_imported_files
+from harken.store.imported_files import (
+    FileRecord,
+    encode_record,
+    find_native_file,
+    read_imported_files,
+)
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.graph import remove_objects
 from harken.store.sqlite.store import SqliteStore
@@ -185,3 +190,36 @@ def test_fsck_names_a_lost_record_or_lost_bytes(cli: Cli, folder: Path, member: 
     result = cli("store", "fsck")
     assert result.code == 1
     assert f"{lost}: is missing" in result.out
+
+
+TIP = {"agent": "main", "ctx": "ctx-" + "1" * 64}
+REPORT = {"source": "a", "format": "claude-code-v1", "runtime": "claude", "session": "s"}
+HOSTILE: dict[str, dict[str, Any]] = {
+    "control characters": {**REPORT, "title": "\x1b[31mT", "folder": "/\x1b[2J", "tips": [TIP]},
+    "no time": {**REPORT, "ended": "soon", "tips": [TIP]},
+    "no commit": {**REPORT, "tips": [{"agent": "main", "ctx": "../x"}]},
+    "no tips": {**REPORT, "tips": []},
+    "other types": {**REPORT, "source": 5, "tips": "x"},
+    "long names": {**REPORT, "runtime": "r" * 10_000, "session": "s" * 10_000, "tips": [TIP]},
+    "lone surrogates": {**REPORT, "session": "\ud800", "title": "\ud800", "tips": [TIP]},
+}
+
+
+@pytest.mark.parametrize("report", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("path", ["/a.jsonl", "/\x1b[31m", "/\ud800"], ids=["path", "esc", "lone"])
+def test_a_forged_record_breaks_no_command(cli: Cli, report: dict[str, Any], path: str) -> None:
+    """A record may come from a bundle of anyone."""
+    cli.home.mkdir(parents=True, exist_ok=True)
+    raw = hash_raw(b"x")
+    record = FileRecord(machine="m", path=path, size=1, mtime_ns=1, tail="00", report=report)
+    name, (body, head) = encode_record(record, raw)
+    members = [ArtifactRef(body.name), raw]
+    with closing(SqliteStore(cli.home / "store.db")) as store:
+        raws = {raw: b"x", members[0]: body.body}
+        store.write(WriteBatch(raw=raws, sequences={ArtifactRef(head.name): members}))
+        store.set_heads({name: ArtifactRef(head.name)})
+    for command in (["sessions"], ["sessions", "--json"], ["stats"], ["search", "x"], ["view"]):
+        result = cli(*command)
+        assert result.code in (0, 1, 2), result
+        assert "\x1b" not in result.out + result.err
+    assert cli("store", "fsck").code in (0, 1)

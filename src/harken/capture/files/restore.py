@@ -1,18 +1,29 @@
 """Restore the catalogue of imported files from the records in a store.
 
 A store that came from another machine, or whose catalogue was lost, still lists its imported
-sessions. The catalogue also has keys by which copies of a conversation are recognized. These are
+sessions. A record may come from a bundle, so it is untrusted: what an import would not have written
+is left out. The catalogue also has keys by which copies of a conversation are recognized. These are
 not restored: until a copy is imported again, nothing needs them.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from contextlib import suppress
+
 import msgspec
 
+from harken.capture.files.parsed_file import sanitize_name
+from harken.capture.files.report import Report
+from harken.core.clock import normalize_rfc3339
 from harken.core.commits import CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
 from harken.store.base import Store
 from harken.store.imported_files import FileRecord, read_imported_files
+
+_CTX_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
+_MAX_INTEGER = 2**63
 
 
 def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
@@ -21,23 +32,53 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
     Raises StoreError, StoreWriteError.
     """
     records = {_key(file.record): file.record for file in read_imported_files(store).values()}
+    records = {key: record for key, record in records.items() if _is_valid(key, record)}
     existing = catalogue.find_entries(records)
-    missing = {key: record for key, record in records.items() if key not in existing}
-    for key, record in missing.items():
-        try:
-            fingerprint = FileFingerprint(record.size, record.mtime_ns, bytes.fromhex(record.tail))
-        except ValueError:
+    added = 0
+    for key, record in records.items():
+        report = None if key in existing else _check_report(record)
+        if report is None:
             continue
-        catalogue.note(key, fingerprint, msgspec.json.encode(record.report))
+        fingerprint = FileFingerprint(record.size, record.mtime_ns, bytes.fromhex(record.tail))
+        catalogue.note(key, fingerprint, msgspec.json.encode(report))
         for spawner in record.spawners:
-            catalogue.note_spawner(
-                spawner.runtime, spawner.session, spawner.agent, CommitId(spawner.ctx)
-            )
-    if missing:
+            if _CTX_PATTERN.fullmatch(spawner.ctx):
+                names = (spawner.runtime, report.session, sanitize_name(spawner.agent))
+                catalogue.note_spawner(*names, CommitId(spawner.ctx))
+        added += 1
+    if added:
         catalogue.commit()
-    return len(missing)
+    return added
 
 
 def _key(record: FileRecord) -> str:
     """Return the key of a file in the catalogue: its path, with the machine if it is another."""
     return record.path if record.is_local else f"{record.machine}:{record.path}"
+
+
+def _is_valid(key: str, record: FileRecord) -> bool:
+    """Whether the catalogue can hold the key and the numbers of a record."""
+    try:
+        os.fsencode(key)
+        bytes.fromhex(record.tail)
+    except ValueError:
+        return False
+    return 0 <= record.size < _MAX_INTEGER and abs(record.mtime_ns) < _MAX_INTEGER
+
+
+def _check_report(record: FileRecord) -> Report | None:
+    """Return the report of a record as an import writes it, or None if it is none."""
+    try:
+        report = msgspec.json.decode(msgspec.json.encode(record.report), type=Report)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    ended = ""
+    with suppress(ValueError, OverflowError):
+        ended = normalize_rfc3339(report.ended) if report.ended else ""
+    return msgspec.structs.replace(
+        report,
+        runtime=sanitize_name(report.runtime),
+        session=sanitize_name(report.session),
+        ended=ended,
+        tips=tuple(tip for tip in report.tips if _CTX_PATTERN.fullmatch(tip.ctx)),
+    )
