@@ -119,3 +119,12 @@ def test_messages_are_read_from_stdin(tmp_path: Path) -> None:
     text = '[{"role": "user", "content": "Tea?"}]'
     result = start(tmp_path, "ctx", "checkpoint", "--as", "bob", "--json", stdin=text)
     assert json.loads(result.stdout)["id"].startswith("ctx-"), result.stderr
+
+
+@pytest.mark.parametrize("label", ["", "  "], ids=["empty", "blank"])
+def test_a_blank_label_is_refused(cli: Cli, script: str, label: str) -> None:
+    cli.ok("chat", "--model", script, "-p", "make Ann")
+    ctx = cli.ok("ctx", "log", "--all", "--json").json[0]["id"]
+    result = cli("ctx", "label", ctx, label)
+    assert (result.code, result.out) == (2, "")
+    assert "a label is blank" in result.err

@@ -146,6 +146,7 @@ class CommitDraft:
 
     def __post_init__(self) -> None:
         """Read messages of clients. Raise ValueError or TypeError for invalid members."""
+        core.check_labels(self.labels)
         if not all(hasattr(message, "is_error") for message in self.messages):
             object.__setattr__(self, "messages", messages_in(self.messages))
         for message in self.messages:

@@ -12,7 +12,7 @@ from harken.context.commit_content import read_commit_messages
 from harken.context.materialize import select_commits, walk
 from harken.core.arguments import check_arguments
 from harken.core.clock import parse_rfc3339
-from harken.core.commits import CommitId, CommitNotes
+from harken.core.commits import CommitId, CommitNotes, check_labels
 from harken.core.messages import Message
 from harken.errors import NameNotFound, NotesConflict
 from harken.store.base import Store, StoredCommit
@@ -98,6 +98,7 @@ def update_metadata(
     if summary is not None and not summary.strip():
         raise ValueError("the summary is blank, but a commit needs one")
     new_labels = None if labels is None else tuple(labels)
+    check_labels(new_labels or ())
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         old_notes = get_commit(store, ctx).notes
         if instead_of not in (None, old_notes.summary):

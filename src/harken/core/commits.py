@@ -10,7 +10,7 @@ Source: docs/formats/store.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NewType, TypeAlias, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from harken.core.messages import (
     part_bytes,
     split_parts,
 )
+from harken.errors import ConfigError
 
 Hash = NewType("Hash", str)
 """64 hex digits of BLAKE3; the full name of an object."""
@@ -102,6 +103,12 @@ class CommitNotes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 def check_notes(notes: CommitNotes) -> None:
     """Raise ValueError (msgspec.ValidationError) if a member has the wrong type."""
     msgspec.convert(msgspec.to_builtins(notes, builtin_types=(bytes,)), CommitNotes)
+
+
+def check_labels(labels: Iterable[str]) -> None:
+    """Raise ConfigError for a blank label: no command could name it."""
+    if any(not label.strip() for label in labels):
+        raise ConfigError("a label is blank; pass a word, such as 'reviewed'")
 
 
 def commit_bytes(commit: Commit) -> bytes:
