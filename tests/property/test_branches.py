@@ -190,7 +190,7 @@ class Branches(RuleBasedStateMachine):
         update_metadata(self.store, ctx, summary=summary)
         self.notes[ctx] = CommitNotes(summary=summary, labels=self.notes[ctx].labels)
 
-    @rule(index=ANY, labels=st.lists(st.sampled_from(["good", "bad", ""]), unique=True))
+    @rule(index=ANY, labels=st.lists(st.sampled_from(["good", "bad", "two words"]), unique=True))
     def label(self, index: int, labels: list[str]) -> None:
         ctx = self.pick(index)
         update_metadata(self.store, ctx, labels=labels)
