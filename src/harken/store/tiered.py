@@ -174,11 +174,10 @@ class TieredStore:
         remote = self.backing.branches()
         for name, head in self.local.branches().items():
             before = remote.get(name)
-            if before == head:
-                continue
-            if before is not None and not self._is_descendant(head, before):
+            if before not in (None, head) and not self._is_descendant(head, before):
                 raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
-            self.backing.move_branch(name, head, expected=before)
+            if before != head:
+                self.backing.move_branch(name, head, expected=before)
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         """Return the heads of tickets in the backing store, and the local ones of others.

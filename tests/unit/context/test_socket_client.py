@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -358,3 +358,38 @@ def test_request_callback_may_complete_the_commit(short: Path) -> None:
         assert current_context(str(servers[0].path(ONE))) == CTX
     finally:
         servers[0].close()
+
+
+def test_connection_to_a_full_server_is_limited(short: Path) -> None:
+    """A server that accepts no connections blocks `connect` itself."""
+    path = str(short / "s")
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listening.bind(path)
+        listening.listen(0)
+        for _ in range(5):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            waiting.setblocking(False)
+            waiting.connect_ex(path)
+        began = time.monotonic()
+        assert current_context(path, timeout_s=0.2) == ""
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_socket_of_a_process_with_an_unknown_pid_is_kept_while_it_listens(
+    short: Path, sockets: ContextSocketServer, *, is_full: bool
+) -> None:
+    """A process of another container has no pid here, and may be too busy to accept."""
+    folder = short / "run" / f"harken-{2**22 + 1}-00000000"
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listening.bind(str(folder / "1.sock"))
+        listening.listen(0)
+        for _ in range(5 * is_full):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            waiting.setblocking(False)
+            waiting.connect_ex(str(folder / "1.sock"))
+        sockets.path(ONE)
+        assert folder.exists()

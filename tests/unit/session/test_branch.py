@@ -415,3 +415,16 @@ def test_an_answer_to_a_call_that_has_another_result_is_not_edited(tmp_path: Pat
 def test_an_origin_that_names_no_session_is_not_looked_for(tmp_path: Path, name: str) -> None:
     start = ev.SessionStarted(session_id="s", origin=Origin(name, MessageId("msg_001"), "0" * 16))
     assert find_counted_origin(tmp_path / "s.jsonl", start) is None
+
+
+def test_only_agents_with_the_previous_model_get_the_other_one(scene: Path, tmp_path: Path) -> None:
+    made = branch(
+        scene,
+        tmp_path / "b.jsonl",
+        change=lambda session: change_model(session, "new", previous="other"),
+        options=session_options(),
+    )
+    with Session.load(made.path, options=session_options()) as session:
+        models = {agent.name: agent.language_model for agent in session.agents.values()}
+    assert (models["main"], models["Ann"]) == ("m", "new")
+    assert models["Bob"] == "m"

@@ -144,3 +144,10 @@ def test_chain_of_ten_thousand_requests_is_resolved() -> None:
     first = create_request(0, entry_segment("a"))
     chain = [create_request(n, of(message_id(n - 1), 0, 1)) for n in range(1, 10_000)]
     assert read_context(chain[-1], first, *chain) == "a"
+
+
+def test_request_may_name_as_many_entries_as_came_before_it() -> None:
+    full = create_request(3, entry_segment("a", "b", "c"))
+    assert read_context(full) == "abc"
+    with pytest.raises(ValueError, match="more entries than came before"):
+        read_context(create_request(2, entry_segment("a", "b", "c")))

@@ -395,3 +395,38 @@ def test_latest_commit_and_push_do_not_read_the_history(
         store.push()
         assert backing.branches() == {"main": parent}
         assert local.count == pushed
+
+
+def test_latest_commit_follows_the_parents_if_the_clock_stepped_back(
+    tiered: TieredStore,
+) -> None:
+    """A child may be older than its parent by the clock; it was written after it."""
+    parent = batch_of("before", second=9, principal="ann")
+    tiered.write(parent)
+    tiered.push()
+    tiered.local.close()
+    local = SqliteStore(Path(tiered.local.path).with_name("other.db"))
+    store = TieredStore(local, tiered.backing)
+    with closing(local):
+        child = batch_of("after", parent=commit_in(parent), second=3, principal="ann")
+        store.write(child)
+        assert local.latest_commit("ann", LATER) in (commit_in(child), commit_in(parent))
+        assert store.latest_commit("ann", LATER) == commit_in(child)
+
+
+def test_push_moves_only_branches_that_differ(tiered: TieredStore, backing: BackingStore) -> None:
+    batch = batch_of("one")
+    tiered.write(batch)
+    tiered.move_branch("main", commit_in(batch), expected=None)
+    tiered.push()
+    backing.asked.clear()
+    tiered.push()
+    assert "move_branch" not in backing.asked
+
+
+def test_branch_name_is_checked_before_anything_is_read(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
+    with pytest.raises(ValueError, match="branch"):
+        tiered.move_branch("two words\n", CommitId("ctx-" + "1" * 64), expected=None)
+    assert backing.asked == []

@@ -95,3 +95,11 @@ def test_subagent_session_is_part_of_its_parent_session() -> None:
         catalogue,
     )
     assert [(end.agent, end.ctx) for end in tips] == [("main", ONE), ("below", OTHER)]
+
+
+def test_raw_files_are_those_that_the_store_has_once_each() -> None:
+    raw = "art-" + "3" * 64
+    (session,) = sessions(
+        report("a", "s", raw=raw), report("b", "s", raw=raw), report("c", "s", raw=None)
+    )
+    assert session.raw_files == [raw]
