@@ -17,7 +17,7 @@ from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, hash_raw
 from harken.core.messages import Message
 from harken.core.replace import Secret
-from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
+from harken.errors import BranchConflict, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import ObjectKind, RetentionPolicy, Store, StoredCommit, WriteBatch
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
@@ -430,3 +430,16 @@ def test_branch_name_is_checked_before_anything_is_read(
     with pytest.raises(ValueError, match="branch"):
         tiered.move_branch("two words\n", CommitId("ctx-" + "1" * 64), expected=None)
     assert backing.asked == []
+
+
+def test_push_does_not_move_a_branch_that_diverged(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
+    local, remote = batch_of("here"), batch_of("there")
+    tiered.write(local)
+    backing.write(remote)
+    tiered.local.move_branch("main", commit_in(local), expected=None)
+    backing.move_branch("main", commit_in(remote), expected=None)
+    with pytest.raises(BranchConflict):
+        tiered.push()
+    assert backing.branches() == {"main": commit_in(remote)}
