@@ -2,9 +2,8 @@
 
 Each operator looks at the syntax tree of a module and yields faults: text that is replaced by other
 text. Places where a change alters no behavior that a test could see are left out: annotations,
-texts of errors, progress reports, branches for other platforms, constants of modules, many of
-which only tune the speed, sizes such as `1 << 16`, and the order of `super().close()` and another
-`close`.
+texts of errors, progress reports, branches for other platforms, and constants of modules, many
+of which only tune the speed.
 """
 
 from __future__ import annotations
@@ -177,24 +176,13 @@ def _iter_order_changes(module: _Module, body: list[ast.stmt]) -> Iterator[Chang
     for first, second in pairwise(body):
         if all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) for s in (first, second)):
             texts = module.text(first), module.text(second)
-            is_closing = "super().close()" in texts and all(".close()" in text for text in texts)
-            is_ignored = is_closing or any(map(_IGNORED_CALLS.search, texts))
-            if not is_ignored and texts[0] != texts[1]:
+            if not any(map(_IGNORED_CALLS.search, texts)) and texts[0] != texts[1]:
                 indent = " " * first.col_offset
                 yield "swap statements", first, second, f"{texts[1]}\n{indent}{texts[0]}"
 
 
 def _iter_expression_changes(module: _Module, root: ast.expr) -> Iterator[Change]:
-    sizes = {
-        number
-        for node in ast.walk(root)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift)
-        if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
-        for number in (node.left, node.right)
-    }
     for node in ast.walk(root):
-        if node in sizes:
-            continue
         if not isinstance(node, ast.expr) or _IGNORED_CALLS.search(module.text(node)):
             continue
         for operator in _EXPRESSION_OPERATORS:
