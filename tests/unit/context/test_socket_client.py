@@ -362,17 +362,10 @@ def test_request_callback_may_complete_the_commit(short: Path) -> None:
 
 def test_connection_to_a_full_server_is_limited(short: Path) -> None:
     """A server that accepts no connections blocks `connect` itself."""
-    path = str(short / "s")
-    with ExitStack() as stack:
-        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listening.bind(path)
-        listening.listen(0)
-        for _ in range(5):
-            waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            waiting.setblocking(False)
-            waiting.connect_ex(path)
+    path = short / "s"
+    with listening_socket(path, is_full=True):
         began = time.monotonic()
-        assert current_context(path, timeout_s=0.2) == ""
+        assert current_context(str(path), timeout_s=0.2) == ""
         assert time.monotonic() - began < 10
 
 
@@ -383,13 +376,20 @@ def test_socket_of_a_process_with_an_unknown_pid_is_kept_while_it_listens(
     """A process of another container has no pid here, and may be too busy to accept."""
     folder = short / "run" / f"harken-{2**22 + 1}-00000000"
     folder.mkdir(parents=True)
+    with listening_socket(folder / "1.sock", is_full=is_full):
+        sockets.path(ONE)
+        assert folder.exists()
+
+
+@contextmanager
+def listening_socket(path: Path, *, is_full: bool) -> Iterator[None]:
+    """Listen without ever accepting. is_full: with as many clients as can wait."""
     with ExitStack() as stack:
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listening.bind(str(folder / "1.sock"))
+        listening.bind(str(path))
         listening.listen(0)
         for _ in range(5 * is_full):
             waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             waiting.setblocking(False)
-            waiting.connect_ex(str(folder / "1.sock"))
-        sockets.path(ONE)
-        assert folder.exists()
+            waiting.connect_ex(str(path))
+        yield
