@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any, Self, get_args
 
 import msgspec
@@ -147,10 +148,19 @@ class CommitDraft:
     def __post_init__(self) -> None:
         """Read messages of clients. Raise ValueError or TypeError for invalid members."""
         core.check_labels(self.labels)
-        if not all(hasattr(message, "is_error") for message in self.messages):
-            object.__setattr__(self, "messages", messages_in(self.messages))
+        if not all(map(_is_own, self.messages)):
+            messages: list[ChatMessage] = []
+            for is_own, group in groupby(self.messages, _is_own):
+                similar_messages = [*group]  # Harken's own messages keep their times.
+                messages += similar_messages if is_own else messages_in(similar_messages)
+            object.__setattr__(self, "messages", messages)
         for message in self.messages:
             check_message(message)
+
+
+def _is_own(message: Any) -> bool:
+    """Whether a message is one of Harken's own, and not of a client."""
+    return hasattr(message, "is_error")
 
 
 @check_arguments

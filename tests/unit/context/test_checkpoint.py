@@ -194,6 +194,16 @@ def test_invalid_time_is_refused(bad_time: str) -> None:
         normalize_time(bad_time)
 
 
+def test_own_messages_beside_those_of_a_client_keep_their_time(store: WatchedStore) -> None:
+    own = TranscriptEntry(agent_id="main", role="user", content="Tea?", time=NOON)
+    answer = {"role": "assistant", "content": "Yes."}
+    name = checkpoint(store, CommitDraft(messages=[own, answer], created_at=NOON))
+    artifact = get_commit(store, name).commit.artifact
+    assert [entry.time for entry in store.deltas([artifact])[artifact]] == [own.time, None]
+    messages = read_commit_messages(store, store.chain(name))
+    assert [message.content for message in messages] == ["Tea?", "Yes."]
+
+
 @pytest.mark.parametrize("counts", [{"message_count": -1}, {"token_count": -1}])
 def test_negative_counts_are_refused(store: WatchedStore, counts: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="neither"):
