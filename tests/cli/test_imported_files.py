@@ -23,7 +23,7 @@ from harken.store.imported_files import (
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.graph import remove_objects
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from tests.cli.kit import Cli
 from tests.regression.test_native_bytes import FILE_NAMES, FORMATS, sample, transcript
 

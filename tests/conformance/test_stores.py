@@ -12,7 +12,7 @@ from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.testing.store import StoreSuite
 from harken.testing.store_lifecycle import LifecycleSuite
 from tests.service_kit import Services, services_on_port, services_on_socket

@@ -18,7 +18,7 @@ from harken.store.base import RetentionPolicy, Store, Tombstone, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.testing.store import batch_of, commit_in
 
 NOW = "2100-01-01T00:00:00Z"

@@ -19,7 +19,7 @@ from harken.index.catalogue import Catalogue
 from harken.store.base import RetentionPolicy, Store
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from tests.acceptance.shared_data import DATA, needed
 from tests.unit.capture.session_samples import STORIES, lines
 from tests.unit.formats.runtimes.opencode.test_reader import TALK, export_bytes, write_database

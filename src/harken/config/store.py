@@ -14,7 +14,7 @@ from harken.config.home import Home, environment
 from harken.errors import ConfigError, HarkenError
 from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 
 if TYPE_CHECKING:
     from harken.config.settings import Settings

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harken.store.memory import MemoryStore
     from harken.store.remote.store import RemoteStore
     from harken.store.sqlite.check import StoreFinding
-    from harken.store.tiered import TieredStore
+    from harken.store.tiered.store import TieredStore
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -34,7 +34,7 @@ else:
             "StoreFinding": "harken.store.sqlite.check",
             "StoreStats": "harken.store.base",
             "StoredCommit": "harken.store.base",
-            "TieredStore": "harken.store.tiered",
+            "TieredStore": "harken.store.tiered.store",
             "Tombstone": "harken.store.base",
             "WriteBatch": "harken.store.base",
         },

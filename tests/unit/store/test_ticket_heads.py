@@ -14,7 +14,7 @@ from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 
 TICKET = HeadName("tkt-" + "1" * 64)
 OTHER = HeadName("tkt-" + "2" * 64)

@@ -12,7 +12,7 @@ import pytest
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from tests.service_kit import TOKEN, services_on_port
 from tests.unit.tickets.kit import open_tickets
 
@@ -23,7 +23,7 @@ import sys
 from harken.errors import TicketError
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.tickets import Tickets
 
 kind, address, token, author = sys.argv[1:]

@@ -21,7 +21,7 @@ from harken.session.repair import verify
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
 from harken.store.imported_files import iter_unreadable_files
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
 from harken.tickets.check import check_tickets

@@ -24,7 +24,7 @@ from harken.store.base import GcResult, Store
 from harken.store.sqlite.evict import EvictionResult
 from harken.store.sqlite.gc import UnusedSpace
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
 from harken.views.message_text import format_count, format_size

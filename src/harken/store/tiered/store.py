@@ -34,9 +34,9 @@ from harken.store.base import (
 from harken.store.batch import compute_name, validate_batch
 from harken.store.branches import SOURCE_PREFIX, check_branch, check_head, check_head_name
 from harken.store.copy import CopyResult, Progress, copy_artifacts, copy_commits
-from harken.store.read_through import ReadThrough
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.read_through import ReadThrough
 
 T = TypeVar("T")
 NO_LIMIT = 2**62

@@ -23,7 +23,7 @@ from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered import TieredStore
+from harken.store.tiered.store import TieredStore
 from harken.testing.store import batch_of, commit_in
 from tests.unit.context.test_purge import PURGE, SECRET, write_secret
 
