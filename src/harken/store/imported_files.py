@@ -14,7 +14,7 @@ Source: docs/formats/store.md, "Imported files".
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,18 +101,31 @@ def encode_record(record: FileRecord, raw: ArtifactRef) -> tuple[HeadName, list[
 def read_imported_files(store: Store) -> dict[HeadName, ImportedFile]:
     """Return the imported files of a store. Unreadable records are left out. Raises StoreError."""
     heads = store.heads(SOURCE_PREFIX)
-    members = store.sequences(dict.fromkeys(heads.values()))
-    pairs = {
-        name: (members[head][0], members[head][1])
-        for name, head in heads.items()
-        if len(members.get(head, ())) > 1
-    }
+    files = read_file_heads(store, heads.values())
+    return {name: files[head] for name, head in heads.items() if head in files}
+
+
+def read_file_heads(store: Store, heads: Iterable[ArtifactRef]) -> dict[ArtifactRef, ImportedFile]:
+    """Return the imported files of heads. Unreadable records are left out. Raises StoreError."""
+    members = store.sequences(dict.fromkeys(heads))
+    pairs = {head: (refs[0], refs[1]) for head, refs in members.items() if len(refs) > 1}
     bodies = store.raws([record for record, _ in pairs.values()])
     return {
-        name: file
-        for name, (record, raw) in pairs.items()
+        head: file
+        for head, (record, raw) in pairs.items()
         if (file := _decode(bodies.get(record, b""), raw)) is not None
     }
+
+
+def starts_with(store: Store, raw: ArtifactRef, file: ImportedFile) -> bool:
+    """Whether raw bytes of a store begin with the bytes of an imported file. Raises StoreError."""
+    hasher, remaining = blake3(canonical.RAW_DOMAIN), file.record.size
+    for chunk in store.read_chunks(raw):
+        hasher.update(chunk[:remaining])
+        remaining -= len(chunk)
+        if remaining <= 0:
+            return file.raw == f"art-{hasher.hexdigest()}"
+    return False
 
 
 def find_native_file(store: Store, ctx: CommitId, format: str) -> ImportedFile | None:

@@ -36,13 +36,10 @@ from harken.store.branches import SOURCE_PREFIX, check_branch, check_head, check
 from harken.store.copy import CopyResult, Progress, copy_artifacts, copy_commits
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.push import is_descendant, push
 from harken.store.tiered.read_through import ReadThrough
 
 T = TypeVar("T")
-NO_LIMIT = 2**62
-_COMMITS_PER_BATCH = 500
-_PUSHED_KEY = "pushed"
-"""The beginning of the key under which the head that was pushed last is remembered."""
 
 
 @check_arguments
@@ -147,7 +144,7 @@ class TieredStore:
         local = self.local.latest_commit(principal, at)
         remote = self._query_backing(lambda store: store.latest_commit(principal, at))
         candidates = self._merge_oldest_first([remote] if remote else [], [local] if local else [])
-        if len(candidates) == 2 and self._is_descendant(candidates[0], candidates[1]):
+        if len(candidates) == 2 and is_descendant(self, self.local, candidates[0], candidates[1]):
             return candidates[0]  # The clock stepped back: it was written after the other one.
         return candidates[-1] if candidates else None
 
@@ -168,16 +165,6 @@ class TieredStore:
         except BranchConflict as error:  # Another writer moved it after the check.
             path = self.local.path
             raise BranchConflict(path, name, expected=expected, actual=error.actual) from None
-
-    def _push_branches(self) -> None:
-        """Move the branches of the backing store to the local heads, if these continue them."""
-        remote = self.backing.branches()
-        for name, head in self.local.branches().items():
-            before = remote.get(name)
-            if before not in (None, head) and not self._is_descendant(head, before):
-                raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
-            if before != head:
-                self.backing.move_branch(name, head, expected=before)
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         """Return the heads of tickets in the backing store, and the local ones of others.
@@ -214,38 +201,6 @@ class TieredStore:
     def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
         """Set the heads of imported files locally. `push` sets those in the backing store."""
         self.local.set_heads(heads)
-
-    def _push_heads(self) -> None:
-        """Create in the backing store the heads that only the local store has.
-
-        The heads of imported files that were set since the last push are set there, too.
-        """
-        remote = self.backing.heads()
-        pushed: dict[str, ArtifactRef] = {}
-        for name, head in self.local.heads().items():
-            is_source, key = name.startswith(SOURCE_PREFIX), f"{_PUSHED_KEY} {name}"
-            last = self.local.find_derived([key]).get(key) if is_source else None
-            if name not in remote or (is_source and last not in (None, head)):
-                copy_artifacts(self, self.backing, [head], existing=())
-                if is_source:
-                    self.backing.set_heads({name: head})
-                else:
-                    self.backing.move_head(name, head, expected=None)
-            if is_source and last != head:
-                pushed[key] = head
-        if pushed:
-            self.local.write(WriteBatch(derived=pushed))
-
-    def _is_descendant(self, name: CommitId, ancestor: CommitId) -> bool:
-        """Whether a commit descends from another one.
-
-        Of local commits only the rows in between are read. A commit that is local has its ancestors
-        here, too.
-        """
-        local = self.local.commits([name, ancestor])
-        if name in local:
-            return ancestor in local and self.local.common_ancestor(name, ancestor) == ancestor
-        return any(stored.id == ancestor for stored in self.chain(name))
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         local = self.local.newest_commits(limit)
@@ -360,17 +315,7 @@ class TieredStore:
         that it lacks. An interrupted push continues with the next one. Raises StoreError;
         BranchConflict for a branch that another writer moved elsewhere.
         """
-        names = self.local.newest_commits(NO_LIMIT)
-        copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
-        for start in range(0, len(names), _COMMITS_PER_BATCH):
-            batch = names[start : start + _COMMITS_PER_BATCH]
-            existing = self.backing.commits(batch)
-            for name, stored in self.local.commits(batch).items():
-                if name in existing and existing[name].notes != stored.notes:
-                    self.backing.update_notes(name, stored.notes)
-        self._push_branches()
-        self._push_heads()
-        return copied
+        return push(self, self.local, self.backing, on_progress)
 
     def evict(self, most_bytes: int) -> EvictionResult:
         """Evict the least recently used local content until the packs take at most `most_bytes`.

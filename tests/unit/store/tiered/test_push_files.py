@@ -1,0 +1,117 @@
+"""Pushes of imported files: the backing store follows a file that grew or was rewritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.capture.files.importer import Importer
+from harken.capture.files.sources import iter_files
+from harken.context.purge import purge_text
+from harken.index.catalogue import Catalogue
+from harken.store.fsck import fsck
+from harken.store.imported_files import read_imported_files
+from harken.store.memory import MemoryStore
+from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.store import TieredStore
+from tests.regression.test_native_bytes import sample, transcript
+from tests.unit.context.test_purge import PURGE
+
+LATER = "2100-01-01T00:00:00Z"
+
+
+class Machine:
+    """A home with a local store, in front of a backing store that others may share."""
+
+    def __init__(self, folder: Path, backing: MemoryStore) -> None:
+        self.local, self.backing = SqliteStore(folder / "s.db"), backing
+        self.store, self.catalogue = TieredStore(self.local, backing), Catalogue(None)
+
+    def import_file(self, path: Path, data: bytes) -> None:
+        """Write a file and import it."""
+        path.write_bytes(data)
+        list(Importer(self.store, self.catalogue).run(list(iter_files(path))))
+
+    def pushed_bytes(self) -> bytes:
+        """Push, and return the bytes of the only file in the backing store."""
+        self.store.push()
+        [file] = read_imported_files(self.backing).values()
+        return self.backing.raw(file.raw)
+
+
+@pytest.fixture
+def backing() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, backing: MemoryStore) -> Iterator[Machine]:
+    machine = Machine(tmp_path, backing)
+    with closing(machine.local):
+        yield machine
+
+
+def collect(machine: Machine) -> None:
+    machine.store.collect([], now=LATER, grace_s=0)
+
+
+def purge(machine: Machine) -> None:
+    purge_text(machine.store, [], PURGE)
+
+
+FORGETTING: list[Callable[[Machine], object]] = [collect, purge]
+
+
+@pytest.mark.parametrize("forget", FORGETTING)
+def test_a_file_that_grew_is_pushed_after_derived_data_was_removed(
+    machine: Machine, tmp_path: Path, forget: Callable[[Machine], object]
+) -> None:
+    lines, path = transcript().splitlines(keepends=True), tmp_path / "a.jsonl"
+    for count in (2, len(lines)):
+        machine.import_file(path, b"".join(lines[:count]))
+        forget(machine)
+        assert machine.pushed_bytes() == b"".join(lines[:count])
+    collect(machine)
+    assert machine.pushed_bytes() == b"".join(lines)
+    assert not fsck(machine.local)
+
+
+def test_a_file_that_did_not_change_is_not_sent_again(machine: Machine, tmp_path: Path) -> None:
+    machine.import_file(tmp_path / "a.jsonl", transcript())
+    assert machine.pushed_bytes() == transcript()
+    collect(machine)
+    heads = machine.backing.heads()
+    assert machine.store.push().objects == 0
+    assert machine.backing.heads() == heads
+
+
+def test_a_rewritten_file_is_pushed(machine: Machine, tmp_path: Path) -> None:
+    """A client that stores JSON documents writes the complete file after each turn."""
+    path = tmp_path / "trajectory.json"
+    document: dict[str, Any] = json.loads(sample("atif-v1"))
+    document["steps"].append({"step_id": 2, "source": "agent", "message": "Nobody."})
+    machine.import_file(path, json.dumps(document).encode())
+    machine.pushed_bytes()
+    document["steps"].append({"step_id": 3, "source": "user", "message": "Look again."})
+    machine.import_file(path, json.dumps(document).encode())
+    collect(machine)
+    assert machine.pushed_bytes() == json.dumps(document).encode()
+
+
+def test_an_older_home_does_not_move_a_file_back(
+    machine: Machine, tmp_path: Path, backing: MemoryStore
+) -> None:
+    lines, path = transcript().splitlines(keepends=True), tmp_path / "a.jsonl"
+    (tmp_path / "other").mkdir()
+    older = Machine(tmp_path / "other", backing)
+    with closing(older.local):
+        older.import_file(path, b"".join(lines[:2]))
+        machine.import_file(path, b"".join(lines))
+        assert machine.pushed_bytes() == b"".join(lines)
+        assert older.pushed_bytes() == b"".join(lines)
+        assert machine.pushed_bytes() == b"".join(lines)
