@@ -14,18 +14,23 @@ Source: docs/formats/store.md, "Imported files".
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence, hash_raw
+from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, Store, StoredObject
 from harken.store.branches import SOURCE_PREFIX
 from harken.store.copy import copy_artifacts
+
+_MAX_INTEGER = 2**63 - 1
+"""The largest integer of a table, and of a constraint."""
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INTEGER)]
 
 
 class _Tip(msgspec.Struct, frozen=True):
@@ -39,6 +44,9 @@ class _Report(msgspec.Struct, frozen=True):
     session: str = ""
     tips: tuple[_Tip, ...] = ()
     belongs_to: str = ""
+    lines: Count = 0
+    bad_lines: Count = 0
+    commits: Count = 0
 
 
 class Spawner(msgspec.Struct, frozen=True):
@@ -57,9 +65,9 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the machine with the file."""
     path: str
     """Its absolute path there."""
-    size: int
-    mtime_ns: int
-    tail: str
+    size: Count
+    mtime_ns: Annotated[int, msgspec.Meta(ge=-_MAX_INTEGER - 1, le=_MAX_INTEGER)]
+    tail: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2}){0,64}$")]
     """Hex digits: a hash of its last bytes, to recognize an unchanged file."""
     report: dict[str, Any]
     """The report of the import: `harken.capture.files.report`."""
@@ -107,14 +115,54 @@ def read_imported_files(store: Store) -> dict[HeadName, ImportedFile]:
 
 def read_file_heads(store: Store, heads: Iterable[ArtifactRef]) -> dict[ArtifactRef, ImportedFile]:
     """Return the imported files of heads. Unreadable records are left out. Raises StoreError."""
-    members = store.sequences(dict.fromkeys(heads))
-    pairs = {head: (refs[0], refs[1]) for head, refs in members.items() if len(refs) > 1}
-    bodies = store.raws([record for record, _ in pairs.values()])
-    return {
-        head: file
-        for head, (record, raw) in pairs.items()
-        if (file := _decode(bodies.get(record, b""), raw)) is not None
-    }
+    results = _decode_heads(store, heads)
+    return {head: file for head, file in results.items() if isinstance(file, ImportedFile)}
+
+
+def iter_unreadable_files(store: Store) -> Iterator[tuple[HeadName, str]]:
+    """Yield the heads of imported files without a readable record, with the problem."""
+    heads = store.heads(SOURCE_PREFIX)
+    results = _decode_heads(store, heads.values())
+    for name, head in heads.items():
+        problem = results[head]
+        if isinstance(problem, str):
+            yield name, f"its record cannot be read: {problem}"
+
+
+def _decode_heads(
+    store: Store, heads: Iterable[ArtifactRef]
+) -> dict[ArtifactRef, ImportedFile | str]:
+    """Return the imported file of each head, or its problem. Raises StoreError.
+
+    All heads are read together, and each alone if an object is corrupted.
+    """
+    distinct_heads = list(dict.fromkeys(heads))
+    try:
+        members = store.sequences(distinct_heads)
+        bodies = store.raws([refs[0] for refs in members.values() if refs])
+    except ObjectCorrupted as error:
+        if len(distinct_heads) == 1:
+            return {distinct_heads[0]: str(error)}
+        results: dict[ArtifactRef, ImportedFile | str] = {}
+        for head in distinct_heads:
+            results |= _decode_heads(store, [head])
+        return results
+    return {head: _decode_members(members.get(head, []), bodies) for head in distinct_heads}
+
+
+def _decode_members(
+    members: Sequence[ArtifactRef], bodies: Mapping[ArtifactRef, bytes]
+) -> ImportedFile | str:
+    """Return the imported file of a head with these members, or the problem."""
+    if len(members) < 2:
+        return "its head names no record and no bytes"
+    record, raw = members[:2]
+    if record not in bodies:
+        return f"{record} is missing"
+    try:
+        return _decode(bodies[record], raw)
+    except (ValueError, RecursionError) as error:
+        return str(error)
 
 
 def starts_with(store: Store, raw: ArtifactRef, file: ImportedFile) -> bool:
@@ -157,20 +205,16 @@ def copy_imported_files(source: Store, target: Store, commits: Collection[Commit
     return len(new)
 
 
-def iter_unreadable_files(store: Store) -> Iterator[tuple[HeadName, str]]:
-    """Yield the heads of imported files without a readable record, with the problem."""
-    readable = read_imported_files(store)
-    for name in store.heads(SOURCE_PREFIX):
-        if name not in readable:
-            yield name, "its record cannot be read"
-
-
-def _decode(body: bytes, raw: ArtifactRef) -> ImportedFile | None:
+def _decode(body: bytes, raw: ArtifactRef) -> ImportedFile:
+    """Decode a record. Raises ValueError, RecursionError."""
     try:
+        record = _records.decode(body)
+    except ValueError:  # msgspec rejects lone surrogates, which a path may have.
         record = msgspec.convert(canonical.from_json(body), FileRecord)
-        report = msgspec.convert(record.report, _Report)
-    except ValueError:
-        return None
+    report = msgspec.convert(record.report, _Report)
     session = report.session or report.belongs_to
     tips = tuple(CommitId(tip.ctx) for tip in report.tips)
     return ImportedFile(record, raw, report.format, session, tips)
+
+
+_records = msgspec.json.Decoder(FileRecord)  # An impossible constraint fails here, at the import.

@@ -23,7 +23,6 @@ from harken.store.base import Store
 from harken.store.imported_files import FileRecord, read_imported_files
 
 _CTX_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
-_MAX_INTEGER = 2**63
 
 
 def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
@@ -32,7 +31,7 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
     Raises StoreError, StoreWriteError.
     """
     records = {_key(file.record): file.record for file in read_imported_files(store).values()}
-    records = {key: record for key, record in records.items() if _is_valid(key, record)}
+    records = {key: record for key, record in records.items() if _is_path(key)}
     existing = catalogue.find_entries(records)
     added = 0
     for key, record in records.items():
@@ -56,14 +55,13 @@ def _key(record: FileRecord) -> str:
     return record.path if record.is_local else f"{record.machine}:{record.path}"
 
 
-def _is_valid(key: str, record: FileRecord) -> bool:
-    """Whether the catalogue can hold the key and the numbers of a record."""
+def _is_path(key: str) -> bool:
+    """Whether the catalogue can hold a key."""
     try:
         os.fsencode(key)
-        bytes.fromhex(record.tail)
     except ValueError:
         return False
-    return 0 <= record.size < _MAX_INTEGER and abs(record.mtime_ns) < _MAX_INTEGER
+    return True
 
 
 def _check_report(record: FileRecord) -> Report | None:
