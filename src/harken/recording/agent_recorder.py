@@ -22,13 +22,13 @@ from harken.core.messages import (
     ChatMessage,
     Message,
     UnknownPart,
-    extend_context_hash_with,
     message_hash,
 )
 from harken.core.stream import Finish, format_partial
 from harken.formats.wire.base import Form
+from harken.formats.wire.shared_list import SharedList
 from harken.recording.context_diff import SegmentBuilder, common_prefix_length, find_origins
-from harken.recording.item import Item, ItemList, LoggedItem, identical_prefix_length, message_key
+from harken.recording.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
 from harken.recording.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
 from harken.session.session import Session, build_entry
@@ -58,14 +58,16 @@ class AgentRecorder:
         """The cause of its user messages. None if they come from a person."""
         self.items_by_key: dict[str, list[LoggedItem]] = {}
         """All items it ever had, by key."""
-        self._requested_items: ReferenceType[ItemList] | None = None
+        self._shared = SharedItems()
+        """The items that it may share with other agents."""
+        self._requested_items: ReferenceType[SharedList[Item]] | None = None
         """The items of its last request, while they are cached."""
         self._equal_count = 0
         """The number of these that equal the first items of its context."""
         self._changes_seen = 0
-        """The number of changes of logged items when they were compared."""
-        self._before: list[tuple[int, str]] = [(0, "")]
-        """Before each item: the number of messages, and their rolling hash."""
+        """The number of changes of shared items when they were compared."""
+        self._before = [ContextPrefix()]
+        """The prefix before each item, and the whole context."""
         self._tools: dict[bytes, MessageId] = {}
         self._names: dict[str, str] = {}
         """Call id -> tool name."""
@@ -75,7 +77,7 @@ class AgentRecorder:
         """Create a recorder for an agent whose first request may reuse items of another agent."""
         recorder = cls(source.session, agent_id)
         recorder.items_by_key = {key: list(items) for key, items in source.items_by_key.items()}
-        recorder._names = dict(source._names)
+        recorder._names, recorder._shared = dict(source._names), source._shared
         recorder.user_message_cause = source.user_message_cause
         return recorder
 
@@ -87,16 +89,17 @@ class AgentRecorder:
         *,
         forms: Mapping[MessageId, Form] | None = None,
         known: KeyFunction | None = None,
-        shared_by: dict[tuple[MessageId, ...], LoggedItem] | None = None,
+        shared_by: SharedItems | None = None,
     ) -> AgentRecorder:
         """Restore an agent from its log.
 
         forms: the last logged form of each entry; known: computes keys, for items that are not
-        messages of Harken's own kind; shared_by: the items of all agents of the session, by their
-        entries. The items of this agent are added to it.
+        messages of Harken's own kind; shared_by: the items of all agents of the session. The items
+        of this agent are added to it.
         """
         recorder = cls(session, agent_id)
-        shared_items = {} if shared_by is None else shared_by
+        recorder._shared = shared_by or SharedItems()
+        shared_items = recorder._shared.by_entries
         agent, forms = session.agent(agent_id), forms or {}
         make_key = known or (lambda messages, _: (message_key(messages[0]), ""))
         agent_entries = {entry.message_id: entry for entry in iter_loaded_entries(agent)}
@@ -106,8 +109,8 @@ class AgentRecorder:
         context_ids = {entry.message_id for entry in context_entries}
         request_count = 0 if agent.request is None else agent.request.count
         for entries in group_items(context_entries, forms):
-            recorder.requested_count += recorder._before[-1][0] < request_count
-            is_answer = recorder._before[-1][0] >= request_count and entries[0].role == "assistant"
+            recorder.requested_count += recorder.count < request_count
+            is_answer = recorder.count >= request_count and entries[0].role == "assistant"
             item = _from_log(entries, forms, make_key, shared_items, is_answer=is_answer)
             recorder._remember(item)
             recorder._place(item)
@@ -122,15 +125,15 @@ class AgentRecorder:
     @property
     def count(self) -> int:
         """The number of messages in its context."""
-        return self._before[-1][0]
+        return self._before[-1].message_count
 
     @property
     def context_hash(self) -> str:
         """The rolling hash of the messages in its context."""
-        return self._before[-1][1]
+        return self._before[-1].context_hash
 
-    def prefix_at(self, index: int) -> tuple[int, str]:
-        """Return the number of messages before an item, and their rolling hash."""
+    def prefix_at(self, index: int) -> ContextPrefix:
+        """Return the part of its context before an item."""
         return self._before[index]
 
     def count_common(self, items: Sequence[Item]) -> int:
@@ -160,8 +163,8 @@ class AgentRecorder:
         compared_count = self._count_compared(items)
         self._arrange(items, reason, summary)
         forms = self._dressed(items, compared_count)
-        self._requested_items = ref(items) if isinstance(items, ItemList) else None
-        self._equal_count, self._changes_seen = len(items), LoggedItem.changes
+        self._requested_items = ref(items) if isinstance(items, SharedList) else None
+        self._equal_count, self._changes_seen = len(items), self._shared.change_count
         wire = None if settings.wire is None else dict(settings.wire)
         if wire is not None and forms:
             wire["forms"] = forms
@@ -255,7 +258,7 @@ class AgentRecorder:
         if is_more:
             return
         segments = SegmentBuilder([])
-        segments.add_range(0, self._before[shared_count][0])
+        segments.add_range(0, self._before[shared_count].message_count)
         arranged: list[LoggedItem] = []
         for index, origin in enumerate(origins):
             logged = new_items.get(index) or origin.removed_item or self.items[origin.index or 0]
@@ -267,7 +270,7 @@ class AgentRecorder:
                 segments.add_range(message_count, message_count + logged.size)
                 message_count += logged.size
             else:
-                start = self._before[origin.index or 0][0]
+                start = self._before[origin.index or 0].message_count
                 segments.add_range(start, start + logged.size)
         # Nothing from here to the append can fail, so the item list and the log stay equal.
         target = self.items[:shared_count] + arranged
@@ -289,9 +292,11 @@ class AgentRecorder:
         Other agents may have the same logged items, under other keys and in another dress.
         """
         requested_items = None if self._requested_items is None else self._requested_items()
-        if requested_items is None or self._changes_seen != LoggedItem.changes:
+        if not isinstance(items, SharedList) or requested_items is None:
             return 0
-        return min(identical_prefix_length(items, requested_items), self._equal_count)
+        if self._changes_seen != self._shared.change_count:
+            return 0
+        return min(items.common_length(requested_items), self._equal_count)
 
     def _dressed(self, items: Sequence[Item], start: int) -> dict[str, Form]:
         """Return the forms that change with this request, and note them as logged.
@@ -303,7 +308,7 @@ class AgentRecorder:
         for index, (item, logged) in enumerate(pairs, start):
             if item.dress == logged.dress:
                 continue
-            LoggedItem.changes += logged.dress is not None
+            self._shared.change_count += logged.dress is not None
             form = item.form(self._entries(index))
             if not _equal(form, logged.form):
                 forms[logged.ids[0]] = logged.form = form
@@ -314,7 +319,7 @@ class AgentRecorder:
         return forms
 
     def _entries(self, index: int) -> Sequence[ChatMessage]:
-        start, item = self._before[index][0], self.items[index]
+        start, item = self._before[index].message_count, self.items[index]
         return self.session.context(self.agent_id)[start : start + item.size]
 
     def _append(self, item: Item) -> LoggedItem:
@@ -336,11 +341,8 @@ class AgentRecorder:
 
     def _place(self, item: LoggedItem) -> None:
         """Add an item to the end of the item list."""
-        count, context_hash = self._before[-1]
-        for hash_ in item.hashes:
-            context_hash = extend_context_hash_with(context_hash, hash_)
         self.items.append(item)
-        self._before.append((count + item.size, context_hash))
+        self._before.append(self._before[-1].extended_by(item))
 
     def _remember(self, item: LoggedItem) -> None:
         """Index an item by its key. Several items may have the same key."""
@@ -350,7 +352,7 @@ class AgentRecorder:
         """Index an item by the key of the client's copy as well."""
         if item.key != key:
             item.key = key
-            LoggedItem.changes += 1
+            self._shared.change_count += 1
             self._remember(item)
 
     def _loggable(self, message: Message) -> Message:

@@ -13,40 +13,19 @@ Source: docs/design/006-what-the-model-saw.md, decision 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
 from harken.core.commits import Checkpoint, CommitId, CommitType
 from harken.core.events import ContextCommitted
-from harken.core.ids import AgentId, MessageId, parse_id_number
+from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import LoggedItem, identical_prefix_length
+from harken.recording.item import LoggedItem, find_newest
 from harken.session.state import AgentState
 from harken.store.base import Store
-
-
-@dataclass(slots=True)
-class _ContextPrefixes:
-    """The context of an agent, with a hash for each prefix of it."""
-
-    row: list[LoggedItem] = field(default_factory=list)
-    prefix_hashes: list[int] = field(default_factory=lambda: [0])
-    """Equal for two agents that have the same entries up to that index."""
-    newest_ids: list[MessageId | None] = field(default_factory=lambda: [None])
-    """The newest entry of each prefix."""
-
-    def follow(self, row: Sequence[LoggedItem]) -> None:
-        """Update it to the current context."""
-        shared_count = identical_prefix_length(self.row, row)
-        del self.row[shared_count:]
-        del self.prefix_hashes[shared_count + 1 :], self.newest_ids[shared_count + 1 :]
-        for new in row[shared_count:]:
-            self.row.append(new)
-            self.prefix_hashes.append(hash((self.prefix_hashes[-1], new.ids)))
-            self.newest_ids.append(_find_newest([self.newest_ids[-1], *new.ids]))
 
 
 @dataclass(slots=True)
@@ -56,13 +35,11 @@ class SessionCommits:
     store: Store
     origin: CommitOrigin
     """The origin of the first agent. Other agents append their names to its principal."""
-    _prefixes: dict[AgentId, _ContextPrefixes] = field(default_factory=dict)
     _commit_ids: dict[int, CommitId] = field(default_factory=dict)
-    """Prefix hash of a context -> the commit that holds it."""
+    """`entries_hash` of the prefix of a context -> the commit that holds it."""
 
     def register(self, recorder: AgentRecorder, upto: MessageId, ctx: str) -> None:
         """Register a commit named in the log. It holds the context up to this entry."""
-        prefixes = self._update_prefixes(recorder)
         newest = parse_id_number(upto, "msg_") or 0
         index = 0
         for item in recorder.items:
@@ -70,7 +47,7 @@ class SessionCommits:
                 break
             index += 1
         if index:
-            self._commit_ids[prefixes.prefix_hashes[index]] = CommitId(ctx)
+            self._commit_ids[recorder.prefix_at(index).entries_hash] = CommitId(ctx)
 
     def commit_new(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
         """Commit the new messages of an agent's context.
@@ -83,42 +60,43 @@ class SessionCommits:
         store n copies. Raises StoreError if nothing was written; the messages stay pending. Raises
         LogError.
         """
-        prefixes, state = self._update_prefixes(recorder), recorder.session.agent(recorder.agent_id)
-        index = len(prefixes.row)
-        while index and (
-            trigger == "compaction" or prefixes.prefix_hashes[index] not in self._commit_ids
-        ):
-            index -= 1
-        if index == len(prefixes.row):
+        items, state = recorder.items, recorder.session.agent(recorder.agent_id)
+        index = 0 if trigger == "compaction" else self._count_committed(recorder)
+        if index == len(items):
             return None
+        before = recorder.prefix_at(index)
         context = recorder.session.context(recorder.agent_id)
-        base = self._commit_ids.get(prefixes.prefix_hashes[index]) if index else None
+        base = self._commit_ids.get(before.entries_hash) if index else None
         if base is None and trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
             return None
-        stable_count = 0 if base is None else _count_stable(state, prefixes.row[index:])
-        new = context[recorder.prefix_at(index)[0] :]
-        split = recorder.prefix_at(index + stable_count)[0] - recorder.prefix_at(index)[0]
+        stable_count = 0 if base is None else _count_stable(state, items[index:])
+        stable = recorder.prefix_at(index + stable_count)
+        new = context[before.message_count :]
+        split = stable.message_count - before.message_count
         drafts = _create_drafts(state, new, base, trigger, split)
         origin = self._origin(recorder)
         commit_ids = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
         if stable_count and len(commit_ids) > 1:
-            self._commit_ids[prefixes.prefix_hashes[index + stable_count]] = commit_ids[0]
+            self._commit_ids[stable.entries_hash] = commit_ids[0]
+        whole = recorder.prefix_at(len(items))
         recorder.session.append(
             ContextCommitted(
                 agent_id=recorder.agent_id,
                 ctx=commit_ids[-1],
                 parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
                 checkpoint=trigger,
-                upto=_find_newest([_find_last_entry(state), prefixes.newest_ids[-1]]),
+                upto=find_newest([_find_last_entry(state), whole.newest_id]),
             )
         )
-        self._commit_ids[prefixes.prefix_hashes[-1]] = commit_ids[-1]
+        self._commit_ids[whole.entries_hash] = commit_ids[-1]
         return commit_ids[-1]
 
-    def _update_prefixes(self, recorder: AgentRecorder) -> _ContextPrefixes:
-        prefixes = self._prefixes.setdefault(recorder.agent_id, _ContextPrefixes())
-        prefixes.follow(recorder.items)
-        return prefixes
+    def _count_committed(self, recorder: AgentRecorder) -> int:
+        """Return the length of the longest prefix of an agent's items that a commit holds."""
+        index = len(recorder.items)
+        while index and recorder.prefix_at(index).entries_hash not in self._commit_ids:
+            index -= 1
+        return index
 
     def _origin(self, recorder: AgentRecorder) -> CommitOrigin:
         state = recorder.session.agents[recorder.agent_id]
@@ -132,12 +110,6 @@ class SessionCommits:
 def _find_last_entry(state: AgentState) -> MessageId | None:
     """Return the id of the last entry that an agent's transcript has."""
     return next((entry.message_id for entry in (state.transcript or ())[-1:]), None)
-
-
-def _find_newest(ids: Iterable[MessageId | None]) -> MessageId | None:
-    """Return the id that was given last."""
-    known_ids = filter(None, ids)
-    return max(known_ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def _is_worth_it(state: AgentState, count: int) -> bool:

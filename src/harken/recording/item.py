@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from harken.core.ids import MessageId
-from harken.core.messages import ChatMessage, Message, Role, message_hash
+from harken.core.ids import MessageId, parse_id_number
+from harken.core.messages import (
+    ChatMessage,
+    Message,
+    Role,
+    extend_context_hash_with,
+    message_hash,
+)
 from harken.errors import FormatError
 from harken.formats.wire.base import Form, Piece, Protocol
 from harken.formats.wire.piece_cache import MAX_CACHE_BYTES
+from harken.formats.wire.shared_list import SharedList
 
 _MAX_REQUESTS = 16
 """The number of conversations whose items are cached."""
@@ -83,13 +90,51 @@ class LoggedItem:
     """Whether the log marks its entries as one item."""
     likeness: str = ""
     """The looser key of an answer that the client has not sent back yet."""
-    changes: ClassVar[int] = 0
-    """The number of times that the key or the dress of any logged item was replaced."""
 
     @property
     def size(self) -> int:
         """The number of its messages."""
         return len(self.ids)
+
+
+@dataclass(slots=True)
+class SharedItems:
+    """The logged items that several agents of a session may have."""
+
+    by_entries: dict[tuple[MessageId, ...], LoggedItem] = field(default_factory=dict)
+    """Items that were restored from the log, by their entries."""
+    change_count: int = 0
+    """The number of times that the key or the dress of an item was replaced."""
+
+
+class ContextPrefix(NamedTuple):
+    """The beginning of a context, up to an item."""
+
+    message_count: int = 0
+    context_hash: str = ""
+    """The rolling hash of its messages."""
+    entries_hash: int = 0
+    """Equal for two agents that have the same entries up to the item."""
+    newest_id: MessageId | None = None
+    """The entry that was logged last, or None if there is none."""
+
+    def extended_by(self, item: LoggedItem) -> ContextPrefix:
+        """Return the prefix that ends after an item."""
+        context_hash = self.context_hash
+        for hash_ in item.hashes:
+            context_hash = extend_context_hash_with(context_hash, hash_)
+        return ContextPrefix(
+            self.message_count + item.size,
+            context_hash,
+            hash((self.entries_hash, item.ids)),
+            find_newest([self.newest_id, *item.ids]),
+        )
+
+
+def find_newest(ids: Iterable[MessageId | None]) -> MessageId | None:
+    """Return the id that was assigned last, or None if there is none."""
+    known_ids = filter(None, ids)
+    return max(known_ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def message_key(message: ChatMessage) -> str:
@@ -145,12 +190,6 @@ def wire_items(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
     return [WireItem(protocol, piece) for piece in pieces]
 
 
-class ItemList(list[Item]):
-    """The items of a request, as a list that can be referenced weakly."""
-
-    __slots__ = ("__weakref__",)
-
-
 @dataclass(slots=True)
 class WireItemCache:
     """The items of the last requests. A request that has the same pieces has the same items.
@@ -167,53 +206,45 @@ class WireItemCache:
 
     def find_items(
         self, protocol: Protocol, pieces: Sequence[Piece], size_bytes: int = 0
-    ) -> ItemList:
+    ) -> SharedList[Item]:
         """Return the pieces of a request of this size as items."""
-        best, shared_count = None, 0
-        for request in self._requests:
-            count = identical_prefix_length(pieces, request.pieces)
-            if count > shared_count:
-                best, shared_count = request, count
-        items = ItemList()
+        shared_pieces = pieces if isinstance(pieces, SharedList) else SharedList(pieces)
+        best, common_count = self._find_similar(shared_pieces)
+        items: SharedList[Item] = SharedList()
         if best is not None:
-            items += best.items[:shared_count]
-            for item in best.items[best.shared_count : shared_count]:
+            items = best.items.first(common_count)
+            for item in best.items[best.common_count : common_count]:
                 item.forget()
             self._requests.remove(best)
             self._replaced = best.items
-        items += wire_items(protocol, pieces[shared_count:])
-        self._requests.append(_RequestItems(pieces, items, shared_count, size_bytes))
+        items = items.with_end(wire_items(protocol, shared_pieces[common_count:]))
+        items = items.with_shared(shared_pieces.shared_count)
+        self._requests.append(_RequestItems(shared_pieces, items, common_count, size_bytes))
         total_bytes = sum(request.size_bytes for request in self._requests)
         while total_bytes > self.max_bytes or len(self._requests) > _MAX_REQUESTS:
             total_bytes -= self._requests.pop(0).size_bytes
         return items
 
+    def _find_similar(self, pieces: SharedList[Piece]) -> tuple[_RequestItems | None, int]:
+        """Return the request with the longest common beginning, and its length."""
+        requests = self._requests
+        # A request of the same conversation is found without comparing the others.
+        same = [request for request in requests if request.pieces.is_of_same_array(pieces)]
+        best, common_count = None, 0
+        for request in same or requests:
+            count = pieces.common_length(request.pieces)
+            if count > common_count:
+                best, common_count = request, count
+        return best, common_count
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RequestItems:
-    pieces: Sequence[Piece]
-    items: Sequence[Item]
-    shared_count: int
+    pieces: SharedList[Piece]
+    items: SharedList[Item]
+    common_count: int
     """The number of items that an earlier request had."""
     size_bytes: int
-
-
-def identical_prefix_length(left: Sequence[object], right: Sequence[object]) -> int:
-    """Return how many objects at the beginning of two lists are identical.
-
-    The objects are compared as lists, without a Python loop: 4,000 take a few microseconds. Their
-    classes must not define equality.
-    """
-    start, stop = 0, min(len(left), len(right))
-    step = stop
-    while step:
-        if left[start : start + step] == right[start : start + step]:
-            start += step
-            step = min(step, stop - start)
-        else:
-            stop = start + step - 1
-            step //= 2
-    return start
 
 
 def compute_logged_key(

@@ -161,7 +161,9 @@ def _has_system_prompt(items: Sequence[Item], common: int, recorder: AgentRecord
     prompt = "\n".join(
         text_of(message.content) for item in prompt_items for message in item.messages
     )
-    messages = recorder.session.context(recorder.agent_id)[: recorder.prefix_at(count)[0]]
+    messages = recorder.session.context(recorder.agent_id)[
+        : recorder.prefix_at(count).message_count
+    ]
     logged_prompt = "\n".join(text_of(message.content) for message in messages)
     shared_chars = _common_chars(prompt, logged_prompt) + _common_chars(
         prompt[::-1], logged_prompt[::-1]

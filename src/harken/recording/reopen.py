@@ -15,7 +15,7 @@ from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.commits import SessionCommits
-from harken.recording.item import LoggedItem, compute_logged_key
+from harken.recording.item import SharedItems, compute_logged_key
 from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, PendingCall, RecordedSession
 from harken.session.log.reader import iter_events
@@ -81,7 +81,7 @@ def open_recorded_session(
         origin = identity.origin(id_, template=identity.template or client)
         recorded.commits = SessionCommits(store, origin)
     try:
-        shared_items: dict[tuple[MessageId, ...], LoggedItem] = {}
+        shared_items = SharedItems()
         for agent_id, state in session.agents.items():
             if state.is_recorded:
                 _restore_agent(recorded, agent_id, wire_data, shared_items)
@@ -96,7 +96,7 @@ def _restore_agent(
     recorded: RecordedSession,
     agent_id: AgentId,
     wire_data: _WireData,
-    shared_items: dict[tuple[MessageId, ...], LoggedItem],
+    shared_items: SharedItems,
 ) -> None:
     """Restore the recorder of an agent."""
     protocol = wire_data.protocols.get(agent_id, messages_v1.PROTOCOL)

@@ -19,8 +19,9 @@ import pytest
 
 from harken.core.clock import format_rfc3339
 from harken.formats.wire.registry import WIRE_PROTOCOLS
+from harken.formats.wire.shared_list import SharedList
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
-from harken.recording.item import ItemList, WireItemCache
+from harken.recording.item import Item, WireItemCache
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
 from harken.store.sqlite.store import SqliteStore
@@ -125,7 +126,7 @@ def test_call_costs_the_same_at_any_length(tmp_path: Path, *, is_marked: bool) -
 def test_items_of_cached_requests_are_limited_in_bytes() -> None:
     protocol = WIRE_PROTOCOLS["anthropic-messages"]
     cache = WireItemCache(max_bytes=1_000)
-    references: list[ReferenceType[ItemList]] = []
+    references: list[ReferenceType[SharedList[Item]]] = []
     for number in range(20):
         pieces = [protocol.piece({"role": "user", "content": f"{number} {n}"}) for n in range(3)]
         references.append(ref(cache.find_items(protocol, pieces, 300)))

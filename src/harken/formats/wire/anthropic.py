@@ -66,7 +66,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     prompt = _take_system_pieces(cutting)
     if not prompt and _is_system(messages[:1]):
         cutting.shape[_SYSTEM] = 0
-    pieces = [*map(cutting.piece, prompt), *cutting.pieces(messages, "messages")]
+    pieces = cutting.pieces(messages, "messages", leading=map(cutting.piece, prompt))
     return cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
 
 

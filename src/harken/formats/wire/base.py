@@ -22,6 +22,7 @@ from typing import Protocol as Shape
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message
 from harken.core.stream import Finish
+from harken.formats.wire.shared_list import SharedList
 
 Body: TypeAlias = dict[str, Any]
 """The body of a request or a response: a JSON object."""
@@ -125,11 +126,17 @@ class BodyPrefix:
     """The name of the array."""
     start: int
     """The offset of the array."""
-    texts: Sequence[bytes]
+    texts: SharedList[bytes]
     """The elements of the array before `end`."""
-    pieces: Sequence[Piece]
+    pieces: SharedList[Piece]
+    """The pieces of the request up to `end`: those before the array, and those of its elements."""
     marks: Sequence[Mark]
     """The marks of these elements."""
+
+    @property
+    def leading(self) -> Sequence[Piece]:
+        """The pieces before those of the array, such as the system prompt."""
+        return self.pieces[: len(self.pieces) - len(self.texts)]
 
 
 class PieceLookup(Shape):

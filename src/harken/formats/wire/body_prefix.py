@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import msgspec
 
 from harken.formats.wire.base import BodyPrefix, Mark, Piece
+from harken.formats.wire.shared_list import SharedList
 
 Text: TypeAlias = bytes | msgspec.Raw
 _OPENING = b'["%b"' % token_hex(16).encode()
 """The beginning of an array in a short body."""
-_CHUNK_BYTES = 64 * 1024
 _SPACE = b" \t\r\n"
 _LAST_ELEMENTS = 4
 """The number of elements at the end that are read again with the next request."""
@@ -32,13 +32,8 @@ MIN_ELEMENTS = 16
 
 
 def begins_with(body: bytes, prefix: BodyPrefix) -> bool:
-    """Whether a body begins with a prefix. Compares chunks, since a copy of a body takes longer."""
-    chunks = range(0, prefix.end, _CHUNK_BYTES)
-    stops = (min(start + _CHUNK_BYTES, prefix.end) for start in chunks)
-    return len(body) >= prefix.end and all(
-        body[start:stop] == prefix.body[start:stop]
-        for start, stop in zip(chunks, stops, strict=True)
-    )
+    """Whether a body begins with a prefix. Neither is copied."""
+    return body.startswith(memoryview(prefix.body)[: prefix.end])
 
 
 def shorten_body(body: bytes, prefix: BodyPrefix) -> bytes:
@@ -56,16 +51,33 @@ def find_array_end(array: Text, prefix: BodyPrefix) -> int:
     return prefix.end + len(memoryview(array)) - len(_OPENING)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayElements:
-    """An array of a body: its elements, and its place in the body."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayElements(Sequence[Text]):
+    """The elements of an array of a body, and its place in the body."""
 
     name: str
-    texts: Sequence[Text]
+    known: SharedList[bytes]
+    """The first elements, if they are those of a prefix."""
+    new: Sequence[Text]
+    """The other elements."""
     start: int
     end: int
-    known: Sequence[bytes] = ()
-    """The first elements, if they are those of a prefix."""
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self.new)
+
+    @overload
+    def __getitem__(self, index: int) -> Text: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Text]: ...
+    def __getitem__(self, index: int | slice) -> Text | list[Text]:
+        count = len(self.known)
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        return self.known[index] if index < count else self.new[index - count]
 
 
 def find_array(body: bytes, name: str, array: Text) -> int | None:
@@ -84,17 +96,17 @@ def find_array(body: bytes, name: str, array: Text) -> int | None:
 
 
 def build_prefix(
-    body: bytes, array: ArrayElements, pieces: Sequence[Piece], marks: Sequence[Mark]
+    body: bytes, array: ArrayElements, pieces: SharedList[Piece], marks: Sequence[Mark]
 ) -> BodyPrefix | None:
     """Return the prefix of a body without the last elements of an array, or None.
 
-    marks: of this body.
+    pieces, marks: of this body, those of the array last.
     """
-    texts, count = array.texts, len(array.texts) - _LAST_ELEMENTS
-    if count < MIN_ELEMENTS:
+    count = len(array) - _LAST_ELEMENTS
+    if count < max(MIN_ELEMENTS, len(array.known)):
         return None
     end = array.end - 1
-    for text in reversed(texts[count:]):
+    for text in reversed(array[count:]):
         element = bytes(text)
         end = _strip_space(body, end) - len(element)
         if end <= array.start or not body.startswith(element, end):
@@ -105,11 +117,22 @@ def build_prefix(
     end = _strip_space(body, end)
     if body[end - 1 : end] not in (b"}", b"]", b'"'):
         return None
-    elements = [*array.known[:count]]
-    new = zip(map(bytes, texts[len(elements) : count]), pieces[len(elements) : count], strict=True)
-    elements += [piece.data if piece.data == text else text for text, piece in new]
-    kept_marks = [mark for mark in marks if _is_before(mark, array.name, count)]
-    return BodyPrefix(body, end, array.name, array.start, elements, pieces[:count], kept_marks)
+    piece_count = len(pieces) - _LAST_ELEMENTS
+    new_texts = [*map(bytes, array[len(array.known) : count])]
+    new_pieces = pieces[piece_count - len(new_texts) : piece_count]
+    elements = [
+        piece.data if piece.data == text else text
+        for text, piece in zip(new_texts, new_pieces, strict=True)
+    ]
+    return BodyPrefix(
+        body=body,
+        end=end,
+        name=array.name,
+        start=array.start,
+        texts=array.known.with_end(elements).with_shared(count),
+        pieces=pieces.with_shared(piece_count).first(piece_count),
+        marks=[mark for mark in marks if _is_before(mark, array.name, count)],
+    )
 
 
 def _is_before(mark: Mark, name: str, count: int) -> bool:

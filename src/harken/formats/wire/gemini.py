@@ -79,7 +79,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
         del cutting.members["tools"]
         if groups != [{_DECLARATION_NAMES[0]: len(tools)}]:
             cutting.shape["tools"] = groups
-    pieces = [*map(cutting.piece, instruction), *cutting.pieces(contents, "contents")]
+    pieces = cutting.pieces(contents, "contents", leading=map(cutting.piece, instruction))
     return cutting.build_request(match[1] if match else "", pieces, tools)
 
 

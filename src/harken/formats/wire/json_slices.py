@@ -9,7 +9,7 @@ removed from the slices and stored with their paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,6 +31,7 @@ from harken.formats.wire.body_prefix import (
     shorten_body,
 )
 from harken.formats.wire.json_patch import apply_form, build_form, set_at_path
+from harken.formats.wire.shared_list import SharedList
 
 """A JSON text of a body. A raw value is not copied: for a megabyte, a copy would take as long as
 all other work.
@@ -132,8 +133,6 @@ class BodySlices:
     """The beginning of the body that is known. The first element of its array is a placeholder."""
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
-    _array: ArrayElements | None = None
-    """The list that was extracted last, if it is long."""
 
     def take_model(self, path_model: str = "") -> str:
         """Extract the model. `path_model` is the model of the path, for a body without one."""
@@ -157,34 +156,46 @@ class BodySlices:
         del self.members[name]
         prefix = self.prefix
         if prefix is not None and prefix.name == name:
-            slices = [*prefix.texts, *slices[1:]]
             end = find_array_end(array, prefix)
-            self._array = ArrayElements(name, slices, prefix.start, end, prefix.texts)
-        elif len(slices) >= MIN_ELEMENTS and isinstance(array, msgspec.Raw):
+            return ArrayElements(name, prefix.texts, slices[1:], prefix.start, end)
+        if len(slices) >= MIN_ELEMENTS and isinstance(array, msgspec.Raw):
             start = find_array(self.body, name, array)
             if start is not None:
                 end = start + len(memoryview(array))
-                self._array = ArrayElements(name, slices, start, end)
+                return ArrayElements(name, SharedList(), slices, start, end)
         return slices
 
-    def pieces(self, slices: Sequence[Text], *path: str | int) -> list[Piece]:
-        """Return the elements of a list as pieces, without their marks. path: of the list.
+    def pieces(
+        self, slices: Sequence[Text], *path: str | int, leading: Iterable[Piece] = ()
+    ) -> SharedList[Piece]:
+        """Return the pieces of a request: the `leading` ones, and the elements of a list.
 
-        The pieces of a list that was extracted are cached for the next request.
+        path: of the list. The pieces of a list that was extracted are cached for the next request.
         """
-        cache, array, prefix = self.piece_cache, self._array, self.prefix
-        pieces: list[Piece] = []
-        if array is not None and slices is array.texts and prefix is not None:
-            pieces += prefix.pieces if array.known else ()
-            self.marks += prefix.marks if array.known else ()
-        pieces += [
-            cache.find(data := bytes(text)) or self.piece(self.extract_marks(data, *path, index))
-            for index, text in enumerate(slices[len(pieces) :], len(pieces))
-        ]
-        if array is not None and slices is array.texts:
-            new_prefix = build_prefix(self.body, array, pieces, self.marks)
+        cache, prefix = self.piece_cache, self.prefix
+        pieces, new_slices, known_count = SharedList(leading), slices, 0
+        if isinstance(slices, ArrayElements):
+            new_slices, known_count = slices.new, len(slices.known)
+            if known_count and prefix is not None:
+                is_same = pieces[:] == prefix.leading
+                pieces = (
+                    prefix.pieces
+                    if is_same
+                    else pieces.with_end(prefix.pieces[len(prefix.leading) :])
+                )
+                self.marks += prefix.marks
+        pieces = pieces.with_end(
+            [
+                cache.find(data := bytes(text))
+                or self.piece(self.extract_marks(data, *path, index))
+                for index, text in enumerate(new_slices, known_count)
+            ]
+        )
+        if isinstance(slices, ArrayElements):
+            new_prefix = build_prefix(self.body, slices, pieces, self.marks)
             if new_prefix is not None:
                 cache.replace_prefix(prefix, new_prefix)
+                pieces = new_prefix.pieces.with_end(pieces[len(new_prefix.pieces) :])
         return pieces
 
     def piece(self, data: bytes) -> Piece:

@@ -73,7 +73,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
         cutting.shape[_INPUT] = "text"
         if not items:
             raise FormatError(NAME, "it has no input")
-    pieces = [*map(cutting.piece, instruction_texts), *cutting.pieces(items, _INPUT)]
+    pieces = cutting.pieces(items, _INPUT, leading=map(cutting.piece, instruction_texts))
     if not instruction_texts and items and _instructions_content(parse_slice(items[0])) is not None:
         cutting.shape[_INSTRUCTIONS] = False
     return cutting.build_request(model, pieces, cutting.take_tools(_build_tool))

@@ -35,8 +35,8 @@ class PieceCache:
 
     def find_prefix(self, body: bytes) -> BodyPrefix | None:
         """Return the longest cached prefix of a body, or None."""
-        matches = [prefix for prefix in self._prefixes if begins_with(body, prefix)]
-        return max(matches, key=lambda prefix: prefix.end, default=None)
+        longest_first = sorted(self._prefixes, key=lambda prefix: -prefix.end)
+        return next((prefix for prefix in longest_first if begins_with(body, prefix)), None)
 
     def replace_prefix(self, old: BodyPrefix | None, new: BodyPrefix) -> None:
         """Cache a prefix in place of a shorter one of the same conversation."""
