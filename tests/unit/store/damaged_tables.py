@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId, CommitNotes, encode_sequence, hash_raw
@@ -23,7 +24,6 @@ START_US = 1_767_225_600_000_000
 _HOUR_US = 3_600_000_000
 _LATER = format_rfc3339(START_US + 10_000 * _HOUR_US)
 _MAX_ROWS = 3
-"""The number of rows of a table that are damaged, evenly chosen."""
 
 
 @dataclass
@@ -113,6 +113,8 @@ class Damage:
     """`remove`, `exchange COLUMN`, `shorten COLUMN`, `duplicate`."""
     statement: str
     values: tuple[object, ...]
+    rows: tuple[dict[str, Any], ...]
+    """The cells of the damaged rows, as they were."""
 
 
 def list_tables(path: Path) -> dict[str, list[str]]:
@@ -126,25 +128,25 @@ def list_tables(path: Path) -> dict[str, list[str]]:
         }
 
 
-def iter_damage(path: Path, table: str) -> Iterator[Damage]:
-    """Yield the damage to rows of a table."""
+def iter_damage(path: Path, table: str, *, max_rows: int = _MAX_ROWS) -> Iterator[Damage]:
+    """Yield the damage to rows of a table, evenly chosen."""
     with closing(sqlite3.connect(path)) as connection:
         info = connection.execute(f"PRAGMA table_info({table})").fetchall()
         columns = [row[1] for row in info]
         keys = [row[1] for row in info if row[5]] or columns
         all_rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
-    rows = all_rows[:: max(1, len(all_rows) // _MAX_ROWS)]
+    rows = all_rows[:: max(1, len(all_rows) // max_rows)]
     assert rows, f"{table} is empty: it is not tested"
     where = " AND ".join(f"{key} IS ?" for key in keys)
     by_row = [(dict(zip(columns, row, strict=True)), row) for row in rows]
     for cells, row in by_row:
         key = tuple(cells[name] for name in keys)
-        yield Damage(table, "remove", f"DELETE FROM {table} WHERE {where}", key)
+        yield Damage(table, "remove", f"DELETE FROM {table} WHERE {where}", key, (cells,))
         yield _duplicate(table, columns, keys, row, all_rows)
         for column in columns:
             update = f"UPDATE {table} SET {column} = ? WHERE {where}"
             for value in _shorten(cells[column]):
-                yield Damage(table, f"shorten {column}", update, (value, *key))
+                yield Damage(table, f"shorten {column}", update, (value, *key), (cells,))
     for (first, _), (second, _) in pairwise(by_row):
         yield from _exchange(table, columns, keys, first, second)
 
@@ -165,7 +167,8 @@ def _duplicate(
         value = value[:-1] + value[:1]  # type: ignore[index]
     cells = tuple(value if number == index else cell for number, cell in enumerate(row))
     marks = ", ".join("?" * len(columns))
-    return Damage(table, "duplicate", f"INSERT INTO {table} VALUES ({marks})", cells)
+    statement = f"INSERT INTO {table} VALUES ({marks})"
+    return Damage(table, "duplicate", statement, cells, (dict(zip(columns, cells, strict=True)),))
 
 
 def _shorten(value: object) -> list[object]:
@@ -178,8 +181,8 @@ def _exchange(
     table: str,
     columns: list[str],
     keys: list[str],
-    first: dict[str, object],
-    second: dict[str, object],
+    first: dict[str, Any],
+    second: dict[str, Any],
 ) -> Iterator[Damage]:
     """Yield exchanges of the values of each column of two rows, but not of the whole key."""
     where = " AND ".join(f"{key} IS ?" for key in keys)
@@ -191,4 +194,4 @@ def _exchange(
         case = f"CASE WHEN {where} THEN ? ELSE ? END"
         statement = f"UPDATE {table} SET {column} = {case} WHERE {either}"
         values = (*keys_of[0], second[column], first[column], *keys_of[0], *keys_of[1])
-        yield Damage(table, f"exchange {column}", statement, values)
+        yield Damage(table, f"exchange {column}", statement, values, (first, second))

@@ -204,8 +204,10 @@ def _read_tables(connection: sqlite3.Connection) -> _Tables:
     labels: dict[int, list[bytes]] = {}
     for name, id_ in connection.execute("SELECT name, history FROM label ORDER BY name"):
         labels.setdefault(id_, []).append(name)
+    # A parent that is no earlier row is wrong, also for a commit without a parent.
     for name, id_, *columns in connection.execute(
-        "SELECT h.name, h.id, h.pack, p.name, principal.name, h.time_us, h.notes FROM history h"
+        "SELECT h.name, h.id, h.pack, iif(h.parent IS NULL, NULL, ifnull(p.name, x'')),"
+        " principal.name, h.time_us, h.notes FROM history h"
         " LEFT JOIN history p ON p.id = h.parent AND p.id < h.id"
         " LEFT JOIN principal ON principal.id = h.principal"
     ):
