@@ -372,7 +372,7 @@ def _iter_nested_steps(
     document: Record, reading: ReadReport, above: StepBuilder, path: str, depth: int
 ) -> Iterator[ImportStep]:
     name = get_text(document, "trajectory_id") or path
-    rounds = StepBuilder(reading, agent=name, origin=above.current, names=above.names)
+    rounds = StepBuilder(reading, agent=name, origin=above.current, numbers=above.numbers)
     yield from _iter_steps(document, reading, rounds, f"{path}{name}.", depth)
 
 

@@ -101,7 +101,7 @@ class _Session:
         if agent not in self.agents:
             main = self.main
             self.agents[agent] = StepBuilder(
-                self.reading, agent=agent, origin=main.step, names=main.names
+                self.reading, agent=agent, origin=main.step, numbers=main.numbers
             )
         return self.agents[agent]
 

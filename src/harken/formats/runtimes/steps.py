@@ -32,6 +32,21 @@ _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
 
 
 @dataclass(slots=True)
+class StepNumbers:
+    """Names the steps of a file, of all agents, by their number.
+
+    Ids in the file may repeat.
+    """
+
+    last: int = 0
+
+    def next_name(self) -> str:
+        """Return the name of the next step."""
+        self.last += 1
+        return str(self.last)
+
+
+@dataclass(slots=True)
 class StepBuilder:
     """Creates steps of nodes. Parents must be added before their children."""
 
@@ -41,8 +56,8 @@ class StepBuilder:
     agent: str = ""
     origin: str | None = None
     """The step that spawned the agent. The agent's context begins with its first step."""
-    names: set[str] = field(default_factory=set)
-    """The ids of all steps of a file, of all agents."""
+    numbers: StepNumbers = field(default_factory=StepNumbers)
+    """Shared by all agents of a file."""
     head: str | None = None
     """The last node."""
     _steps_by_node: dict[str, str | None] = field(default_factory=dict)
@@ -62,7 +77,7 @@ class StepBuilder:
         for entry in entries:
             if self._entries and self._is_next_round(entry):
                 yield from self._seal_step()
-            self._open_step(node)
+            self._open_step()
             self._entries.append(entry)
             self._update_title(entry)
         yield from self._finish_node(node)
@@ -73,7 +88,8 @@ class StepBuilder:
         """Add a node that replaces the previous context by entries."""
         yield from self._move_to(parent)
         yield from self._seal_step()
-        self._open_step(node)
+        if entries:
+            self._open_step()
         self._entries = list(entries)
         yield from self._seal_step(summary)
         yield from self._finish_node(node)
@@ -117,14 +133,9 @@ class StepBuilder:
         has_answer = any(entry_.message.role == "assistant" for entry_ in self._entries)
         return has_answer and entry.message.role != "tool"
 
-    def _open_step(self, node: str) -> None:
-        if self._entries:
-            return
-        self._step_id, count = node, 1
-        while self._step_id in self.names:
-            count += 1
-            self._step_id = f"{node} ({count})"
-        self.names.add(self._step_id)
+    def _open_step(self) -> None:
+        if not self._entries:
+            self._step_id = self.numbers.next_name()
 
     def _seal_step(self, summary: str | None = None) -> Iterator[ImportStep]:
         """End the step, if it is not empty. With a summary, it is a compaction."""

@@ -30,7 +30,7 @@ from harken.formats.runtimes.new_session import build_format
 from harken.formats.runtimes.opencode.messages import build_resume_request, entries_from_message
 from harken.formats.runtimes.opencode.writer import write_session
 from harken.formats.runtimes.read_point import BadLine
-from harken.formats.runtimes.steps import StepBuilder
+from harken.formats.runtimes.steps import StepBuilder, StepNumbers
 
 NAME = "opencode-v1"
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -227,7 +227,7 @@ class _SessionReader:
     keeper: _SessionSource
     origins: dict[str, str | None] = field(default_factory=dict)
     """The spawning step of each session."""
-    names: set[str] = field(default_factory=set)
+    numbers: StepNumbers = field(default_factory=StepNumbers)
 
     def read(self) -> Iterator[ImportStep]:
         """Yield the steps of all sessions, and report the last conversation."""
@@ -263,11 +263,11 @@ class _SessionReader:
             branching={revert_point} if revert_point else (),
             agent=id_ if is_child else "",
             origin=self.origins.get(id_),
-            names=self.names,
+            numbers=self.numbers,
         )
         compactions: dict[str, MessageAndParts] = {}
-        for message_info, parts in self.keeper.messages(id_):
-            node = get_text(message_info, "id") or f"message {len(self.names)}"
+        for index, (message_info, parts) in enumerate(self.keeper.messages(id_)):
+            node = get_text(message_info, "id") or f"message {index}"
             compaction = next((p for p in parts if get_text(p, "type") == "compaction"), None)
             if compaction is not None:
                 compactions[node] = message_info, parts

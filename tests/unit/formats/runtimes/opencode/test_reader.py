@@ -199,7 +199,8 @@ def test_each_session_of_a_database_is_a_conversation(tmp_path: Path) -> None:
     assert list(reading.tips) == ["ses_new", "ses_old", "ses_child"]
     assert reading.session_id == "ses_new"
     first = next(step for step in steps if step.agent == "ses_child")
-    assert (first.type, first.trigger, first.parent) == ("snapshot", "spawn", "a")
+    spawning_step = next(step for step in steps if texts_of_entries(step.entries)[0][1] == "old")
+    assert (first.type, first.trigger, first.parent) == ("snapshot", "spawn", spawning_step.id)
     assert [
         content for _, content in texts_of_entries(read_context(steps, reading.tips["ses_child"]))
     ] == [
@@ -214,7 +215,7 @@ def test_reader_returns_the_session_of_each_step(tmp_path: Path) -> None:
     path = write_database(tmp_path / "opencode.db", sessions, talks)
     reading = ReadReport()
     result = [(step.id, reading.session_id) for step in NATIVE.steps(open_source(path), reading)]
-    assert result == [("a", "ses_1"), ("b", "ses_2")]
+    assert result == [("1", "ses_1"), ("2", "ses_2")]
 
 
 COMPACTED = [
