@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harken.core.messages import message_hash
 from harken.formats.client_messages import messages_in, messages_out
-from harken.formats.wire.json_patch import equal_json
+from harken.formats.json_records import equal_json
 
 from .test_messages import JSON, STRING
 

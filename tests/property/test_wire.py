@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harken.formats.json_records import equal_json
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.json_patch import apply_form, build_form, equal_json
+from harken.formats.wire.json_patch import apply_form, build_form
 from harken.formats.wire.registry import WIRE_PROTOCOLS
 from tests.property.test_messages import JSON, STRING
 from tests.unit.formats.wire import (

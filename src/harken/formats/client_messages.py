@@ -34,6 +34,7 @@ from harken.core.messages import (
     split_occurrence,
 )
 from harken.errors import FormatError
+from harken.formats.first_part import add_meta, take_meta, with_place_for_meta
 from harken.formats.message_shape import Shape, find_messages, find_shape
 from harken.formats.plain_value import safe_repr, to_plain_value
 from harken.formats.wire import (
@@ -44,7 +45,6 @@ from harken.formats.wire import (
     openai_chat,
     openai_responses,
 )
-from harken.formats.wire.leftover import add_meta, take_meta, with_place_for_meta
 from harken.formats.wire.piece_codec import PieceCodec
 
 _logger = logging.getLogger("harken.messages")

@@ -88,6 +88,61 @@ def extra_members(record: Record, restored: Record) -> Record:
     }
 
 
+def equal_json(left: object, right: object) -> bool:
+    """Whether two JSON values are equal, type by type.
+
+    >>> equal_json({"a": 1, "b": 2}, {"b": 2, "a": 1}), equal_json([1], [1.0]), equal_json(1, True)
+    (True, False, False)
+    """
+    return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
+        right
+    )
+
+
+def changed_members(built: Record, value: Record) -> Record | None:
+    """Return the members that turn `built` into `value`, null for a member that `value` lacks.
+
+    A member that is an object in both has only its own changed members. Return None if a null in
+    `value` would be taken for an absent member.
+
+    >>> changed_members({"a": 1, "b": {"c": 1}, "d": 1}, {"a": 1, "b": {"c": 1, "e": 2}})
+    {'b': {'e': 2}, 'd': None}
+    """
+    changes = _find_changes(built, value)
+    is_exact = not changes or equal_json(apply_members(built, changes), value)
+    return changes if is_exact else None
+
+
+def _find_changes(built: Record, value: Record) -> Record:
+    changes: Record = {}
+    for name, inner in value.items():
+        old = built.get(name)
+        if isinstance(old, dict) and isinstance(inner, dict):
+            if nested := _find_changes(old, inner):
+                changes[name] = nested
+        elif name not in built or not equal_json(old, inner):
+            changes[name] = inner
+    return changes | {name: None for name in built if name not in value}
+
+
+def apply_members(built: Record, changes: Record) -> Record:
+    """Return a value with the changed members that `changed_members` returned.
+
+    >>> apply_members({"a": 1, "b": {"c": 1}, "d": 1}, {"b": {"e": 2}, "d": None})
+    {'a': 1, 'b': {'c': 1, 'e': 2}}
+    """
+    value = dict(built)
+    for name, inner in changes.items():
+        old = built.get(name)
+        if inner is None:
+            value.pop(name, None)
+        elif isinstance(old, dict) and isinstance(inner, dict):
+            value[name] = apply_members(old, inner)
+        else:
+            value[name] = inner
+    return value
+
+
 def _encode_as_text(value: object) -> str:
     try:
         return canonical.to_json_line(value).decode()

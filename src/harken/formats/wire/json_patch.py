@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from harken.core import canonical
 from harken.errors import FormatError
+from harken.formats.json_records import equal_json
 
 Path: TypeAlias = tuple[str | int, ...]
 Change: TypeAlias = list[Any]
@@ -33,17 +34,6 @@ _SHORT_CHARS = 40
 _STRIDE = 4096
 """The number of elements compared at once, because texts may be long."""
 _NAME = "form"
-
-
-def equal_json(left: object, right: object) -> bool:
-    """Whether two JSON values are equal, type by type.
-
-    >>> equal_json({"a": 1, "b": 2}, {"b": 2, "a": 1}), equal_json([1], [1.0]), equal_json(1, True)
-    (True, False, False)
-    """
-    return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
-        right
-    )
 
 
 def build_form(built: Any, value: Any, manner: str = "") -> Any:

@@ -25,18 +25,18 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.errors import FormatError
-from harken.formats.tool_calls import iter_items
-from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
-from harken.formats.wire.json_patch import apply_form, build_form, get_manner
-from harken.formats.wire.json_slices import BodyBuilder, with_format_errors
-from harken.formats.wire.leftover import (
+from harken.formats.first_part import (
     add_leftover,
-    build_leftover,
     has_meta,
     take_leftover,
     with_first_part,
     without_meta,
 )
+from harken.formats.tool_calls import iter_items
+from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
+from harken.formats.wire.json_patch import apply_form, build_form, get_manner
+from harken.formats.wire.json_slices import BodyBuilder, with_format_errors
+from harken.formats.wire.leftover import build_leftover
 from harken.formats.wire.response_reader import ResponseAssembler, ResponseReader
 
 _PIECE = b"harken.piece.v1\n"

@@ -10,9 +10,9 @@ import pytest
 from harken.core.events import Usage
 from harken.core.messages import Message, TextPart, ThinkingPart, UnknownPart
 from harken.errors import FormatError
+from harken.formats.json_records import equal_json
 from harken.formats.wire.anthropic import PROTOCOL
 from harken.formats.wire.base import ParsedRequest, ParsedResponse
-from harken.formats.wire.json_patch import equal_json
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 ASKED: dict[str, Any] = {

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from harken.errors import FormatError
-from harken.formats.wire.json_patch import (
-    apply_form,
-    build_form,
-    equal_json,
-    get_manner,
-    set_at_path,
-)
+from harken.formats.json_records import equal_json
+from harken.formats.wire.json_patch import apply_form, build_form, get_manner, set_at_path
 
 LONG = "a text that is long enough to be worth being cut into pieces " * 3
 

@@ -11,8 +11,8 @@ from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.core.stream import Finish
 from harken.errors import FormatError
+from harken.formats.json_records import equal_json
 from harken.formats.wire import registry as wires
-from harken.formats.wire.json_patch import equal_json
 from harken.formats.wire.messages_v1 import PROTOCOL
 
 CALL = {"id": "c1", "function": {"name": "look", "arguments": "{}"}, "type": "function"}

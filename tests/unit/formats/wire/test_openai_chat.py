@@ -11,7 +11,7 @@ from harken.core.events import Usage
 from harken.core.messages import Message, ThinkingPart
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.wire.json_patch import equal_json
+from harken.formats.json_records import equal_json
 from harken.formats.wire.openai_chat import PROTOCOL
 from tests.unit.formats.wire.stream_kit import (
     STEPS,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harken.formats.json_records import equal_json
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.json_patch import equal_json
 from tests.clients.kit import BESIDE, lab
 
 SENT = sorted((BESIDE / "shared" / "data" / "sent").glob("*.json"))
