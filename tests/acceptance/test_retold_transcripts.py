@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,13 @@ from harken.capture.files.imported_sessions import (
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
+from harken.context.to_events.branches import BranchTip
 from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
+from harken.formats.runtimes.registry import find_runtime_format
+from harken.formats.runtimes.sent_requests import SentRequests
 from harken.index.catalogue import Catalogue
 from harken.session.fold import current_messages, fold
 from harken.session.invariants import check_event, encode_checked_event
@@ -26,7 +30,7 @@ from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
 from tests.acceptance.shared_data import DATA, needed
-from tests.unit.context.retelling_kit import model_input
+from tests.unit.context.retelling_oracle import check_requests, describe, digest, model_input
 
 FOLDERS = sorted(path.name for path in (DATA / "transcripts").glob("*"))
 EVERY = 32
@@ -34,22 +38,55 @@ EVERY = 32
 TWICE = {"codex:fc-1"}
 """Sessions in which a call has an id that another open one has: there it is told under another."""
 
+DIGESTS = Path(__file__).with_name("retold_sessions.json")
+"""Session -> kind of event -> their number and hash, as `describe` shows them."""
+
 pytestmark = needed
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_imported_session_is_viewed_like_a_log(folder: str) -> None:
-    store, catalogue = MemoryStore(), Catalogue(None)
+Retold = tuple[ImportedSession, Sequence[BranchTip], list[ev.Event]]
+
+
+def retell_folder(store: MemoryStore, folder: str) -> Iterator[Retold]:
+    """Import the transcripts of a folder into a store. Yield each session with its events."""
+    catalogue = Catalogue(None)
     list(Importer(store, catalogue).run(list(iter_files(DATA / "transcripts" / folder))))
     sessions = list_imported_sessions(catalogue)
     for session in sessions:
         ends = find_branch_tips(session, sessions, catalogue)
-        events = retell(store, session.name, ends)
+        yield session, ends, retell(store, session.name, ends, read_requests(store, session))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imported_session_is_viewed_like_a_log(folder: str) -> None:
+    store = MemoryStore()
+    for session, ends, events in retell_folder(store, folder):
         check_lawful(events)
+        check_requests(store, ends, events)
         if session.name not in TWICE:
             check_commits(store, events)
         check_usage(session, events)
+        check_described(session.name, events)
         check_views(SessionViewer.of(events, session.name))
+
+
+def read_requests(store: MemoryStore, session: ImportedSession) -> list[SentRequests]:
+    """Return the requests that the files of a session record."""
+    runtime = find_runtime_format(session.runtime)
+    if runtime is None or runtime.sent_requests is None:
+        return []
+    return [runtime.sent_requests(store.read_chunks(raw)) for raw in session.raw_files]
+
+
+def check_described(name: str, events: list[ev.Event]) -> None:
+    """Check that agents, links, calls and commits are those that were once checked by reading.
+
+    `python -m tests.acceptance.test_retold_transcripts` writes them anew.
+    """
+    known = json.loads(DIGESTS.read_bytes())
+    if name in known:
+        digests = {kind: digest(rows) for kind, rows in describe(events).items()}
+        assert (name, digests) == (name, known[name])
 
 
 def check_lawful(events: list[ev.Event]) -> None:
@@ -108,3 +145,17 @@ def check_views(viewer: SessionViewer) -> None:
         assert not viewer.context(last).is_damaged
         viewer.trace_message_flow(last)
         viewer.trace_content_references(last)
+
+
+def main() -> None:
+    """Write the digests of all sessions."""
+    known = {
+        session.name: {kind: digest(rows) for kind, rows in describe(events).items()}
+        for folder in FOLDERS
+        for session, _, events in retell_folder(MemoryStore(), folder)
+    }
+    DIGESTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from tests.unit.context.retelling_kit import check_contexts
+from tests.unit.context.retelling_oracle import check_requests
 
 SECONDS = st.integers(0, 9)
 
@@ -77,6 +78,7 @@ def test_commits_convert_to_a_valid_log(
     store, ends = history
     events = retell(store, "cafe", ends)
     check_contexts(store, events)
+    check_requests(store, ends, events)
     state = SessionState()
     for event in events:
         check_event(state, event)

@@ -14,13 +14,13 @@ from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
-from harken.core.messages import ChatMessage, extend_context_hash, message_hash
 from harken.index.catalogue import Catalogue
 from harken.session.fold import current_messages, fold
 from harken.session.session import Session, SessionOptions
 from harken.session.state import SessionState
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
+from tests.unit.context.retelling_oracle import check_requests, hash_messages, model_input
 from tests.unit.formats.transcript_kit import Transcript
 
 
@@ -41,6 +41,7 @@ def convert_session(store: Store, ends: Sequence[BranchTip], folder: Path) -> li
     assert events == retell(store, "cafe", ends)
     check_lawful(events, folder)
     check_contexts(store, events)
+    check_requests(store, ends, events)
     return events
 
 
@@ -67,25 +68,12 @@ def check_contexts(store: Store, events: Sequence[ev.Event]) -> None:
     for event in events:
         if isinstance(event, ev.LlmRequest):
             before = current_messages(state.agents[event.agent_id or AgentId("")])
-            assert (event.count, event.context_hash) == (len(before), hash_of(before))
+            assert (event.count, event.context_hash) == (len(before), hash_messages(before))
         fold(state, event)
         if isinstance(event, ev.ContextCommitted):
             reads = current_messages(state.agents[event.agent_id or AgentId("")])
             expected = materialize(store, CommitId(event.ctx)).messages
             assert [*map(model_input, reads)] == [*map(model_input, expected)]
-
-
-def hash_of(messages: Sequence[ChatMessage]) -> str:
-    rolling = ""
-    for message in messages:
-        rolling = extend_context_hash(rolling, message)
-    return rolling
-
-
-def model_input(message: ChatMessage) -> object:
-    """Return the model input of a message. Only logs have the tool name of each result."""
-    calls = [call.id for call in message.tool_calls or ()]
-    return message_hash(message), message.tool_call_id, calls
 
 
 def outline(events: Sequence[ev.Event]) -> list[str]:

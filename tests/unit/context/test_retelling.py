@@ -22,10 +22,10 @@ from tests.unit.context.kit import NOON, commit
 from tests.unit.context.retelling_kit import (
     check_lawful,
     convert_session,
-    hash_of,
     import_transcripts,
     outline,
 )
+from tests.unit.context.retelling_oracle import hash_messages
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 T = TypeVar("T")
@@ -242,6 +242,32 @@ def test_compaction_is_an_edit_that_keeps_repeated_entries(tmp_path: Path) -> No
     assert [request.count for request in of(ev.LlmRequest, events)] == [1, 3, 4]
 
 
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_summary_of_a_compaction_is_the_marked_message_or_the_last_new_one(
+    tmp_path: Path, is_marked: bool
+) -> None:
+    store = MemoryStore()
+    first = commit(store, None, "Hello", "Hi")
+    marked = {"kind": "system", "summary": True} if is_marked else None
+    draft = CommitDraft(
+        entries=[
+            ConversationEntry(Message("user", "Before."), NOON),
+            ConversationEntry(Message("user", "They said hello."), NOON, marked),
+            ConversationEntry(Message("user", "After."), NOON),
+            ConversationEntry(Message("user", "Hello"), NOON),
+            ConversationEntry(Message("assistant", "Hi"), NOON),
+        ],
+        parent=first,
+        type="compaction",
+        created_at=NOON,
+    )
+    events = convert_session(store, [BranchTip("main", checkpoint(store, draft))], tmp_path)
+    (edit,) = of(ev.TranscriptEdited, events)
+    (summary,) = [e for e in of(ev.TranscriptEntry, events) if e.message_id == edit.summary]
+    assert summary.content == ("They said hello." if is_marked else "After.")
+    assert len(of(ev.TranscriptEntry, events)) == 5
+
+
 def test_orphaned_result_gets_a_synthetic_call(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.result("gone", "It was open.")
@@ -293,7 +319,7 @@ def test_invalid_calls_are_changed_to_valid_ones(
     messages = [message.message for message in entries]
     places = [index for index, message in enumerate(messages) if message.role == "assistant"]
     for request, position in zip(of(ev.LlmRequest, events), places, strict=True):
-        assert request.context_hash == hash_of(messages[:position])
+        assert request.context_hash == hash_messages(messages[:position])
 
 
 def test_harken_commit_becomes_events(tmp_path: Path) -> None:
