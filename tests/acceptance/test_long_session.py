@@ -12,9 +12,9 @@ import pytest
 from harken.capture.files.imported_sessions import list_imported_sessions
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
-from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.index.catalogue import Catalogue
+from harken.recording.from_commits.session import retell
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block

@@ -16,21 +16,26 @@ from harken.capture.files.imported_sessions import (
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
-from harken.context.to_events.branches import BranchTip
-from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.formats.runtimes.registry import find_runtime_format
 from harken.formats.runtimes.sent_requests import SentRequests
 from harken.index.catalogue import Catalogue
+from harken.recording.from_commits.branches import BranchTip
+from harken.recording.from_commits.session import retell
 from harken.session.fold import current_messages, fold
 from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
 from tests.acceptance.shared_data import DATA, needed
-from tests.unit.context.retelling_oracle import check_requests, describe, digest, model_input
+from tests.unit.recording.from_commits.retelling_oracle import (
+    check_requests,
+    describe,
+    digest,
+    model_input,
+)
 
 FOLDERS = sorted(path.name for path in (DATA / "transcripts").glob("*"))
 EVERY = 32

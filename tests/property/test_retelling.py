@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.to_events.branches import BranchTip
-from harken.context.to_events.session import retell
 from harken.core.commits import CommitId
 from harken.core.events import UnknownEvent
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.formats.base import ConversationEntry
+from harken.recording.from_commits.branches import BranchTip
+from harken.recording.from_commits.session import retell
 from harken.session.fold import fold
 from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
-from tests.unit.context.retelling_kit import check_contexts
-from tests.unit.context.retelling_oracle import check_requests
+from tests.unit.recording.from_commits.retelling_kit import check_contexts
+from tests.unit.recording.from_commits.retelling_oracle import check_requests
 
 SECONDS = st.integers(0, 9)
 

@@ -20,10 +20,10 @@ from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
-    from harken.context.to_events.branches import BranchTip
     from harken.core.commits import CommitId
     from harken.formats.runtimes.sent_requests import SentRequests
     from harken.index.catalogue import Catalogue
+    from harken.recording.from_commits.branches import BranchTip
     from harken.store.base import Store
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
     """Return a viewer of the conversation of one agent up to a commit."""
-    from harken.context.to_events.branches import BranchTip
+    from harken.recording.from_commits.branches import BranchTip
 
     with open_configured_store(home) as store:
         commit = get_commit(store, ctx).commit
@@ -174,6 +174,6 @@ def _read_sent_requests(store: Store, session: ImportedSession) -> list[SentRequ
 def _build_viewer(
     store: Store, name: str, ends: Sequence[BranchTip], requests: Sequence[SentRequests] = ()
 ) -> SessionViewer:
-    from harken.context.to_events.session import retell
+    from harken.recording.from_commits.session import retell
 
     return SessionViewer.of(retell(store, name, ends, requests), name)

@@ -37,7 +37,7 @@ from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
-from harken.recording.item import message_key
+from harken.recording.writer.item import message_key
 from harken.session.session import Session, build_entry
 from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool

@@ -64,7 +64,7 @@ from harken.interactions.thread import ThreadRow, placeholder_messages, thread_r
 from harken.interactions.thread_index import ThreadIndex
 from harken.interactions.unit import to_message
 from harken.interactions.writer import ROW_MISSING
-from harken.recording.request import RequestSettings
+from harken.recording.writer.request import RequestSettings
 from harken.session.log.compressed import is_packed
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability

@@ -16,7 +16,7 @@ from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, NameNotFound
 from harken.interactions.writer import SettableClock, ThreadWriter
-from harken.recording.commits import SessionCommits
+from harken.recording.writer.commits import SessionCommits
 from harken.session.log.compressed import is_packed, log_path
 from harken.session.log.file import new_log
 from harken.session.session import Durability, Session, SessionOptions

@@ -29,10 +29,10 @@ from harken.interactions.records import (
 )
 from harken.interactions.thread import ThreadReader
 from harken.interactions.unit import to_message
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.context_diff import common_prefix_length
-from harken.recording.item import Item
-from harken.recording.request import RequestSettings
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.context_diff import common_prefix_length
+from harken.recording.writer.item import Item
+from harken.recording.writer.request import RequestSettings
 from harken.session.fold import fold
 from harken.session.log.reader import iter_events
 from harken.session.session import Session

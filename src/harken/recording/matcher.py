@@ -16,8 +16,8 @@ from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from harken.core.messages import ChatMessage, UnknownPart, text_of
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import Item, LoggedItem
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import Item, LoggedItem
 
 MatchKind: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
 """How a request relates to a context: it continues it (`on`), continues it once the open request is

@@ -17,7 +17,7 @@ from harken.core import canonical
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import Content, TextPart, ToolCall
-from harken.recording.item import Item
+from harken.recording.writer.item import Item
 from harken.session.fold import format_call_reference
 from harken.session.session import Session
 

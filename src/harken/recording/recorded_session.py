@@ -21,15 +21,12 @@ from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.stream import Finish
 from harken.formats.wire.base import ParsedRequest, ParsedResponse, Protocol
 from harken.llm.prices import Prices
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.commits import SessionCommits
 from harken.recording.exchange import (
     HARMLESS_INTERRUPTIONS,
     CapturedRequest,
     CapturedResponse,
     ClientHints,
 )
-from harken.recording.item import Item, wire_items
 from harken.recording.matcher import (
     AgentMatch,
     SummaryCandidate,
@@ -44,7 +41,10 @@ from harken.recording.parentage import (
     find_cause,
     free_name,
 )
-from harken.recording.request import RequestSettings
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.commits import SessionCommits
+from harken.recording.writer.item import Item, wire_items
+from harken.recording.writer.request import RequestSettings
 from harken.session.session import Session
 
 _MAX_ANSWERS = 16

@@ -24,12 +24,12 @@ from harken.errors import HarkenError, LogError, StoreError
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
 from harken.formats.wire.piece_cache import PieceCache
-from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.exchange import CapturedRequest, CapturedResponse
-from harken.recording.item import WireItemCache
 from harken.recording.matcher import AgentMatch
 from harken.recording.recorded_session import ParsedCall, RecordedSession
 from harken.recording.session_pool import RecorderOptions, SessionPool
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import WireItemCache
 from harken.session.session import Session
 from harken.store.base import Store
 

@@ -13,11 +13,11 @@ from harken.errors import LogError
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.commits import SessionCommits
-from harken.recording.item import SharedItems, compute_logged_key
 from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, PendingCall, RecordedSession
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.commits import SessionCommits
+from harken.recording.writer.item import SharedItems, compute_logged_key
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store

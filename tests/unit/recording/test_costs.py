@@ -21,9 +21,9 @@ from harken.core.clock import format_rfc3339
 from harken.formats.wire.registry import WIRE_PROTOCOLS
 from harken.formats.wire.shared_list import SharedList
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
-from harken.recording.item import Item, WireItemCache
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
+from harken.recording.writer.item import Item, WireItemCache
 from harken.store.sqlite.store import SqliteStore
 
 START_US = 1_800_000_000_000_000

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from harken.capture.files.report import MAIN_AGENT, ConversationTip
-from harken.context.to_events.branches import BranchTip
 from harken.core.clock import format_rfc3339
 from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
+from harken.recording.from_commits.branches import BranchTip
 from harken.store.base import Store
 
 

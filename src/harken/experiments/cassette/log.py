@@ -23,9 +23,9 @@ from harken.core.secrets.redaction import redact
 from harken.core.stream import Finish, StreamAccumulator
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest, ToolSchema, tools_hash
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import Item
-from harken.recording.request import RequestSettings
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import Item
+from harken.recording.writer.request import RequestSettings
 from harken.session.session import Session, SessionOptions
 from harken.views.context import without_entry_fields
 

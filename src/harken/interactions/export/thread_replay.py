@@ -14,8 +14,8 @@ from harken.core.ids import MessageId
 from harken.core.stream import Finish
 from harken.interactions.records import LoggedMessage, MessageRole, ThreadEntry, ThreadEventType
 from harken.interactions.writer import ROW_MISSING, ThreadWriter
-from harken.recording.item import Item
-from harken.recording.request import RequestSettings
+from harken.recording.writer.item import Item
+from harken.recording.writer.request import RequestSettings
 
 Kind = ThreadEventType
 _CONTEXT = (Kind.MESSAGE_ADDED, Kind.CONTEXT_REPLAYED)

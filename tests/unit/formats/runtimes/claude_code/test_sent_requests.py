@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.formats.runtimes.claude_code.reader import NATIVE
 from harken.formats.runtimes.claude_code.sent_requests import read_sent_requests
 from harken.formats.runtimes.sent_requests import SentRequests
+from harken.recording.from_commits.session import retell
 from harken.views.context import ContextView, context
-from tests.unit.context.retelling_kit import import_transcripts
 from tests.unit.formats.sent_requests_kit import REMINDER, SHAPE, build_transcript
 from tests.unit.formats.transcript_kit import Transcript, encode_lines
+from tests.unit.recording.from_commits.retelling_kit import import_transcripts
 
 
 def view_requests(folder: Path, data: bytes) -> list[ContextView]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from harken.context.to_events.known_requests import KnownRequests
 from harken.core.events import KnownEvent, Segment
 from harken.core.ids import MessageId, message_id
 from harken.core.messages import ChatMessage, extend_context_hash_with, message_hash
+from harken.recording.from_commits.known_requests import KnownRequests
 from harken.session.fold import fold
 from harken.session.state import SessionState
 

@@ -10,23 +10,23 @@ import pytest
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.fork import fork
-from harken.context.to_events.branches import BranchTip
-from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
+from harken.recording.from_commits.branches import BranchTip
+from harken.recording.from_commits.session import retell
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit
-from tests.unit.context.retelling_kit import (
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
+from tests.unit.recording.from_commits.retelling_kit import (
     check_lawful,
     convert_session,
     import_transcripts,
     outline,
 )
-from tests.unit.context.retelling_oracle import hash_messages
-from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
+from tests.unit.recording.from_commits.retelling_oracle import hash_messages
 
 T = TypeVar("T")
 

@@ -27,9 +27,9 @@ from harken.core.messages import (
 from harken.core.stream import Finish, format_partial
 from harken.formats.wire.base import Form
 from harken.formats.wire.shared_list import SharedList
-from harken.recording.context_diff import SegmentBuilder, common_prefix_length, find_origins
-from harken.recording.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
-from harken.recording.request import RequestSettings
+from harken.recording.writer.context_diff import SegmentBuilder, common_prefix_length, find_origins
+from harken.recording.writer.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
+from harken.recording.writer.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
 from harken.session.session import Session, build_entry
 

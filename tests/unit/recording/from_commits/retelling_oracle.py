@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from harken.context.commit_content import entries_or_note, read_contents
 from harken.context.materialize import is_spawn
-from harken.context.to_events.branches import AgentBranch, BranchTip, collect_branches
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import ChatMessage, extend_context_hash, message_hash
 from harken.formats.base import ConversationEntry
+from harken.recording.from_commits.branches import AgentBranch, BranchTip, collect_branches
 from harken.session.fold import current_messages, fold
 from harken.session.state import SessionState
 from harken.store.base import Store, StoredCommit

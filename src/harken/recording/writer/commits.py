@@ -22,8 +22,8 @@ from harken.core.commits import Checkpoint, CommitId, CommitType
 from harken.core.events import ContextCommitted
 from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import LoggedItem, find_newest
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import LoggedItem, find_newest
 from harken.session.state import AgentState
 from harken.store.base import Store
 

@@ -23,9 +23,9 @@ from harken.core.messages import (
     text_of,
 )
 from harken.core.stream import Finish
-from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import Item, message_key
-from harken.recording.request import RequestSettings
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import Item, message_key
+from harken.recording.writer.request import RequestSettings
 from harken.session.log.reader import iter_events
 from harken.session.segments import resolve_context
 from harken.session.session import Session

@@ -12,8 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
-from harken.context.to_events.response_facts import (
+from harken.core import canonical
+from harken.core import events as ev
+from harken.core.clock import format_rfc3339, parse_rfc3339
+from harken.core.ids import AgentId, MessageId, reference_message_id
+from harken.core.messages import Message, ToolCall, text_of
+from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.sent_requests import SentRequest
+from harken.recording.from_commits.event_log import AgentContext, ContextItem, EventLog, message_key
+from harken.recording.from_commits.response_facts import (
     UNKNOWN,
     find_model,
     find_response_id,
@@ -22,14 +29,7 @@ from harken.context.to_events.response_facts import (
     is_summary,
     parse_usage,
 )
-from harken.context.to_events.tool_calls import UNNAMED, build_repeated_call, make_ids_unique
-from harken.core import canonical
-from harken.core import events as ev
-from harken.core.clock import format_rfc3339, parse_rfc3339
-from harken.core.ids import AgentId, MessageId, reference_message_id
-from harken.core.messages import Message, ToolCall, text_of
-from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.sent_requests import SentRequest
+from harken.recording.from_commits.tool_calls import UNNAMED, build_repeated_call, make_ids_unique
 from harken.session.fold import current_messages
 from harken.session.state import AgentState
 from harken.store.base import StoredCommit

@@ -21,12 +21,6 @@ from typing import TypeAlias
 
 from harken.context.commit_content import entries_or_note, read_contents
 from harken.context.materialize import is_spawn
-from harken.context.to_events.agent import AgentEvents, normalize_time
-from harken.context.to_events.branches import AgentBranch, BranchTip, collect_branches
-from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
-from harken.context.to_events.known_requests import KnownRequests
-from harken.context.to_events.response_facts import find_model, find_response_id, is_answer
-from harken.context.to_events.tool_calls import find_prompt, find_spawning_call
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.event_types.spec import AgentSpec, ForeignAgent, TemplateOrigin
@@ -34,6 +28,12 @@ from harken.core.ids import agent_id
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.sent_requests import SentRequests
+from harken.recording.from_commits.agent import AgentEvents, normalize_time
+from harken.recording.from_commits.branches import AgentBranch, BranchTip, collect_branches
+from harken.recording.from_commits.event_log import AgentContext, ContextItem, EventLog, message_key
+from harken.recording.from_commits.known_requests import KnownRequests
+from harken.recording.from_commits.response_facts import find_model, find_response_id, is_answer
+from harken.recording.from_commits.tool_calls import find_prompt, find_spawning_call
 from harken.session.log.reader import paused_gc
 from harken.session.state import OpenCall
 from harken.store.base import Store, StoredCommit

@@ -9,19 +9,23 @@ from harken.capture.files.imported_sessions import find_branch_tips, list_import
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
-from harken.context.to_events.branches import BranchTip
-from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.index.catalogue import Catalogue
+from harken.recording.from_commits.branches import BranchTip
+from harken.recording.from_commits.session import retell
 from harken.session.fold import current_messages, fold
 from harken.session.session import Session, SessionOptions
 from harken.session.state import SessionState
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from tests.unit.context.retelling_oracle import check_requests, hash_messages, model_input
 from tests.unit.formats.transcript_kit import Transcript
+from tests.unit.recording.from_commits.retelling_oracle import (
+    check_requests,
+    hash_messages,
+    model_input,
+)
 
 
 def import_transcripts(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:

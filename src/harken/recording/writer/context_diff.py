@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from harken.core.events import Segment
 from harken.core.ids import MessageId
-from harken.recording.item import Item, LoggedItem
+from harken.recording.writer.item import Item, LoggedItem
 
 
 @dataclass(frozen=True, slots=True)

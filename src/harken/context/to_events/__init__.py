@@ -1,1 +1,0 @@
-"""Commits as session events."""

@@ -1,0 +1,1 @@
+"""The writer: what an agent of another program reads and writes, as events and commits."""
