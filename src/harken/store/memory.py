@@ -354,7 +354,13 @@ class MemoryStore:
         derivable = self._find_reachable(self._derived.values())
         other_names = (name for name in self._objects if name not in derivable)
         return derivable - self._find_reachable(
-            [*other_names, *self._notes, *self._retention, *self._stand_ins()]
+            [
+                *other_names,
+                *self._notes,
+                *self._retention,
+                *self._heads.values(),
+                *self._stand_ins(),
+            ]
         )
 
     def tombstones(self) -> dict[Name, Tombstone]:

@@ -8,7 +8,7 @@ from functools import partial
 from harken.core import commits
 from harken.core.commits import ArtifactRef, HeadName
 from harken.errors import BranchConflict, ObjectNotFound
-from harken.store.base import Store, WriteBatch
+from harken.store.base import Store, Tombstone, WriteBatch
 from harken.testing.store_branches import BranchSuite
 from harken.testing.store_kit import OTHER, chain_in, refused
 from harken.testing.store_purge import later
@@ -110,6 +110,20 @@ class TicketHeadSuite(BranchSuite):
         store.collect([], now=later(24), grace_s=0)
         for reader in self.stores(store):
             assert [*reader.sequences([*versions, *loose])] == versions
+            records = [refs[0] for refs in reader.sequences(versions).values()]
+            assert {*reader.raws(records).values()} == {b"record 0", b"record 1"}
+
+    def test_a_purge_keeps_a_head_that_is_also_derived(self) -> None:
+        store = self.store()
+        versions = _write_versions(store, 2)
+        other = {commits.hash_raw(b"secret"): b"secret"}
+        store.write(WriteBatch(raw=other, derived={"last": versions[1]}))
+        store.move_head(_FIRST, versions[1], expected=None)
+        stone = Tombstone(when="2026-01-31T12:00:00.000000Z", by="ann", why="it leaked")
+        store.purge(dict.fromkeys(other, b"[purged]"), stone)
+        for reader in self.stores(store):
+            assert reader.find_derived(["last"]) == {}
+            assert [*reader.sequences(versions)] == versions
             records = [refs[0] for refs in reader.sequences(versions).values()]
             assert {*reader.raws(records).values()} == {b"record 0", b"record 1"}
 

@@ -101,6 +101,7 @@ def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
     retained: Iterable[Name] = [
         *(f"ctx-{digest.hex()}" for (digest,) in connection.execute("SELECT name FROM history")),
         *read_retention(connection),
+        *side_tables.read_artifact_heads(connection).values(),
         *filter(None, stand_ins.values()),
     ]
     other_nodes = [node for node in graph if not derivable[node]]
