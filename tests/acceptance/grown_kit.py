@@ -68,7 +68,7 @@ class GrowingFile:
             "report": self.report,
             "commits": commits,
             "labels": labels,
-            "retention": self.store.retention(),
+            "raw": {file.raw for file in read_imported_files(self.store).values()},
             "spawners": [
                 set(file.record.spawners) for file in read_imported_files(self.store).values()
             ],

@@ -16,6 +16,7 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.claude_code.reader import FORMAT
 from harken.index.catalogue import Catalogue
+from harken.store.imported_files import read_imported_files
 from harken.store.memory import MemoryStore
 from tests.acceptance.shared_data import DATA, needed, transcripts
 from tests.unit.formats.transcript_kit import read_transcript
@@ -57,10 +58,11 @@ def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
 def test_the_bytes_of_every_file_are_kept(
     store: MemoryStore, imported: dict[Path, ImportResult]
 ) -> None:
+    retained = {file.raw for file in read_imported_files(store).values()}
     for path, result in imported.items():
         if result.report.raw is not None:
             assert store.raw(ArtifactRef(result.report.raw)) == path.read_bytes()
-            assert ArtifactRef(result.report.raw) in store.retention()
+            assert ArtifactRef(result.report.raw) in retained
 
 
 def test_commits_contain_the_messages_of_the_file(

@@ -18,6 +18,7 @@ from harken.store.imported_files import (
     FileRecord,
     encode_record,
     find_native_file,
+    name_head,
     read_imported_files,
 )
 from harken.store.memory import MemoryStore
@@ -212,7 +213,7 @@ def test_a_forged_record_breaks_no_command(cli: Cli, report: dict[str, Any], pat
     cli.home.mkdir(parents=True, exist_ok=True)
     raw = hash_raw(b"x")
     record = FileRecord(machine="m", path=path, size=1, mtime_ns=1, tail="00", report=report)
-    name, (body, head) = encode_record(record, raw)
+    name, (body, head) = name_head(record.machine, record.path), encode_record(record, raw)
     members = [ArtifactRef(body.name), raw]
     with closing(SqliteStore(cli.home / "store.db")) as store:
         raws = {raw: b"x", members[0]: body.body}

@@ -9,7 +9,7 @@ Source: docs/how-to/import-sessions.md, "Import again".
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from harken.core.commits import CommitId
+from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import StoreWriteError
 from harken.index.database import (
     DatabaseSchema,
@@ -32,11 +32,11 @@ from harken.index.database import (
 )
 
 APPLICATION_ID = 0x48726B69  # "Hrki"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _TABLES = """
 CREATE TABLE source (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
-    record BLOB NOT NULL
+    record BLOB NOT NULL, head BLOB
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE lineage (key BLOB PRIMARY KEY, ctx TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE spawned (
@@ -51,6 +51,7 @@ time: it may be deleted at any time."""
 _SCHEMA = DatabaseSchema("the catalogue", APPLICATION_ID, SCHEMA_VERSION, _TABLES)
 _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent"}
 """The tables that a repair copies, and their keys."""
+_COLUMNS = "path, size, mtime_ns, tail, record, head"
 MAX_READINGS = 256
 """The number of files whose reading is saved: those imported last."""
 
@@ -71,6 +72,8 @@ class CatalogueEntry:
 
     fingerprint: FileFingerprint
     record: bytes
+    head: ArtifactRef | None = None
+    """The head of the file in the store. None if its bytes are not stored."""
 
 
 class Catalogue:
@@ -103,22 +106,22 @@ class Catalogue:
         """Return the entries of those files that were imported."""
         path_list = list(paths)
         names = [os.fsencode(path) for path in path_list]
-        query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
+        query = f"SELECT {_COLUMNS} FROM source WHERE path IN"  # noqa: S608 - columns of ours
         rows = iter_rows_in(self._database, query, names)
-        entries = {
-            os.fsdecode(row[0]): CatalogueEntry(FileFingerprint(*row[1:4]), row[4]) for row in rows
-        }
+        entries = {os.fsdecode(row[0]): _decode_entry(row) for row in rows}
         return entries | {path: self._sources[path] for path in path_list if path in self._sources}
 
     def iter_entries(self) -> Iterator[tuple[str, CatalogueEntry]]:
         """Yield all imported files with their entries."""
-        query = "SELECT path, size, mtime_ns, tail, record FROM source"
-        for path, *fingerprint, record in self._database.execute(query):
-            yield os.fsdecode(path), CatalogueEntry(FileFingerprint(*fingerprint), record)
+        query = f"SELECT {_COLUMNS} FROM source"  # noqa: S608 - columns of ours
+        for row in self._database.execute(query):
+            yield os.fsdecode(row[0]), _decode_entry(row)
 
-    def note(self, path: str, mark: FileFingerprint, record: bytes) -> None:
+    def note(
+        self, path: str, mark: FileFingerprint, record: bytes, head: ArtifactRef | None = None
+    ) -> None:
         """Record an imported file."""
-        self._sources[path] = CatalogueEntry(mark, record)
+        self._sources[path] = CatalogueEntry(mark, record, head)
 
     def find_readings(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the saved readings of files."""
@@ -186,7 +189,7 @@ class Catalogue:
     def commit(self) -> None:
         """Write the recorded notes to the file. Raises StoreWriteError."""
         sources = [
-            (os.fsencode(path), *astuple(entry.fingerprint), entry.record)
+            (os.fsencode(path), *astuple(entry.fingerprint), entry.record, _encode_head(entry.head))
             for path, entry in self._sources.items()
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
@@ -195,7 +198,7 @@ class Catalogue:
             raise StoreWriteError(self.path, reason="it is read-only")
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?)", sources)
+            self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?, ?)", sources)
             self._database.executemany(f"{insert} lineage VALUES (?, ?)", self._lineage.items())
             self._database.executemany(f"{insert} spawned VALUES (?, ?, ?, ?)", spawned)
             self._write_readings()
@@ -229,7 +232,7 @@ class Catalogue:
         with closing(Catalogue(path)) as catalogue:
             for name, entry in self.iter_entries():
                 if replace(os.fsencode(name)) == os.fsencode(name):
-                    catalogue.note(name, entry.fingerprint, replace(entry.record))
+                    catalogue.note(name, entry.fingerprint, replace(entry.record), entry.head)
             lineage = self._database.execute("SELECT key, ctx FROM lineage")
             catalogue.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
             query = "SELECT runtime, session, agent, ctx FROM spawned"
@@ -242,6 +245,17 @@ class Catalogue:
     def close(self) -> None:
         """Close the database; notes since the last `commit` are lost."""
         self._database.close()
+
+
+def _decode_entry(row: Sequence[Any]) -> CatalogueEntry:
+    """Return the entry of a row with the columns of `_COLUMNS`."""
+    _, size, mtime_ns, tail, record, digest = row
+    head = None if digest is None else ArtifactRef(f"art-{digest.hex()}")
+    return CatalogueEntry(FileFingerprint(size, mtime_ns, tail), record, head)
+
+
+def _encode_head(head: ArtifactRef | None) -> bytes | None:
+    return None if head is None else bytes.fromhex(head.removeprefix("art-"))
 
 
 def repair_catalogue(path: Path) -> None:

@@ -4,7 +4,8 @@ For each file that an import has read, the store has a head, `src-` and 64 hex d
 machine and the path. The head is a sequence of two raw artifacts, a record and the bytes of the
 file. So the bytes hang on the commits that the record names as tips, are retained and verified like
 any other object, and travel with bundles and pushes. When a file has grown, its head is set to a
-new sequence.
+new sequence. If a file was rewritten, and bytes or commits of its earlier state are missing from
+the new one, the earlier head is the third member of the new sequence, so nothing is lost.
 
 The catalogue of a home (`harken.index.catalogue`) is derived from these records.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -83,6 +84,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ImportedFile:
     """An imported file in a store."""
 
+    head: ArtifactRef
     record: FileRecord
     raw: ArtifactRef
     """Its bytes."""
@@ -92,18 +94,29 @@ class ImportedFile:
     """The runtime's id of its session. Empty if it belongs to none."""
     tips: tuple[CommitId, ...]
     """The last commits of its conversations, the main one first."""
+    earlier: ArtifactRef | None = None
+    """The head of an earlier state that this one does not contain."""
 
 
-def encode_record(record: FileRecord, raw: ArtifactRef) -> tuple[HeadName, list[StoredObject]]:
-    """Return the name of a file's head, and the objects to write; the last one is the head."""
+def name_head(machine: str, path: str) -> HeadName:
+    """Return the name of the head of a file."""
+    digest = blake3(canonical.to_canonical_bytes([machine, path])).hexdigest()
+    return HeadName(f"{SOURCE_PREFIX}{digest}")
+
+
+def encode_record(
+    record: FileRecord, raw: ArtifactRef, earlier: ArtifactRef | None = None
+) -> list[StoredObject]:
+    """Return the objects to write for a file whose bytes are written; the last one is the head.
+
+    earlier: the head of an earlier state that this one does not contain.
+    """
     body = canonical.to_canonical_bytes(msgspec.to_builtins(record))
     record_object = StoredObject(ObjectKind.RAW, hash_raw(body), body)
-    members = [ArtifactRef(record_object.name), raw]
+    members = [ArtifactRef(record_object.name), raw, *([] if earlier is None else [earlier])]
     head, sequence = encode_sequence(members)
     needs = tuple(dict.fromkeys(members))
-    digest = blake3(canonical.to_canonical_bytes([record.machine, record.path])).hexdigest()
-    name = HeadName(f"{SOURCE_PREFIX}{digest}")
-    return name, [record_object, StoredObject(ObjectKind.SEQUENCE, head, sequence, needs)]
+    return [record_object, StoredObject(ObjectKind.SEQUENCE, head, sequence, needs)]
 
 
 def read_imported_files(store: Store) -> dict[HeadName, ImportedFile]:
@@ -147,28 +160,29 @@ def _decode_heads(
         for head in distinct_heads:
             results |= _decode_heads(store, [head])
         return results
-    return {head: _decode_members(members.get(head, []), bodies) for head in distinct_heads}
+    return {head: _decode_members(head, members.get(head, []), bodies) for head in distinct_heads}
 
 
 def _decode_members(
-    members: Sequence[ArtifactRef], bodies: Mapping[ArtifactRef, bytes]
+    head: ArtifactRef, members: Sequence[ArtifactRef], bodies: Mapping[ArtifactRef, bytes]
 ) -> ImportedFile | str:
     """Return the imported file of a head with these members, or the problem."""
     if len(members) < 2:
         return "its head names no record and no bytes"
-    record, raw = members[:2]
+    record, raw, *earlier = members[:3]
     if record not in bodies:
         return f"{record} is missing"
     try:
-        return _decode(bodies[record], raw)
+        file = _decode(bodies[record], head, raw)
+        return replace(file, earlier=next(iter(earlier), None))
     except (ValueError, RecursionError) as error:
         return str(error)
 
 
-def starts_with(store: Store, raw: ArtifactRef, file: ImportedFile) -> bool:
-    """Whether raw bytes of a store begin with the bytes of an imported file. Raises StoreError."""
+def starts_with(chunks: Iterable[bytes], file: ImportedFile) -> bool:
+    """Whether the bytes in chunks begin with the bytes of an imported file."""
     hasher, remaining = blake3(canonical.RAW_DOMAIN), file.record.size
-    for chunk in store.read_chunks(raw):
+    for chunk in chunks:
         hasher.update(chunk[:remaining])
         remaining -= len(chunk)
         if remaining <= 0:
@@ -176,10 +190,24 @@ def starts_with(store: Store, raw: ArtifactRef, file: ImportedFile) -> bool:
     return False
 
 
+def iter_versions(store: Store, file: ImportedFile) -> Iterator[ImportedFile]:
+    """Yield an imported file, and its earlier states that it does not contain, the newest first.
+
+    An unreadable one ends the iteration. Raises StoreError.
+    """
+    visited: set[ArtifactRef] = set()
+    while file.head not in visited:
+        visited.add(file.head)
+        yield file
+        if file.earlier is not None:
+            file = read_file_heads(store, [file.earlier]).get(file.earlier, file)
+
+
 def find_native_file(store: Store, ctx: CommitId, format: str) -> ImportedFile | None:
     """Return the file of this format that ends with a commit, or None. Raises StoreError."""
     files = read_imported_files(store).values()
-    matches = (file for file in files if file.format == format and ctx in file.tips)
+    versions = (version for file in files for version in iter_versions(store, file))
+    matches = (file for file in versions if file.format == format and ctx in file.tips)
     # A session that was resumed may be in several files: the largest one has most.
     return max(matches, key=lambda file: (file.tips[0] == ctx, file.record.size), default=None)
 
@@ -205,7 +233,7 @@ def copy_imported_files(source: Store, target: Store, commits: Collection[Commit
     return len(new)
 
 
-def _decode(body: bytes, raw: ArtifactRef) -> ImportedFile:
+def _decode(body: bytes, head: ArtifactRef, raw: ArtifactRef) -> ImportedFile:
     """Decode a record. Raises ValueError, RecursionError."""
     try:
         record = _records.decode(body)
@@ -214,7 +242,7 @@ def _decode(body: bytes, raw: ArtifactRef) -> ImportedFile:
     report = msgspec.convert(record.report, _Report)
     session = report.session or report.belongs_to
     tips = tuple(CommitId(tip.ctx) for tip in report.tips)
-    return ImportedFile(record, raw, report.format, session, tips)
+    return ImportedFile(head, record, raw, report.format, session, tips)
 
 
 _records = msgspec.json.Decoder(FileRecord)  # An impossible constraint fails here, at the import.

@@ -17,6 +17,7 @@ from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import Message, ThinkingPart, text_of
 from harken.formats.runtimes.claude_code.writer import write_transcript
+from harken.store.imported_files import read_imported_files
 from tests.unit.capture.live.client_lines import Stream, words
 from tests.unit.formats.transcript_kit import (
     Transcript,
@@ -127,7 +128,7 @@ def test_records_that_are_no_conversation_are_only_in_the_raw_bytes(imports: Imp
     transcript = all_types()
     imports.add_and_update("a.jsonl", transcript)
     [record] = [record for record in imports.catalogue.records() if b"a.jsonl" in record]
-    [raw] = [name for name in imports.store.retention() if name.startswith("art-")]
+    [raw] = [file.raw for file in read_imported_files(imports.store).values()]
     assert raw.encode() in record
     assert (
         imports.store.raw(ArtifactRef(raw)) == transcript.data == encode_lines(transcript.records)

@@ -24,7 +24,7 @@ from harken.capture.files.report import ImportResult, Report
 from harken.capture.files.sources import File, iter_files, sort_for_import, with_companions
 from harken.context.checkpoint import CommitIdentity
 from harken.context.history import get_commit, update_metadata
-from harken.core.commits import ArtifactRef, CommitId
+from harken.core.commits import CommitId
 from harken.errors import NameNotFound, ObjectNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store, StoredCommit
@@ -67,9 +67,6 @@ class _Change:
 class _FileState:
     """The state of a file after it was read."""
 
-    raw: str | None = None
-    is_ours: bool = False
-    """Whether only this follower pinned its bytes."""
     tips: frozenset[str] = frozenset()
     session: str = ""
     size: int = 0
@@ -92,8 +89,6 @@ class FileFollower:
     _changed: dict[Path, _Change] = field(default_factory=dict)
     _states: dict[str, _FileState] = field(default_factory=dict)
     _hashes: RunningHashes = field(init=False)
-    _pinned: frozenset[str] | None = None
-    """The artifacts that were pinned before."""
 
     def __post_init__(self) -> None:
         """Begin without the hash of any file."""
@@ -143,8 +138,6 @@ class FileFollower:
         """Import files. Yield a change for each file with new commits."""
         if not files:
             return
-        if self._pinned is None:
-            self._pinned = frozenset(self.store.retention())
         for file in files:
             if file.name not in self._states:
                 self._states[file.name] = self._load_state(file)
@@ -160,7 +153,6 @@ class FileFollower:
             if result.report.format is not None:
                 yield from self._apply_result(state, result, size)
             elif result.report.raw is not None:
-                self._pin_bytes(state, result.report, has_grown=size >= state.size)
                 state.size = size
         took_s = (self.clock() - began) / len(files)
         not_before_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
@@ -188,7 +180,6 @@ class FileFollower:
         tips = frozenset(tip.ctx for tip in result.report.tips)
         is_same = result.report.session == state.session or bool(tips & state.tips)
         has_grown = is_same and size >= state.size
-        self._pin_bytes(state, result.report, has_grown=has_grown)
         commits = self._find_new_commits(result.report, result.new)
         if has_grown:
             self._supersede(state.tips, result.report)
@@ -203,17 +194,8 @@ class FileFollower:
         with suppress(msgspec.DecodeError):
             report = msgspec.json.decode(cached.record, type=Report)
             tips = frozenset(tip.ctx for tip in report.tips)
-            return _FileState(report.raw, False, tips, report.session, cached.fingerprint.size)
+            return _FileState(tips, report.session, cached.fingerprint.size)
         return _FileState()
-
-    def _pin_bytes(self, state: _FileState, report: Report, *, has_grown: bool) -> None:
-        """Pin the current bytes of a file. If it grew, unpin the earlier bytes."""
-        if state.raw == report.raw:
-            return
-        if has_grown and state.is_ours and state.raw is not None:
-            with suppress(NameNotFound):
-                self.store.set_retention({ArtifactRef(state.raw): None})
-        state.raw, state.is_ours = report.raw, report.raw not in (self._pinned or ())
 
     def _find_new_commits(self, report: Report, new: int) -> tuple[StoredCommit, ...]:
         """Return the commits that an import created."""

@@ -46,6 +46,7 @@ from harken.capture.files.report import (
     Report,
 )
 from harken.capture.files.sources import File, with_companions
+from harken.capture.files.stored_files import StoredFiles
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.context.checkpoint import CommitIdentity
@@ -53,7 +54,7 @@ from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
-from harken.store.base import RetentionPolicy, Store
+from harken.store.base import Store
 from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 from harken.store.imported_files import FileRecord, Spawner
@@ -123,6 +124,13 @@ class CommitBuilder:
         """Return the commit of a step."""
         return CommitId(f"ctx-{self._of(step)[:32].hex()}")
 
+    def has_commits(self, names: Iterable[CommitId]) -> bool:
+        """Whether each of these commits is that of a step."""
+        missing = {bytes.fromhex(name.removeprefix("ctx-")) for name in names}
+        for offset in self.steps.values():
+            missing.discard(bytes(self._records[offset : offset + 32]))
+        return not missing
+
     def is_fresh(self, step: str | None) -> bool:
         """Whether no earlier import has a step, and so none of its successors."""
         return step is not None and bool(self._of(step)[_RECORD_BYTES - 1])
@@ -179,6 +187,8 @@ class Importer:
         self._existing: set[CommitId] = set()
         """Commits that are in the store or in the write buffer."""
         self._hashes = RunningHashes() if hashes is None else hashes
+        self._stored: StoredFiles
+        """The states of files in the store when the run began."""
         self._readings: dict[str, SavedReading] = {}
         """The earlier readings of files that may have grown."""
 
@@ -191,10 +201,12 @@ class Importer:
         file that cannot be read is reported. Raises StoreError.
         """
         names = {file.name: file for file in with_companions(files)}
+        self._stored = StoredFiles(self._store)
         unchanged = self._unchanged(names)
         for report in unchanged.values():
             yield ImportResult(report, is_unchanged=True)
         new = [file for name, file in names.items() if name not in unchanged]
+        self._stored.read(file.name for file in new)
         self._readings = self._find_readings(new)
         size, done_count, done_size = sum(file.size for file in new), 0, 0
         ready: list[ImportResult] = []
@@ -230,12 +242,11 @@ class Importer:
                         reports[name] = _reports.decode(cached.record)
         tips = {CommitId(tip.ctx) for report in reports.values() for tip in report.tips}
         existing = find_existing_commits(self._store, tips)
-        retained = self._store.retention()
         return {
             name: report
             for name, report in reports.items()
             if all(tip.ctx in existing for tip in report.tips)
-            and (report.raw is None or report.raw in retained)
+            and (report.raw is None or cached_by_name[name].head == self._stored.get_head(name))
             and not self._is_parent_found(report)
         }
 
@@ -276,14 +287,14 @@ class Importer:
                 readings[name] = saved
         if not readings:
             return {}
-        retained, purged = self._store.retention(), self._store.tombstones()
+        purged = self._store.tombstones()
         tips = {ctx for saved in readings.values() for ctx in saved.tips}
         existing = find_existing_commits(self._store, tips)
         return {
             name: saved
             for name, saved in readings.items()
             if existing.issuperset(saved.tips)
-            and saved.raw in retained
+            and saved.raw == self._stored.get_raw(name)
             and saved.raw not in purged
             and (saved.orphan is None or self._catalogue.spawner(*saved.orphan) is None)
         }
@@ -306,9 +317,14 @@ class Importer:
             history.restore(saved)
         ending = self._commit_steps(opened, file.display_name, history)
         report = _report(ending, history)
-        self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report))
+        head = None
         if opened.raw is not None:
-            self._buffer.add_record(_build_record(file, opened, report, history), opened.raw)
+            earlier = self._stored.find_uncontained(
+                file.name, opened, is_grown=saved is not None, has_commits=history.has_commits
+            )
+            record = _build_record(file, opened, report, history)
+            head = self._buffer.add_record(record, opened.raw, earlier)
+        self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report), head)
         self._catalogue.note_reading(file.name, _encode_reading(opened, ending, history))
         return ImportResult(report, new=history.new, parsed_bytes=opened.parsed_bytes)
 
@@ -328,11 +344,9 @@ class Importer:
             ending = file.read_summary()
         except FormatError as error:
             ending = failed_summary(source, file.raw, error)
-        if file.raw is not None:
-            if file.pieces:
-                self._buffer.add_pieces(file.pieces[first_piece:])
-                self._buffer.add_file(file.raw, [name for name, _ in file.chunks])
-            self._buffer.pins.append(file.raw)
+        if file.raw is not None and file.pieces:
+            self._buffer.add_pieces(file.pieces[first_piece:])
+            self._buffer.add_file(file.raw, [name for name, _ in file.chunks])
         for agent, step in ending.spawned.items():
             if step in history.steps:
                 spawn_key = history.runtime, ending.session, agent
@@ -393,8 +407,6 @@ class Importer:
         buffer, self._buffer = self._buffer, WriteBuffer()
         buffer.write(self._store)
         self._existing.clear()  # The buffered commits are in the store now.
-        if buffer.pins:
-            self._store.set_retention(dict.fromkeys(buffer.pins, RetentionPolicy("pin")))
 
 
 class _StoreLargeFiles:

@@ -30,16 +30,17 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
 
     Raises StoreError, StoreWriteError.
     """
-    records = {_key(file.record): file.record for file in read_imported_files(store).values()}
-    records = {key: record for key, record in records.items() if _is_path(key)}
-    existing = catalogue.find_entries(records)
+    files = {_key(file.record): file for file in read_imported_files(store).values()}
+    files = {key: file for key, file in files.items() if _is_path(key)}
+    existing = catalogue.find_entries(files)
     added = 0
-    for key, record in records.items():
+    for key, file in files.items():
+        record = file.record
         report = None if key in existing else _check_report(record)
         if report is None:
             continue
         fingerprint = FileFingerprint(record.size, record.mtime_ns, bytes.fromhex(record.tail))
-        catalogue.note(key, fingerprint, msgspec.json.encode(report))
+        catalogue.note(key, fingerprint, msgspec.json.encode(report), file.head)
         for spawner in record.spawners:
             if _CTX_PATTERN.fullmatch(spawner.ctx):
                 names = (spawner.runtime, report.session, sanitize_name(spawner.agent))

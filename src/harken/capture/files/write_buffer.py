@@ -15,7 +15,7 @@ from harken.core.commits import ArtifactRef, CommitId, HeadName, hash_raw
 from harken.store.base import ObjectKind, Store, StoredObject
 from harken.store.batch import BatchCommit, BatchContents, batch_from, build_file_object
 from harken.store.chunking import iter_chunks
-from harken.store.imported_files import FileRecord, encode_record
+from harken.store.imported_files import FileRecord, encode_record, name_head
 from harken.store.sqlite.store import SqliteStore
 
 
@@ -56,7 +56,6 @@ class WriteBuffer:
     """Objects that are not written yet."""
 
     contents: BatchContents = field(default_factory=BatchContents)
-    pins: list[ArtifactRef] = field(default_factory=list)
     heads: dict[HeadName, ArtifactRef | None] = field(default_factory=dict)
     """The new heads of imported files."""
     size: int = 0
@@ -83,12 +82,19 @@ class WriteBuffer:
             self.contents.objects.setdefault(name, build_file_object(name, pieces))
             self.contents.files[name] = pieces
 
-    def add_record(self, record: FileRecord, raw: ArtifactRef) -> None:
-        """Add the record of a file whose bytes were added, or are in the store."""
-        name, objects = encode_record(record, raw)
+    def add_record(
+        self, record: FileRecord, raw: ArtifactRef, earlier: ArtifactRef | None
+    ) -> ArtifactRef:
+        """Add the record of a file whose bytes were added, or are in the store. Return its head.
+
+        earlier: the head of an earlier state that this one does not contain.
+        """
+        objects = encode_record(record, raw, earlier)
         for stored_object in objects:
             self.contents.objects.setdefault(stored_object.name, stored_object)
-        self.heads[name] = ArtifactRef(objects[-1].name)
+        head = ArtifactRef(objects[-1].name)
+        self.heads[name_head(record.machine, record.path)] = head
+        return head
 
     def write(self, store: Store) -> None:
         """Write all objects, then the heads of files. Raises StoreError."""

@@ -1,7 +1,8 @@
 """Eviction from the file: remove parts and raw bytes that another store has.
 
 Only objects without needs are removed. Messages, deltas and commits stay, so all references are
-known locally: needed objects can be told from others, and a history can be read. An evicted name
+known locally: needed objects can be told from others, and a history can be read. The records of
+tickets and imported files stay, too, so that they can be listed. An evicted name
 counts as existing: written objects may need it.
 
 Source: docs/formats/store.md, "Eviction".
@@ -22,7 +23,7 @@ from harken.store.sqlite import pack_table
 from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.graph import Graph, Node, build_graph, remove_objects
 from harken.store.sqlite.name_index import iter_batches
-from harken.store.sqlite.side_tables import read_retention, replace_rows
+from harken.store.sqlite.side_tables import read_artifact_heads, read_retention, replace_rows
 
 _BATCH_SIZE = 256
 Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
@@ -92,10 +93,15 @@ def find_evicted_needs(store: EvictableStore, names: Iterable[Name]) -> list[Nam
 
 
 def _find_retained(connection: sqlite3.Connection, graph: Graph) -> bytearray:
-    """Return, by node, whether it is pinned, or needed by a pinned object."""
+    """Return, by node, whether it is pinned, needed by a pinned object, or a record of a head."""
     policies = read_retention(connection).items()
     retained_names = [name for name, policy in policies if policy.policy in ("pin", "replicate")]
-    return graph.reach(map(graph.node, retained_names))
+    retained = graph.reach(map(graph.node, retained_names))
+    versions = graph.reach(map(graph.node, read_artifact_heads(connection).values()))
+    for node, needs in enumerate(graph.needs):
+        if versions[node] and graph.kinds[node] == ObjectKind.SEQUENCE and needs:
+            retained[needs[0]] = True  # Tickets and files are listed without the backing store.
+    return retained
 
 
 def _iter_least_used(connection: sqlite3.Connection, graph: Graph) -> Iterator[Node]:

@@ -16,7 +16,7 @@ from harken.errors import BranchConflict, NameNotFound
 from harken.store.base import Store
 from harken.store.branches import SOURCE_PREFIX, TICKET_PREFIX
 from harken.store.copy import CopyResult, copy_artifacts, copy_commits
-from harken.store.imported_files import ImportedFile, read_file_heads, starts_with
+from harken.store.imported_files import ImportedFile, iter_versions, read_file_heads, starts_with
 from harken.store.sqlite.store import SqliteStore
 
 NO_LIMIT = 2**62
@@ -103,7 +103,11 @@ class _HeadPusher:
         """Whether a local file contains the bytes or all conversations of an earlier one."""
         if file is None or earlier is None:
             return False
-        return starts_with(self.tiers, file.raw, earlier) or self._leads_to(file, earlier)
+        return any(
+            starts_with(self.tiers.read_chunks(version.raw), earlier)
+            or self._leads_to(version, earlier)
+            for version in iter_versions(self.tiers, file)
+        )
 
     def _leads_to(self, file: ImportedFile, earlier: ImportedFile) -> bool:
         """Whether all commits that an earlier file led to are among those of a local file."""

@@ -19,9 +19,9 @@ from harken.capture.files.follower import (
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
-from harken.core.commits import CommitId
+from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
-from harken.errors import StoreLocked
+from harken.errors import ObjectNotFound, StoreLocked
 from harken.index.catalogue import Catalogue
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
@@ -171,11 +171,7 @@ def test_follower_does_not_label_an_abandoned_branch_as_incomplete(watch: Watch)
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {}
 
 
-def test_follower_retains_the_newest_raw_bytes_and_pinned_ones(
-    watch: Watch, session: Transcript
-) -> None:
-    watch.path.write_bytes(session.data)
-    (first,) = Importer(watch.store, watch.catalogue).run([*iter_files(watch.path)])
+def test_follower_retains_the_newest_raw_bytes(watch: Watch, session: Transcript) -> None:
     retained = []
     for word in ("one", "two", "three"):
         session.user(word)
@@ -183,7 +179,11 @@ def test_follower_retains_the_newest_raw_bytes_and_pinned_ones(
         watch.write(session.data)
         (news,) = watch.later()
         retained.append(news.report.raw)
-    assert set(watch.store.retention()) == {first.report.raw, retained[-1]}
+    watch.store.collect([], now="2100-01-01T00:00:00Z", grace_s=0)
+    assert watch.store.raw(ArtifactRef(retained[-1] or "")) == session.data
+    for raw in retained[:-1]:
+        with pytest.raises(ObjectNotFound):
+            watch.store.raw(ArtifactRef(raw or ""))
 
 
 @pytest.mark.parametrize("is_another", [False, True])
@@ -193,14 +193,16 @@ def test_follower_keeps_commits_of_a_truncated_or_replaced_file(
     short = session.data
     session.user("Really?")
     session.answer(text_block("Yes."))
-    watch.write(session.data)
+    long = session.data
+    watch.write(long)
     (change,) = watch.later()
     other_session = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
     other_session.user("Is there tea? " + "Please. " * 500)
     other_session.answer(text_block("There is."))
     watch.write(other_session.data if is_another else short)
     watch.later()
-    assert change.report.raw in watch.store.retention()
+    watch.store.collect([], now="2100-01-01T00:00:00Z", grace_s=0)
+    assert watch.store.raw(ArtifactRef(change.report.raw or "")) == long
     commits = watch.store.chain(CommitId(change.report.tips[0].ctx), 10)
     assert not any(SUPERSEDED_LABEL in commit.notes.labels for commit in commits)
 

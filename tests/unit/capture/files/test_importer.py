@@ -19,7 +19,7 @@ from harken.context.materialize import materialize, select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
-from harken.store.base import RetentionPolicy, WriteBatch
+from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from tests.unit.formats.runtimes.opencode.test_reader import TALK, write_database
 from tests.unit.formats.transcript_kit import (
@@ -83,7 +83,9 @@ def test_import_creates_commits_and_keeps_the_raw_bytes(desk: Desk) -> None:
     )
     raw = ArtifactRef(result.report.raw or "")
     assert desk.store.raw(raw) == path.read_bytes()
-    assert desk.store.retention() == {raw: RetentionPolicy("pin")}
+    assert desk.store.retention() == {}
+    desk.store.collect([], now="2100-01-01T00:00:00Z", grace_s=0)
+    assert desk.store.raw(raw) == path.read_bytes()
 
 
 def test_commit_has_time_and_principal_but_no_machine_details(desk: Desk) -> None:

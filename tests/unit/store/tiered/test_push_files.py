@@ -15,7 +15,11 @@ from harken.capture.files.sources import iter_files
 from harken.context.purge import purge_text
 from harken.index.catalogue import Catalogue
 from harken.store.fsck import fsck
-from harken.store.imported_files import read_imported_files
+from harken.store.imported_files import (
+    find_native_file,
+    iter_unreadable_files,
+    read_imported_files,
+)
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.store import TieredStore
@@ -101,6 +105,58 @@ def test_a_rewritten_file_is_pushed(machine: Machine, tmp_path: Path) -> None:
     machine.import_file(path, json.dumps(document).encode())
     collect(machine)
     assert machine.pushed_bytes() == json.dumps(document).encode()
+
+
+def test_a_rewritten_file_without_its_commits_is_pushed(machine: Machine, tmp_path: Path) -> None:
+    """The first turn had no answer yet, so its commit is not among those of the complete turn."""
+    path = tmp_path / "trajectory.json"
+    document: dict[str, Any] = json.loads(sample("atif-v1"))
+    first = json.dumps(document).encode()
+    machine.import_file(path, first)
+    [file] = read_imported_files(machine.local).values()
+    machine.pushed_bytes()
+    document["steps"].append({"step_id": 2, "source": "agent", "message": "Nobody."})
+    machine.import_file(path, json.dumps(document).encode())
+    collect(machine)
+    assert machine.pushed_bytes() == json.dumps(document).encode()
+    assert find_native_file(machine.backing, file.tips[0], "atif-v1") == file
+    assert machine.backing.raw(file.raw) == first
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_truncated_file_is_pushed_with_its_earlier_bytes(
+    machine: Machine, tmp_path: Path, *, is_empty: bool
+) -> None:
+    lines, path = transcript().splitlines(keepends=True), tmp_path / "a.jsonl"
+    machine.import_file(path, b"".join(lines))
+    [file] = read_imported_files(machine.local).values()
+    machine.pushed_bytes()
+    short = b"" if is_empty else b"".join(lines[:2])
+    machine.import_file(path, short)
+    machine.import_file(path, short + b"\n")
+    machine.import_file(path, short)
+    collect(machine)
+    machine.backing.collect([], now=LATER, grace_s=0)
+    assert machine.pushed_bytes() == short
+    for store in (machine.local, machine.backing):
+        assert store.raw(file.raw) == b"".join(lines)
+        assert find_native_file(store, file.tips[0], "claude-code-v1") == file
+        assert not fsck(store)
+
+
+def test_files_are_listed_offline_after_their_bytes_were_evicted(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.import_file(tmp_path / "a.jsonl", transcript())
+    files = read_imported_files(machine.local)
+    [file] = files.values()
+    machine.store.push()
+    machine.store.evict(0)
+    assert machine.local.raws([file.raw]) == {}
+    assert read_imported_files(machine.local) == files
+    assert [*iter_unreadable_files(machine.local)] == []
+    assert not fsck(machine.local)
+    assert machine.store.raw(file.raw) == transcript()
 
 
 def test_an_older_home_does_not_move_a_file_back(
