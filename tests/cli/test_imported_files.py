@@ -62,6 +62,38 @@ def test_the_list_of_imports_is_restored_from_the_store_alone(cli: Cli, folder: 
 
 
 @pytest.mark.req("D-04")
+def test_a_list_that_was_created_and_not_restored_is_restored_later(cli: Cli, folder: Path) -> None:
+    """A process may be killed after it created the catalogue, and before it filled it."""
+    cli.ok("import", folder)
+    before = rows(cli)
+    delete_catalogue(cli.home)
+    Catalogue(cli.home / "index.db").close()
+    assert rows(cli) == before
+    with closing(Catalogue(cli.home / "index.db")) as catalogue:
+        assert catalogue.is_restored
+
+
+def test_a_list_is_restored_in_a_home_that_cannot_be_written(cli: Cli, folder: Path) -> None:
+    cli.ok("import", folder)
+    before = rows(cli)
+    delete_catalogue(cli.home)
+    cli.home.chmod(0o500)
+    try:
+        assert rows(cli) == before
+    finally:
+        cli.home.chmod(0o700)
+
+
+def test_records_that_damage_removed_from_the_list_are_restored(cli: Cli, folder: Path) -> None:
+    cli.ok("import", folder)
+    before = rows(cli)
+    index = cli.home / "index.db"
+    index.write_bytes(index.read_bytes()[:4096] + b"\0" * 8192)
+    cli("sessions")
+    assert rows(cli) == before
+
+
+@pytest.mark.req("D-04")
 @pytest.mark.parametrize("format_", FORMATS)
 def test_export_in_the_native_format_gives_the_bytes(
     cli: Cli, folder: Path, format_: str, tmp_path: Path

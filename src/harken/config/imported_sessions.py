@@ -32,16 +32,15 @@ _MAX_SHOWN_ENDS = 4
 
 
 def open_catalogue(home: Home) -> Catalogue:
-    """Open the catalogue of a home. A missing one is restored from the store.
+    """Open the catalogue of a home. One that was not restored from the store is restored first.
 
     Print a warning if it lost records by damage. Raises ConfigError, StoreError.
     """
     from harken.index.catalogue import Catalogue
 
-    is_missing = not home.index_file.exists()
     catalogue = Catalogue(home.index_file, repair=repair_imports)
     try:
-        if is_missing and home.store_file.exists():
+        if not catalogue.is_restored and home.store_file.exists():
             from harken.capture.files.restore import restore_catalogue
 
             with closing(SqliteStore(home.store_file)) as store:

@@ -45,9 +45,11 @@ CREATE TABLE spawned (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE reading (path BLOB PRIMARY KEY, state BLOB NOT NULL) STRICT;
 CREATE TABLE lost (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE restored (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
-"""`lost` has a row after a repair, until sources are imported again. A row of `reading` only saves
-time: it may be deleted at any time."""
+"""`lost` has a row after a repair, until sources are imported again. `restored` has a row since the
+files in the store were added: a new catalogue has none. A row of `reading` only saves time: it may
+be deleted at any time."""
 _SCHEMA = DatabaseSchema("the catalogue", APPLICATION_ID, SCHEMA_VERSION, _TABLES)
 _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent"}
 """The tables that a repair copies, and their keys."""
@@ -101,6 +103,18 @@ class Catalogue:
         """Note that sources were imported again after a repair."""
         if self.is_incomplete:
             self._database.execute("DELETE FROM lost")
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the imported files of the store were added to this catalogue."""
+        return self._database.execute("SELECT 1 FROM restored").fetchone() is not None
+
+    def complete_restoration(self) -> None:
+        """Write the notes of the files in the store, and that these are all, in one transaction.
+
+        In a read-only folder they are written to memory. Raises StoreWriteError.
+        """
+        self._write(is_restored=True)
 
     def find_entries(self, paths: Iterable[str]) -> dict[str, CatalogueEntry]:
         """Return the entries of those files that were imported."""
@@ -188,20 +202,26 @@ class Catalogue:
 
     def commit(self) -> None:
         """Write the recorded notes to the file. Raises StoreWriteError."""
+        if self.path is not None and is_temporary(self._database):
+            raise StoreWriteError(self.path, reason="it is read-only")
+        self._write()
+
+    def _write(self, *, is_restored: bool = False) -> None:
+        """Write the recorded notes in one transaction. Raises StoreWriteError."""
         sources = [
             (os.fsencode(path), *astuple(entry.fingerprint), entry.record, _encode_head(entry.head))
             for path, entry in self._sources.items()
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
         insert = "INSERT OR REPLACE INTO"
-        if self.path is not None and is_temporary(self._database):
-            raise StoreWriteError(self.path, reason="it is read-only")
         try:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(f"{insert} source VALUES (?, ?, ?, ?, ?, ?)", sources)
             self._database.executemany(f"{insert} lineage VALUES (?, ?)", self._lineage.items())
             self._database.executemany(f"{insert} spawned VALUES (?, ?, ?, ?)", spawned)
             self._write_readings()
+            if is_restored:
+                self._database.execute(f"{insert} restored VALUES ('files')")
             self._database.execute("COMMIT")
         except apsw.Error as error:
             if self._database.in_transaction:
@@ -240,7 +260,7 @@ class Catalogue:
                 text = f"{session}\n{agent}".encode()
                 if replace(text) == text:
                     catalogue.note_spawner(runtime, session, agent, CommitId(ctx))
-            catalogue.commit()
+            catalogue._write(is_restored=self.is_restored)  # noqa: SLF001 - of the same class
 
     def close(self) -> None:
         """Close the database; notes since the last `commit` are lost."""

@@ -46,8 +46,8 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
                 names = (spawner.runtime, report.session, sanitize_name(spawner.agent))
                 catalogue.note_spawner(*names, CommitId(spawner.ctx))
         added += 1
-    if added:
-        catalogue.commit()
+    if added or not catalogue.is_restored:
+        catalogue.complete_restoration()
     return added
 
 
