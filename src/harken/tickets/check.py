@@ -10,17 +10,16 @@ from collections.abc import Container, Iterator
 from harken.core.commits import ArtifactRef, TicketId
 from harken.errors import HarkenError
 from harken.store.base import Store
-from harken.store.branches import TICKET_PREFIX
 from harken.store.fsck import StoreFinding
 from harken.tickets.query import find_cycle
-from harken.tickets.record import decode_record, list_members, ticket_id
+from harken.tickets.record import decode_record, list_heads, list_members, ticket_id
 from harken.tickets.ticket import ChangeStamp, TicketState, TicketVersion, check_change
 
 
 def check_tickets(store: Store) -> list[StoreFinding]:
     """Read every version of every ticket and return the problems. Raises StoreError."""
     states, findings = _read_states(store)
-    heads = store.heads(TICKET_PREFIX)
+    heads, _ = list_heads(store)
     findings += (
         StoreFinding(f"ticket {id_}", problem)
         for id_, state in states.items()
@@ -43,8 +42,9 @@ def _read_states(
 ) -> tuple[dict[TicketId, TicketState], list[StoreFinding]]:
     """Return the last states of the tickets that can be read, and the problems of the others."""
     states: dict[TicketId, TicketState] = {}
-    findings: list[StoreFinding] = []
-    for id_, head in store.heads(TICKET_PREFIX).items():
+    heads, damaged = list_heads(store)
+    findings = [StoreFinding(f"ticket {id_}", problem) for id_, problem in damaged.items()]
+    for id_, head in heads.items():
         try:
             states[id_] = _check_chain(store, id_, head)
         except (HarkenError, ValueError, OverflowError) as error:

@@ -17,10 +17,10 @@ from blake3 import blake3
 from harken.core import canonical
 from harken.core.clock import normalize_rfc3339, parse_rfc3339
 from harken.core.commits import TicketId
-from harken.errors import BranchConflict
+from harken.errors import BranchConflict, TicketError
 from harken.store.base import Store
 from harken.tickets.change import TicketChange
-from harken.tickets.ticket import Status, Ticket, TicketOrigin, TicketState, TicketType
+from harken.tickets.ticket import Status, Ticket, TicketOrigin, TicketState, TicketType, short_id
 from harken.tickets.tracker import Tickets
 
 UNKNOWN_AUTHOR = "unknown"
@@ -90,12 +90,14 @@ def import_issues(tickets: Tickets, issues: Iterable[Issue], *, tracker: str) ->
 
     tracker: `github:owner/name`. The tracker decides on title, body, labels and assignee, and on
     whether a ticket is closed. Raises ValueError for an invalid issue; the issues before it are
-    imported.
+    imported. Raises TicketError if a ticket is damaged, since it may be that of an issue.
     """
-    result = IssueImport()
+    result, reading = IssueImport(), tickets.read_all()
+    for id_, problem in reading.damaged.items():
+        raise TicketError(short_id(id_), f"cannot be read; nothing was imported: {problem}")
     origins = {
         (ticket.state.origin.tracker, ticket.state.origin.key): ticket
-        for ticket in tickets.list_tickets()
+        for ticket in reading.tickets
         if ticket.state.origin is not None
     }
     for issue in issues:

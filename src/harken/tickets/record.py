@@ -9,6 +9,7 @@ Source: docs/formats/tickets.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -20,6 +21,7 @@ from harken.store.branches import TICKET_PREFIX
 from harken.tickets.ticket import Ticket, TicketVersion
 
 WHERE = "the tickets"
+_ID_CHARS = len(TICKET_PREFIX) + 64
 
 
 def encode_version(version: TicketVersion) -> tuple[ArtifactRef, WriteBatch]:
@@ -55,6 +57,59 @@ def read_versions(store: Store, names: Sequence[ArtifactRef]) -> dict[ArtifactRe
             raise ObjectNotFound(WHERE, members[0] if members else name, needed_by=name)
         versions[name] = decode_record(name, records[members[0]])
     return versions
+
+
+@dataclass(frozen=True, slots=True)
+class TicketReading:
+    """The tickets of a store, and the problems of those that cannot be read."""
+
+    tickets: list[Ticket]
+    damaged: dict[TicketId, str]
+
+
+def read_all_tickets(store: Store) -> TicketReading:
+    """Read all tickets. A damaged one does not keep the others from being read.
+
+    Raises StoreError if the store fails as a whole.
+    """
+    heads, damaged = list_heads(store)
+    try:
+        return TicketReading(read_tickets(store, heads), damaged)
+    except (ObjectNotFound, ObjectCorrupted):
+        tickets: list[Ticket] = []
+        for id_, head in heads.items():
+            try:
+                tickets += read_tickets(store, {id_: head})
+            except (ObjectNotFound, ObjectCorrupted) as error:
+                damaged[id_] = str(error)
+        return TicketReading(tickets, damaged)
+
+
+def list_heads(store: Store) -> tuple[dict[TicketId, ArtifactRef], dict[TicketId, str]]:
+    """Return the heads of all tickets, and the names and problems of damaged heads."""
+    try:
+        return store.heads(TICKET_PREFIX), {}
+    except ObjectCorrupted as error:
+        heads: dict[TicketId, ArtifactRef] = {}
+        damaged: dict[TicketId, str] = {}
+        _add_heads(store, TICKET_PREFIX, heads, damaged)
+        # The damaged name may begin with no digit.
+        return heads, damaged or {TicketId(error.name): str(error)}
+
+
+def _add_heads(
+    store: Store, prefix: str, heads: dict[TicketId, ArtifactRef], damaged: dict[TicketId, str]
+) -> None:
+    """Add the heads with a prefix, narrowing it until damaged heads are alone."""
+    for digit in "0123456789abcdef":
+        longer = prefix + digit
+        try:
+            heads |= store.heads(longer)
+        except ObjectCorrupted as error:
+            if len(longer) < _ID_CHARS:
+                _add_heads(store, longer, heads, damaged)
+            else:
+                damaged[TicketId(longer)] = str(error)
 
 
 def read_tickets(store: Store, heads: Mapping[TicketId, ArtifactRef]) -> list[Ticket]:

@@ -6,18 +6,18 @@ agent's context socket is queried, as a command that the agent runs queries it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from harken.context.socket_client import VARIABLE, current_context
 from harken.core.arguments import check_arguments
-from harken.core.commits import ArtifactRef, CommitId
+from harken.core.commits import ArtifactRef, CommitId, TicketId
 from harken.errors import HarkenError, LogError
 from harken.store.base import Store
 from harken.tickets.change import TicketChange
-from harken.tickets.query import TicketFilter
+from harken.tickets.query import TicketFilter, filter_tickets, sort_tickets
 from harken.tickets.ticket import STATUSES, Disposition, Status, Ticket, TicketType, short_id
 from harken.tickets.tracker import Tickets
 from harken.world.result import InvalidArguments, ToolError
@@ -171,9 +171,13 @@ class TicketCall:
             tickets = self._open()
             if operation == "show":
                 return _format_ticket(tickets, tickets.get(ticket))
+            reading = tickets.read_all()
             if operation == "ready":
-                return _format_list(tickets.ready())
-            return _format_list(tickets.list_tickets(conditions.as_filter(tickets)))
+                matches = tickets.select_ready(reading.tickets)
+            else:
+                wanted = conditions.as_filter(tickets)
+                matches = sort_tickets(filter_tickets(reading.tickets, wanted))
+            return "\n".join([_format_list(matches), *_format_damaged(reading.damaged)])
 
     def change(self, operation: str, ticket: str, text: str, fields: TicketFields) -> str:
         """Return the result of a verb that changes a ticket. Raises ToolError."""
@@ -227,6 +231,10 @@ def _format_list(tickets: Sequence[Ticket]) -> str:
     if len(tickets) > MAX_LISTED:
         lines.append(f"({len(tickets) - MAX_LISTED} more)")
     return "\n".join(lines) or "(no tickets)"
+
+
+def _format_damaged(damaged: Mapping[TicketId, str]) -> list[str]:
+    return [f"{short_id(id_)} cannot be read: {problem}" for id_, problem in damaged.items()]
 
 
 def _format_line(ticket: Ticket) -> str:

@@ -22,7 +22,15 @@ from harken.store.branches import TICKET_PREFIX
 from harken.tickets import query
 from harken.tickets.change import TicketChange
 from harken.tickets.query import TicketFilter, filter_tickets, sort_tickets
-from harken.tickets.record import encode_version, read_tickets, read_versions, ticket_id
+from harken.tickets.record import (
+    TicketReading,
+    encode_version,
+    list_heads,
+    read_all_tickets,
+    read_tickets,
+    read_versions,
+    ticket_id,
+)
 from harken.tickets.ticket import (
     Action,
     Ticket,
@@ -173,17 +181,28 @@ class Tickets:
         if len(matches) > 1:
             raise AmbiguousName("ticket", prefix, map(short_id, matches))
         if not matches:
-            raise NameNotFound("ticket", prefix, map(short_id, self.store.heads(TICKET_PREFIX)))
+            raise NameNotFound("ticket", prefix, map(short_id, list_heads(self.store)[0]))
         return matches[0]
 
     def list_tickets(self, conditions: TicketFilter | None = None) -> list[Ticket]:
-        """Return the tickets that fulfill all conditions, the most urgent first."""
-        tickets = read_tickets(self.store, self.store.heads(TICKET_PREFIX))
+        """Return the tickets that fulfill all conditions, the most urgent first.
+
+        Damaged tickets are left out; `read_all` names them.
+        """
+        tickets = self.read_all().tickets
         return sort_tickets(filter_tickets(tickets, conditions or TicketFilter()))
+
+    def read_all(self) -> TicketReading:
+        """Return all tickets, and the problems of those that are damaged."""
+        return read_all_tickets(self.store)
 
     def ready(self) -> list[Ticket]:
         """Return the tickets that can be worked on, the most urgent first."""
-        return query.ready(self.list_tickets(), now=self._now())
+        return self.select_ready(self.list_tickets())
+
+    def select_ready(self, tickets: Iterable[Ticket]) -> list[Ticket]:
+        """Return those of all tickets that can be worked on now, the most urgent first."""
+        return query.ready(tickets, now=self._now())
 
     def history(self, ticket: str) -> list[tuple[ArtifactRef, TicketVersion]]:
         """Return the versions of a ticket with their names, oldest first."""
@@ -246,7 +265,7 @@ class Tickets:
             new.append(after.parent)
         for ticket in new:
             if not self.store.heads(ticket):
-                raise NameNotFound("ticket", ticket, map(short_id, self.store.heads(TICKET_PREFIX)))
+                raise NameNotFound("ticket", ticket, map(short_id, list_heads(self.store)[0]))
         if new and id_ is not None and (problem := self._find_cycle(id_, after)):
             raise TicketError(short_id(id_), problem)
 
@@ -307,15 +326,19 @@ def _describe_obstacle(ticket: Ticket, blockers: Iterable[Ticket]) -> str:
 def find_related(store: Store, names: Iterable[str]) -> tuple[list[TicketId], list[CommitId]]:
     """Return tickets with their children and blockers, and the commits of all their changes.
 
-    Commits that the store lacks are left out. Raises NameNotFound, AmbiguousName.
+    Commits that the store lacks are left out. Raises NameNotFound, AmbiguousName; TicketError if
+    one of the tickets is damaged.
     """
     tickets = Tickets(store, "reader")
     pending = [tickets.find_id(name) for name in names]
-    every = tickets.list_tickets() if pending else []
+    reading = tickets.read_all() if pending else TicketReading([], {})
+    every = reading.tickets
     by_id = {ticket.id: ticket for ticket in every}
     related: dict[TicketId, None] = {}
     while pending:
         id_ = pending.pop()
+        if id_ in reading.damaged:
+            raise TicketError(short_id(id_), f"cannot be read: {reading.damaged[id_]}")
         if id_ in by_id and id_ not in related:
             related[id_] = None
             pending += [*by_id[id_].state.blocked_by]

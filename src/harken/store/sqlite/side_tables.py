@@ -91,10 +91,18 @@ def add_seal(name: str, body: bytes) -> bytes:
     return _seal(name, body) + body
 
 
+class SealMismatch(ValueError):
+    """A sealed value does not match its seal."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("checksum mismatch")
+        self.name = name
+
+
 def remove_seal(name: str, data: bytes) -> bytes:
-    """Return the bytes without their seal. Raises ValueError if the seal does not match."""
+    """Return the bytes without their seal. Raises SealMismatch."""
     if not is_sealed(name, data):
-        raise ValueError("checksum mismatch")
+        raise SealMismatch(name)
     return data[SEAL_BYTES:]
 
 
@@ -218,7 +226,7 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
-    """Return the heads of all branches. Raises ValueError if a row is damaged."""
+    """Return the heads of all branches. Raises SealMismatch if a row is damaged."""
     heads = _select_heads(connection, f"substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})")
     return {name: CommitId(head) for name, head in heads.items()}
 
@@ -226,7 +234,7 @@ def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
 def read_artifact_heads(
     connection: sqlite3.Connection, prefix: str = ""
 ) -> dict[HeadName, ArtifactRef]:
-    """Return the heads of artifacts with a prefix. Raises ValueError if a row is damaged."""
+    """Return the heads of artifacts with a prefix. Raises SealMismatch if a row is damaged."""
     first = _encode_key(prefix)
     where = f"name BETWEEN ? AND ? AND substr(name, 1, 4) IN ({_PREFIX_MARKS})"
     heads = _select_heads(connection, where, first, first + b"\xff")

@@ -6,12 +6,17 @@ from typing import BinaryIO
 
 import click
 
-from harken.cli.commands.ticket.ticket_command import changing_command, reading_command
+from harken.cli.commands.ticket.ticket_command import (
+    changing_command,
+    print_damaged,
+    reading_command,
+)
 from harken.cli.options.name_types import TICKET
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
 from harken.tickets.exchange import IssueFormat, export_issues, import_issues
 from harken.tickets.github import GitHubIssues
+from harken.tickets.query import sort_tickets
 from harken.tickets.tracker import Tickets
 
 FORMATS: dict[str, IssueFormat] = {"github": GitHubIssues()}
@@ -64,16 +69,20 @@ def import_command(
 @_format_option
 def export_command(
     tickets: Tickets, names: tuple[str, ...], format_name: str, as_json: bool
-) -> None:
+) -> int:
     """Print tickets, by default all, in the format of another tracker.
 
     Notes become comments; the priority, the type and the status become labels. `--json` is the
-    format of GitHub itself.
+    format of GitHub itself. Exit code 1 if a ticket is damaged.
     """
     del as_json
-    exported = [tickets.get(name) for name in names] or tickets.list_tickets()
-    issues = export_issues(tickets.store, exported)
-    click.echo(FORMATS[format_name].write(issues))
+    if names:
+        exported, damaged = [tickets.get(name) for name in names], {}
+    else:
+        reading = tickets.read_all()
+        exported, damaged = sort_tickets(reading.tickets), reading.damaged
+    click.echo(FORMATS[format_name].write(export_issues(tickets.store, exported)))
+    return print_damaged(damaged)
 
 
 EXCHANGE_COMMANDS = (import_command, export_command)

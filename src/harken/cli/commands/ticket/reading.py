@@ -7,13 +7,13 @@ from typing import Any, get_args
 import click
 
 from harken.cli.commands.ticket.page import print_page
-from harken.cli.commands.ticket.ticket_command import reading_command
+from harken.cli.commands.ticket.ticket_command import print_damaged, reading_command
 from harken.cli.options.name_types import TICKET
 from harken.core.clock import format_rfc3339, system_clock
 from harken.terminal.table import Sheet, TextColumn
 from harken.terminal.text import print_json, print_text
 from harken.tickets import query
-from harken.tickets.query import SortKey, TicketFilter, sort_tickets
+from harken.tickets.query import SortKey, TicketFilter, filter_tickets, sort_tickets
 from harken.tickets.ticket import (
     MAX_PRIORITY,
     MIN_PRIORITY,
@@ -72,8 +72,8 @@ def list_command(
     is_reversed: bool,
     limit: int | None,
     **values: Any,
-) -> None:
-    """List tickets, the most urgent first."""
+) -> int:
+    """List tickets, the most urgent first. Exit code 1 if a ticket is damaged."""
     open_statuses = tuple(status for status in STATUSES if status != "closed")
     statuses = values["statuses"] or (None if every else open_statuses)
     conditions = TicketFilter(
@@ -87,18 +87,23 @@ def list_command(
         priorities=values["priorities"] or None,
         text=values["text"],
     )
-    matches = sort_tickets(tickets.list_tickets(conditions), sort, is_reversed=is_reversed)
+    reading = tickets.read_all()
+    matches = filter_tickets(sort_tickets(reading.tickets), conditions)
+    matches = sort_tickets(matches, sort, is_reversed=is_reversed)
     _print_list(matches[:limit], as_json=as_json)
+    return print_damaged(reading.damaged)
 
 
 @reading_command
 @_limit_option
-def ready_command(tickets: Tickets, limit: int | None, as_json: bool) -> None:
+def ready_command(tickets: Tickets, limit: int | None, as_json: bool) -> int:
     """List the tickets that can be worked on, the most urgent first.
 
-    They are open, and all tickets that block them are closed.
+    They are open, and all tickets that block them are closed. Exit code 1 if a ticket is damaged.
     """
-    _print_list(tickets.ready()[:limit], as_json=as_json)
+    reading = tickets.read_all()
+    _print_list(tickets.select_ready(reading.tickets)[:limit], as_json=as_json)
+    return print_damaged(reading.damaged)
 
 
 @reading_command

@@ -18,35 +18,37 @@ from harken.config.home import Home, current_folder, environment
 from harken.config.identity import load_identity
 from harken.config.store import open_configured_store, open_or_create_store
 from harken.context.socket_client import VARIABLE, current_context
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, TicketId
 from harken.errors import ConfigError, HarkenError
 from harken.store.base import Store
-from harken.terminal.text import print_json, print_text
+from harken.terminal.text import escape_control_characters, print_json, print_text
 from harken.tickets.ticket import Ticket, short_id
 from harken.tickets.tracker import Tickets
 
 _AUTHOR_HELP = "The author (default: HARKEN_PRINCIPAL, the agent that runs this, git, the user)."
 
 
-def reading_command(function: Callable[..., None]) -> click.Command:
+def reading_command(function: Callable[..., int | None]) -> click.Command:
     """Return a command of a function that reads tickets."""
     return _make_command(function, open_configured_store)
 
 
-def changing_command(function: Callable[..., None]) -> click.Command:
+def changing_command(function: Callable[..., int | None]) -> click.Command:
     """Return a command of a function that changes tickets. The store is created if necessary."""
     option = click.option("--as", "principal", metavar="PRINCIPAL", help=_AUTHOR_HELP)
     return _make_command(option(function), open_or_create_store)
 
 
-def _make_command(function: Callable[..., None], open_store: Callable[..., Any]) -> click.Command:
+def _make_command(
+    function: Callable[..., int | None], open_store: Callable[..., Any]
+) -> click.Command:
     @wraps(function)
-    def run(home: Home, principal: str | None = None, **arguments: Any) -> None:
+    def run(home: Home, principal: str | None = None, **arguments: Any) -> int | None:
         if open_store is open_or_create_store:
             home.create_folders()
         with open_store(home) as store:
             try:
-                function(open_tickets(store, environment(), principal), **arguments)
+                return function(open_tickets(store, environment(), principal), **arguments)
             except HarkenError:
                 raise
             except ValueError as error:
@@ -69,6 +71,14 @@ def _find_principal(store: Store, context_id: str) -> str:
     """Return the principal of a commit, or an empty text if the store does not have it."""
     stored = store.commits([CommitId(context_id)]) if context_id else {}
     return "".join(commit.commit.principal for commit in stored.values())
+
+
+def print_damaged(damaged: Mapping[TicketId, str]) -> int:
+    """Print damaged tickets to stderr, and return the exit code: 1 if there is one."""
+    for id_, problem in damaged.items():
+        text = f"ticket {short_id(id_)} cannot be read: {problem}"
+        click.echo(f"harken: {escape_control_characters(text)}", err=True)
+    return int(bool(damaged))
 
 
 def print_change(ticket: Ticket, text: str, *, as_json: bool) -> None:
