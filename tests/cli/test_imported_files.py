@@ -145,6 +145,35 @@ def test_a_bundle_of_one_session_has_only_its_file(cli: Cli, folder: Path, tmp_p
         assert store.raw(file.raw) == sample("claude-code-v1")
 
 
+def test_a_bundle_does_not_replace_the_bytes_of_a_file(cli: Cli, tmp_path: Path) -> None:
+    """A sender may forge the record of a file that this machine imported."""
+    path, bundle, sender = tmp_path / "a.jsonl", tmp_path / "b.zip", tmp_path / "sender"
+    file_format = "claude-code-v1"
+    forged = transcript().replace(b"Nobody.", b"Somebody!")
+    path.write_bytes(forged)
+    cli.ok("import", path, "--home", sender)
+    cli.ok("store", "bundle", "create", "-o", bundle, "--home", sender)
+    path.write_bytes(transcript())
+    cli.ok("import", path)
+    before = rows(cli)
+    result = cli.ok("store", "bundle", "open", bundle)
+    assert result.err.count(f"{path} has other bytes here, which were not changed") == 1
+    delete_catalogue(cli.home)
+    assert rows(cli) == before
+    [row] = before
+    out = tmp_path / "out"
+    cli.ok("export", str(row["session"]), "--format", file_format, "-o", out)
+    assert out.read_bytes() == transcript()
+    again = cli.ok("store", "bundle", "open", bundle, "--json")
+    assert again.json["files"] == {"created": [], "continued": [], "beside": []}
+    third = cli.ok("store", "bundle", "open", bundle, "--json", "--home", tmp_path / "third")
+    [file] = third.json["files"]["created"]
+    assert (file["path"], file["raw"]) == (str(path), hash_raw(forged))
+    for command in (["cat", file["raw"]], ["export", file["tips"][0], "--format", file_format]):
+        cli.ok(*command, "-o", out)
+        assert out.read_bytes() == forged
+
+
 def test_a_bundle_redacts_credentials_in_the_bytes(cli: Cli, tmp_path: Path) -> None:
     key = "sk-ant-" + "api03-" + "k1" * 20
     path = tmp_path / "a.jsonl"

@@ -15,7 +15,7 @@ Source: docs/formats/store.md, "Imported files".
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -27,7 +27,6 @@ from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence
 from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, Store, StoredObject
 from harken.store.branches import SOURCE_PREFIX
-from harken.store.copy import copy_artifacts
 
 _MAX_INTEGER = 2**63 - 1
 """The largest integer of a table, and of a constraint."""
@@ -102,6 +101,15 @@ def name_head(machine: str, path: str) -> HeadName:
     """Return the name of the head of a file."""
     digest = blake3(canonical.to_canonical_bytes([machine, path])).hexdigest()
     return HeadName(f"{SOURCE_PREFIX}{digest}")
+
+
+def name_copied_head(machine: str, path: str, raw: ArtifactRef | None = None) -> HeadName:
+    """Return the name of the head of a copy of a file, which an untrusted store brought.
+
+    raw: the bytes, if they differ from those of another copy.
+    """
+    members = [machine, path, "copy", *([] if raw is None else [raw])]
+    return HeadName(f"{SOURCE_PREFIX}{blake3(canonical.to_canonical_bytes(members)).hexdigest()}")
 
 
 def encode_record(
@@ -204,33 +212,24 @@ def iter_versions(store: Store, file: ImportedFile) -> Iterator[ImportedFile]:
 
 
 def find_native_file(store: Store, ctx: CommitId, format: str) -> ImportedFile | None:
-    """Return the file of this format that ends with a commit, or None. Raises StoreError."""
-    files = read_imported_files(store).values()
-    versions = (version for file in files for version in iter_versions(store, file))
-    matches = (file for file in versions if file.format == format and ctx in file.tips)
-    # A session that was resumed may be in several files: the largest one has most.
-    return max(matches, key=lambda file: (file.tips[0] == ctx, file.record.size), default=None)
+    """Return the file of this format that ends with a commit, or None. Raises StoreError.
 
-
-def copy_imported_files(source: Store, target: Store, commits: Collection[CommitId]) -> int:
-    """Copy the imported files of these commits, and what else is stored with their sessions.
-
-    A file that the target has already is not changed. Return the number of new files. Raises
-    StoreError.
+    A file that this machine imported precedes copies from elsewhere, which may be forged.
     """
-    files = read_imported_files(source)
-    sessions = {file.session for file in files.values() if not set(commits).isdisjoint(file.tips)}
-    existing, heads = target.heads(SOURCE_PREFIX), source.heads(SOURCE_PREFIX)
-    new = {
-        name: heads[name]
-        for name, file in files.items()
-        if name not in existing
-        and (not set(commits).isdisjoint(file.tips) or (not file.tips and file.session in sessions))
-    }
-    if new:
-        copy_artifacts(source, target, new.values(), existing=())
-        target.set_heads(dict(new))
-    return len(new)
+    matches: list[tuple[tuple[bool, bool, int], ImportedFile]] = []
+    for name, file in read_imported_files(store).items():
+        is_ours = file.record.is_local and is_own_head(name, file.record)
+        for version in iter_versions(store, file):
+            if version.format == format and ctx in version.tips:
+                # A session that was resumed may be in several files: the largest one has most.
+                rank = (is_ours, version.tips[0] == ctx, version.record.size)
+                matches.append((rank, version))
+    return max(matches, key=lambda match: match[0])[1] if matches else None
+
+
+def is_own_head(name: HeadName, record: FileRecord) -> bool:
+    """Whether a head is that of the file itself, and not of a copy beside it."""
+    return name == name_head(record.machine, record.path)
 
 
 def _decode(body: bytes, head: ArtifactRef, raw: ArtifactRef) -> ImportedFile:

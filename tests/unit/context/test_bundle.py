@@ -25,6 +25,7 @@ from harken.session.repair import verify
 from harken.session.session import Session
 from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
+from harken.store.imported_file_copy import FileCopyResult
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.ticket_copy import TicketCopyResult
@@ -280,7 +281,9 @@ def test_files_and_raw_bytes_are_bundled(
 def test_empty_bundle_is_valid(target: SqliteStore, out: Path) -> None:
     bundled = write_bundle(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
-    assert read_bundle(out, target) == BundleImportResult(0, (), TicketCopyResult())
+    assert read_bundle(out, target) == BundleImportResult(
+        0, (), TicketCopyResult(), FileCopyResult()
+    )
 
 
 def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) -> None:

@@ -20,7 +20,13 @@ from harken.core.clock import normalize_rfc3339
 from harken.core.commits import CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
 from harken.store.base import Store
-from harken.store.imported_files import FileRecord, read_imported_files
+from harken.store.imported_files import (
+    FileRecord,
+    ImportedFile,
+    is_own_head,
+    name_copied_head,
+    read_imported_files,
+)
 
 _CTX_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 
@@ -30,8 +36,7 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
 
     Raises StoreError, StoreWriteError.
     """
-    files = {_key(file.record): file for file in read_imported_files(store).values()}
-    files = {key: file for key, file in files.items() if _is_path(key)}
+    files = _list_files(store)
     existing = catalogue.find_entries(files)
     added = 0
     for key, file in files.items():
@@ -49,6 +54,25 @@ def restore_catalogue(store: Store, catalogue: Catalogue) -> int:
     if added or not catalogue.is_restored:
         catalogue.complete_restoration()
     return added
+
+
+def _list_files(store: Store) -> dict[str, ImportedFile]:
+    """Return the files of a store by their keys in the catalogue.
+
+    A copy of a file is left out if the file itself is in the store, or if its bytes differ from
+    those of another copy.
+    """
+    files: dict[str, ImportedFile] = {}
+    copies: dict[str, ImportedFile] = {}
+    for name, file in read_imported_files(store).items():
+        record, key = file.record, _key(file.record)
+        if not _is_path(key):
+            continue
+        if is_own_head(name, record):
+            files[key] = file
+        elif name == name_copied_head(record.machine, record.path):
+            copies[key] = file
+    return copies | files
 
 
 def _key(record: FileRecord) -> str:

@@ -30,10 +30,16 @@ from harken.errors import BundleError, ConfigError
 from harken.store.base import Store
 from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import find_missing_commits
+from harken.store.imported_files import ImportedFile
 from harken.store.memory import MemoryStore
 from harken.store.ticket_copy import TicketCopyResult
 from harken.terminal.progress import progress
-from harken.terminal.text import escape_control_characters, print_json, print_text
+from harken.terminal.text import (
+    escape_control_characters,
+    one_line,
+    print_json,
+    print_text,
+)
 from harken.tickets.check import check_versions
 from harken.tickets.ticket import short_id
 from harken.tickets.tracker import find_related
@@ -217,7 +223,12 @@ def print_imported_bundle(
         ]
         tips = list(bundle.manifest.tips)
         row: dict[str, Any] = {"new_commits": result.commits, "tips": tips, "sessions": logs}
-        print_json(row | {"tickets": asdict(result.tickets)})
+        files = {
+            "created": [_file_row(file) for file in result.files.created],
+            "continued": [_file_row(file) for file in result.files.continued],
+            "beside": [_file_row(file) for file in result.files.beside],
+        }
+        print_json(row | {"tickets": asdict(result.tickets), "files": files})
         return
     new = sum(log.is_new for log in result.logs)
     commits = f"{format_count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"
@@ -226,6 +237,7 @@ def print_imported_bundle(
         if log.path.name != log.name:
             print_text(f"session {log.name.removesuffix('.jsonl')} was imported as {log.path.stem}")
     print_imported_tickets(result.tickets)
+    print_files_beside(result.files.beside)
     print_next_steps(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
 
 
@@ -237,6 +249,21 @@ def print_imported_tickets(tickets: TicketCopyResult) -> None:
     for id_ in tickets.diverged:
         reason = "has changes here that the bundle lacks; it was not changed"
         click.echo(f"ticket {short_id(id_)} {reason}", err=True)
+
+
+def print_files_beside(files: Sequence[ImportedFile]) -> None:
+    """Print the imported files of which the store has other bytes, and how to read theirs."""
+    for file in files:
+        where = one_line(f"{file.record.machine}:{file.record.path}", 200)
+        way = command_prefix("cat", file.raw[:16])
+        text = f"{where} has other bytes here, which were not changed; those of the bundle: {way}"
+        click.echo(text, err=True)
+
+
+def _file_row(file: ImportedFile) -> dict[str, Any]:
+    record = file.record
+    names = {"raw": file.raw, "tips": [*file.tips], "session": file.session}
+    return {"machine": record.machine, "path": record.path, **names}
 
 
 def print_next_steps(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:

@@ -38,7 +38,7 @@ from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
-from harken.store.imported_files import copy_imported_files
+from harken.store.imported_file_copy import copy_imported_files
 from harken.store.sqlite.store import SqliteStore
 from harken.store.ticket_copy import copy_tickets
 

@@ -27,7 +27,7 @@ from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
-from harken.store.imported_files import copy_imported_files
+from harken.store.imported_file_copy import FileCopyResult, add_imported_files
 from harken.store.sqlite.database import NEW_FILE_VERSION, SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
 from harken.store.ticket_copy import TicketCopyResult, copy_tickets
@@ -65,6 +65,8 @@ class BundleImportResult:
     logs: tuple[ImportedLog, ...]
     tickets: TicketCopyResult
     """The tickets that were added or continued."""
+    files: FileCopyResult
+    """The imported files that were added, continued, or stored beside those of the store."""
 
 
 @contextmanager
@@ -93,17 +95,17 @@ def import_bundle(
     """Add the content of a bundle to a store and a folder of logs.
 
     Existing content is unchanged, except that tickets of which the bundle has later versions
-    continue.
+    continue, and copies of files of which it has more bytes.
 
     A log whose name is used by another log gets a similar name. A second import changes nothing.
     Raises StoreError; BundleError if a log cannot be written.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
-    copy_imported_files(bundle.store, store, set(bundle.store.newest_commits(2**62)))
+    files = add_imported_files(bundle.store, store)
     tickets = copy_tickets(bundle.store, store)
     folder = LogFolder(sessions)
     logs = tuple(_add_log(log, folder) for log in bundle.logs)
-    return BundleImportResult(copied.commits, logs, tickets)
+    return BundleImportResult(copied.commits, logs, tickets, files)
 
 
 def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manifest:

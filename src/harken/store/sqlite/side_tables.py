@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, HeadName
+from harken.errors import ObjectCorrupted
 from harken.store.base import Name, RetentionPolicy, Tombstone
 from harken.store.branches import HEAD_PREFIXES
 from harken.store.sqlite.name_index import find_numbers, iter_batches
@@ -97,6 +100,15 @@ class SealMismatch(ValueError):
     def __init__(self, name: str) -> None:
         super().__init__("checksum mismatch")
         self.name = name
+
+
+@contextmanager
+def convert_mismatches(path: Path) -> Iterator[None]:
+    """Convert SealMismatch to ObjectCorrupted."""
+    try:
+        yield
+    except SealMismatch as error:
+        raise ObjectCorrupted(path, error.name, reason=str(error)) from None
 
 
 def remove_seal(name: str, data: bytes) -> bytes:

@@ -268,17 +268,9 @@ class SqliteStore:
     @contextmanager
     def _changing(self) -> Iterator[SqliteConnection]:
         """Hold a transaction that changes tables only."""
-        with self._database.writing() as connection, self._converting_seals():
+        with self._database.writing() as connection, side_tables.convert_mismatches(self.path):
             self._pack_cache.clear_if_stale(connection)
             yield connection
-
-    @contextmanager
-    def _converting_seals(self) -> Iterator[None]:
-        """Convert the error of a damaged row to one that names it."""
-        try:
-            yield
-        except side_tables.SealMismatch as error:
-            raise ObjectCorrupted(self.path, error.name, reason=str(error)) from None
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label: dict[str, list[CommitId]] = {}
@@ -389,7 +381,7 @@ class SqliteStore:
     @contextmanager
     def snapshot(self) -> Iterator[SqliteConnection]:
         """Read a consistent snapshot of the file, also for checks and copies."""
-        with self._database.reading() as connection, self._converting_seals():
+        with self._database.reading() as connection, side_tables.convert_mismatches(self.path):
             self._pack_cache.clear_if_stale(connection)
             yield connection
 

@@ -1,0 +1,133 @@
+"""Copy imported files between stores: into a bundle, and from a bundle that is not trusted.
+
+A record from elsewhere never replaces one of this store. The bytes decide: a file that begins with
+the bytes of an earlier copy continues it by compare-and-swap, and anything else is stored beside,
+under a name of its own. A file of this machine is never changed by a copy, since this machine
+imports it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from harken.core.commits import ArtifactRef, CommitId, HeadName
+from harken.errors import BranchConflict
+from harken.store.base import Store
+from harken.store.branches import SOURCE_PREFIX
+from harken.store.copy import copy_artifacts
+from harken.store.imported_files import (
+    FileRecord,
+    ImportedFile,
+    iter_versions,
+    name_copied_head,
+    name_head,
+    read_file_heads,
+    read_imported_files,
+    starts_with,
+)
+
+
+@dataclass(slots=True)
+class FileCopyResult:
+    """The imported files that a copy created, continued, or stored beside others."""
+
+    created: list[ImportedFile] = field(default_factory=list)
+    continued: list[ImportedFile] = field(default_factory=list)
+    beside: list[ImportedFile] = field(default_factory=list)
+    """Files whose bytes differ from those in the target, which were left as they are."""
+
+
+def copy_imported_files(source: Store, target: Store, commits: Collection[CommitId]) -> None:
+    """Copy the imported files of these commits, and other files of their sessions, to a new store.
+
+    Raises StoreError.
+    """
+    files = read_imported_files(source)
+    sessions = {file.session for file in files.values() if not set(commits).isdisjoint(file.tips)}
+    heads = {
+        name: file.head
+        for name, file in files.items()
+        if not set(commits).isdisjoint(file.tips) or (not file.tips and file.session in sessions)
+    }
+    if heads:
+        copy_artifacts(source, target, heads.values(), existing=())
+        target.set_heads(dict(heads))
+
+
+def add_imported_files(source: Store, target: Store) -> FileCopyResult:
+    """Add the imported files of an untrusted store. A second call changes nothing.
+
+    Raises StoreError.
+    """
+    result = FileCopyResult()
+    for file in read_imported_files(source).values():
+        _FileCopy(source, target, file, result).add()
+    return result
+
+
+@dataclass(slots=True)
+class _FileCopy:
+    """The copy of one file."""
+
+    source: Store
+    target: Store
+    file: ImportedFile
+    result: FileCopyResult
+
+    def add(self) -> None:
+        """Add the file, unless the target has its bytes."""
+        record = self.file.record
+        own, copied = name_head(record.machine, record.path), _name_slot(record)
+        heads = self.target.heads(SOURCE_PREFIX)
+        names = [name for name in (own, copied, self._name_beside()) if name in heads]
+        existing = {name: heads[name] for name in names}
+        if self.file.head in existing.values() or self._is_contained(existing.values()):
+            return
+        if copied not in existing:
+            self._copy_to(copied, None)
+            is_continued = own not in existing or self._continues(existing[own])
+            (self.result.created if is_continued else self.result.beside).append(self.file)
+        elif self._continues(existing[copied]) and self._copy_to(copied, existing[copied]):
+            self.result.continued.append(self.file)
+        else:
+            self._copy_to(self._name_beside(), existing.get(self._name_beside()))
+            self.result.beside.append(self.file)
+
+    def _name_beside(self) -> HeadName:
+        record = self.file.record
+        return name_copied_head(record.machine, record.path, self.file.raw)
+
+    def _is_contained(self, heads: Iterable[ArtifactRef]) -> bool:
+        """Whether a file in the target begins with the bytes of this one."""
+        return any(
+            starts_with(self.target.read_chunks(version.raw), self.file)
+            for existing in read_file_heads(self.target, heads).values()
+            for version in iter_versions(self.target, existing)
+        )
+
+    def _continues(self, head: ArtifactRef) -> bool:
+        """Whether this file begins with the bytes of a file in the target, of the same session."""
+        existing = read_file_heads(self.target, [head]).get(head)
+        return (
+            existing is not None
+            and (existing.format, existing.session) == (self.file.format, self.file.session)
+            and existing.earlier in (None, self.file.earlier)
+            and starts_with(self.source.read_chunks(self.file.raw), existing)
+        )
+
+    def _copy_to(self, name: HeadName, expected: ArtifactRef | None) -> bool:
+        """Copy the file, and move a head to it. Return False if another writer moved it first."""
+        copy_artifacts(self.source, self.target, [self.file.head], existing=())
+        try:
+            self.target.move_head(name, self.file.head, expected=expected)
+        except BranchConflict:
+            return False
+        return True
+
+
+def _name_slot(record: FileRecord) -> HeadName:
+    """Return the name of the head of a copy: of this machine's files another than their own."""
+    if record.is_local:
+        return name_copied_head(record.machine, record.path)
+    return name_head(record.machine, record.path)
