@@ -38,7 +38,7 @@ class _Turn:
     ready: threading.Lock = field(default_factory=threading.Lock)
     """Locked until the batch is written, or its thread has to write the queued batches."""
     leads: bool = False
-    is_done: bool = False
+    """Whether its thread has to write the queued batches."""
     error: BaseException | None = None
 
 
@@ -68,13 +68,13 @@ class Writer:
         """Write a batch, together with those of other threads. As `Store.write`."""
         turn = _Turn(contents)
         turn.ready.acquire()
-        with self._lock:
-            self._waiting.append(turn)
-            turn.leads, self._has_leader = not self._has_leader, True
         try:
+            with self._lock:
+                self._waiting.append(turn)
+                turn.leads, self._has_leader = not self._has_leader, True
             if not turn.leads:
                 turn.ready.acquire()
-            if not turn.is_done:
+            if turn.leads:
                 self._write_queue(turn)
         except BaseException:  # This thread was interrupted: others must not wait for it.
             self._dequeue(turn)
@@ -84,21 +84,21 @@ class Writer:
 
     def _write_queue(self, own_turn: _Turn) -> None:
         """Write all queued batches."""
-        with self._lock:
-            group, self._waiting = self._waiting, []
+        group: list[_Turn] = []
         try:
+            with self._lock:
+                group, self._waiting = self._waiting, []
             self._write_all(group)
         # Only this thread was interrupted, so the others write their batches themselves.
         except BaseException:
             with self._lock:
-                self._waiting = [turn for turn in group if turn is not own_turn] + self._waiting
-            group = [own_turn]
+                self._waiting = [t for t in (*group, *self._waiting) if t is not own_turn]
+            group = []
             raise
         finally:
             with self._lock:
                 self._promote_next()
             for turn in group:
-                turn.is_done = True
                 turn.ready.release()
 
     def _promote_next(self) -> None:
