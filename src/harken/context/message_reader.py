@@ -88,7 +88,8 @@ def iter_leaves(
     """Yield artifacts in order, with the members of a sequence in its place.
 
     Deltas that were not read yet are added to `deltas`. An artifact that is not in it afterwards is
-    raw, or missing. Raises ObjectCorrupted if sequences contain more than `MOST_NESTED` artifacts.
+    raw, or missing. Raises ObjectCorrupted if sequences contain more than
+    `MAX_NESTED_ARTIFACTS` artifacts.
     """
     stack = list(artifacts)[::-1]
     sequences: dict[ArtifactRef, list[ArtifactRef]] = {}
@@ -113,7 +114,7 @@ def iter_leaves(
 def check_size(
     artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[object]]
 ) -> None:
-    """Raise ObjectCorrupted if artifacts have more than `MOST_MESSAGES` messages together."""
+    """Raise ObjectCorrupted if artifacts have more than `MAX_MESSAGES` messages together."""
     messages = 0
     for name in artifacts:
         messages += len(deltas.get(name, ()))

@@ -20,6 +20,7 @@ from harken.context.history import get_commit
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.core.events import TranscriptEntry
+from harken.core.ids import AgentId
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
 from harken.errors import ObjectNotFound
 from harken.formats.base import ConversationEntry
@@ -122,8 +123,20 @@ def test_summary_is_derived_from_any_available_text() -> None:
     assert derive_summary([]) == "nothing new"
     assert derive_summary([Message("assistant", None, [call])]) == "called read_file"
     assert derive_summary([Message("user", "hi")]) == "user: hi"
-    long = derive_summary([Message("assistant", "x" * 999)])
-    assert (len(long), long[-1]) == (200, "…")
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 199 + "…"),
+        ("x" * 5000, "x" * 199 + "…"),
+        ("a" + " " * 2000 + "b", "a b"),
+        (" " * 2000 + "x" * 201, "x" * 199 + "…"),
+    ],
+)
+def test_derived_summary_has_at_most_200_characters(text: str, summary: str) -> None:
+    assert derive_summary([Message("assistant", text)]) == summary
 
 
 @pytest.mark.req("S2-11")
@@ -195,7 +208,7 @@ def test_invalid_time_is_refused(bad_time: str) -> None:
 
 
 def test_own_messages_beside_those_of_a_client_keep_their_time(store: WatchedStore) -> None:
-    own = TranscriptEntry(agent_id="main", role="user", content="Tea?", time=NOON)
+    own = TranscriptEntry(agent_id=AgentId("main"), role="user", content="Tea?", time=NOON)
     answer = {"role": "assistant", "content": "Yes."}
     name = checkpoint(store, CommitDraft(messages=[own, answer], created_at=NOON))
     artifact = get_commit(store, name).commit.artifact

@@ -16,7 +16,12 @@ import pytest
 from blake3 import blake3
 
 from harken.context.bundle.create import BundleRequest, create_bundle
-from harken.context.bundle.manifest import MAX_EXPANSION
+from harken.context.bundle.manifest import (
+    MAX_EXPANSION,
+    MAX_MANIFEST_BYTES,
+    MAX_MEMBERS,
+    read_manifest,
+)
 from harken.context.bundle.open import open_bundle
 from harken.errors import BundleError
 from harken.session.session import Session
@@ -149,6 +154,47 @@ def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) 
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
     assert path.stat().st_size * MAX_EXPANSION < 40_000_000
     refused(path, folder, "its files have")
+
+
+class LongArchive(zipfile.ZipFile):
+    """A zip file whose directory lists a member many times."""
+
+    repeats = 0
+
+    def infolist(self) -> list[zipfile.ZipInfo]:
+        first, *others = super().infolist()
+        return [first] * self.repeats + others
+
+
+@pytest.mark.parametrize(("excess", "problem"), [(0, "two files of the name"), (1, "more than")])
+def test_number_of_members_is_limited(honest: Path, excess: int, problem: str) -> None:
+    with LongArchive(honest) as bundle:
+        bundle.repeats = MAX_MEMBERS - 2 + excess
+        with pytest.raises(BundleError, match=problem):
+            read_manifest(honest, bundle)
+
+
+@pytest.mark.parametrize(("excess", "problem"), [(0, "its files have"), (1, "a manifest")])
+def test_size_of_the_manifest_is_limited(honest: Path, excess: int, problem: str) -> None:
+    with zipfile.ZipFile(honest) as bundle:
+        bundle.getinfo("manifest.json").file_size = MAX_MANIFEST_BYTES + excess
+        with pytest.raises(BundleError, match=problem):
+            read_manifest(honest, bundle)
+
+
+@pytest.mark.parametrize("padding", [0, 200_000])
+def test_size_of_the_members_is_limited(tmp_path: Path, padding: int) -> None:
+    """A small bundle may have 16 MB of content, a larger one 200 times its size."""
+    path = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(path, "w") as bundle:
+        bundle.writestr("manifest.json", b"no manifest")
+        bundle.writestr(LOG, bytes(padding))
+    limit = 200 * path.stat().st_size if padding else 16 * 1024 * 1024
+    with zipfile.ZipFile(path) as bundle:
+        for excess, problem in ((0, "invalid manifest"), (1, "its files have")):
+            bundle.getinfo(LOG).file_size = limit - len("no manifest") + excess
+            with pytest.raises(BundleError, match=problem):
+                read_manifest(path, bundle)
 
 
 def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:

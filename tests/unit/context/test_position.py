@@ -154,6 +154,15 @@ def test_too_large_number_matches_no_id() -> None:
         find_position(store, ctx, "5")
 
 
+def test_prefix_of_digits_needs_eight_of_them() -> None:
+    store = MemoryStore()
+    ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="123456789")]))
+    for id_ in ("12345678", "123456789"):
+        assert find_position(store, ctx, id_).number == 1
+    with pytest.raises(NameNotFound):
+        find_position(store, ctx, "1234567")
+
+
 def test_ambiguous_prefix_error_lists_all_matches(store: MemoryStore, native: CommitId) -> None:
     with pytest.raises(AmbiguousName, match="5e55-01, 5e55-02, 5e55-03, 5e55-04"):
         find_position(store, native, "5e55")

@@ -88,6 +88,18 @@ def test_commits_without_summary_get_one_of_their_delta(store: WatchedStore) -> 
     assert summary_of(store, by_hand) == "By hand."
 
 
+@pytest.mark.parametrize(
+    ("answer", "summary"),
+    [("x" * 200, "x" * 200), ("x" * 201, "x" * 199 + "…"), (" a\n\nb ", "a b")],
+)
+def test_answer_becomes_a_line_of_at_most_200_characters(
+    store: WatchedStore, answer: str, summary: str
+) -> None:
+    [ctx] = chain(store, 1)
+    run(store, lambda _: answer)
+    assert summary_of(store, ctx) == summary
+
+
 def test_finished_summaries_are_not_repeated(store: WatchedStore) -> None:
     chain(store, 5)
     assert len(run(store, lambda _: "Done.")) == 5

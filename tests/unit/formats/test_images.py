@@ -88,6 +88,14 @@ def test_image_with_too_many_pixels_is_not_sent(width: int, is_sent: bool) -> No
         assert is_sent or "8001" in repr(output)
 
 
+@pytest.mark.parametrize("excess", [0, 1])
+def test_size_of_an_image_is_limited_in_base64(excess: int) -> None:
+    size = MAX_BASE64_CHARS // 4 * 3 + excess
+    data = encode_base64(make_png(1, 1, size - len(make_png(1, 1))))
+    output = to_sendable_image(ImagePart("image/png", data))
+    assert isinstance(output, ImagePart) is not bool(excess)
+
+
 def test_image_of_too_many_bytes_is_not_sent() -> None:
     data = PNG + "A" * MAX_BASE64_CHARS
     note = to_sendable_image(ImagePart("image/png", data))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.errors import FormatError
-from harken.formats.json_records import extra_members, to_safe_json
+from harken.formats.json_records import extra_members, get_count, to_safe_json, truncate_title
 from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.json_lines import normalize_time, read_document, read_records
 from tests.unit.formats.native_kit import open_source
@@ -72,6 +72,37 @@ def test_deeply_nested_value_is_kept_as_text() -> None:
     assert canonical.to_json_line(to_safe_json(deep)).count(b"[") < 600
     retained = to_safe_json({"large": 10**30, "nan": float("nan")})
     assert retained == {"large": "1" + "0" * 30, "nan": "nan"}
+
+
+@pytest.mark.parametrize("levels", [32, 33])
+def test_value_nested_more_than_32_levels_is_text(levels: int) -> None:
+    value: object = 1
+    for number in range(levels):
+        value = [value] if number % 2 else {"a": value}
+    retained = to_safe_json(value)
+    assert (retained == value) is (levels <= 32)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_kept"),
+    [(-(2**63), True), (-(2**63) - 1, False), (2**64 - 1, True), (2**64, False)],
+)
+def test_integer_beyond_64_bits_is_text(number: int, is_kept: bool) -> None:
+    assert to_safe_json([number]) == [number if is_kept else str(number)]
+
+
+def test_title_is_limited_and_on_one_line() -> None:
+    assert truncate_title("x" * 81) == "x" * 80
+    assert truncate_title(" a\n b ") == "a b"
+    assert truncate_title(" " * 640 + "a") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(0, 0), (2**40 - 1, 2**40 - 1), (2**40, None), (-1, None), (True, None), (1.0, None)],
+)
+def test_count_is_a_number_below_2_to_the_40(value: object, count: int | None) -> None:
+    assert get_count({"n": value}, "n") == count
 
 
 def test_unsaid_members_restore_the_full_record() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.formats.providers.sse import EventReader, ServerEvent
+from harken.formats.providers.sse import MAX_EVENT_BYTES, EventReader, ServerEvent
 from tests.provider.wire import OPENAI
 
 LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
@@ -51,3 +51,15 @@ def test_unterminated_sse_event_is_rejected_in_linear_time(piece: bytes) -> None
     with pytest.raises(ValueError, match="an event of more than"):
         for _ in range(5000):
             assert not [*reader.feed(piece)]
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_size_of_an_event_is_limited(excess: int) -> None:
+    reader = EventReader()
+    assert [*reader.feed(b"data: 1\n\ndata: 2\n\n")]  # Only the current event counts.
+    line = b"data: " + b"x" * (MAX_EVENT_BYTES - 6 + excess)
+    if excess:
+        with pytest.raises(ValueError, match="an event of more than"):
+            list(reader.feed(line))
+    else:
+        assert list(reader.feed(line)) == []

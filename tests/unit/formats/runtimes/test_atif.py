@@ -157,6 +157,29 @@ def test_steps_of_unknown_sources_are_counted_and_skipped() -> None:
     assert reading.uninterpreted == {"step/daemon": 1}
 
 
+@pytest.mark.parametrize("is_referenced", [True, False])
+def test_subagents_are_read_to_the_twentieth_level(is_referenced: bool) -> None:
+    nested: dict[str, Any] = {}
+    for level in range(22, 0, -1):
+        result = {"subagent_trajectory_ref": [{"trajectory_id": f"level {level + 1}"}]}
+        step = {
+            "step_id": 1,
+            "source": "agent",
+            "message": f"I am {level}.",
+            "observation": {"results": [result] if is_referenced else []},
+        }
+        nested = {
+            **CHILD,
+            "trajectory_id": f"level {level}",
+            "steps": [step],
+            "subagent_trajectories": [nested] if nested else [],
+        }
+    steps, reading = _steps(STORY | {"subagent_trajectories": [nested]})
+    agents = {step.agent for step in steps} - {""}
+    assert agents == {f"level {level}" for level in range(1, 21)}
+    assert {*reading.tips} == {"", *agents}
+
+
 def test_subagents_that_name_themselves_terminate() -> None:
     deep: dict[str, Any] = dict(CHILD)
     for _ in range(60):
