@@ -9,7 +9,7 @@ Source: docs/formats/wire.md, "Leftovers".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,13 +17,15 @@ from harken.core.event_types.message_parser import MESSAGE_KEYS, decode_extra, e
 from harken.core.messages import ChatMessage, Message, Meta, Part, TextPart, ToolCall, ToolCallSlot
 from harken.formats.tool_calls import iter_items, normalize_content
 
+_Message = TypeVar("_Message", bound=ChatMessage)
+
 
 def add_leftover(message: Message, leftover: Mapping[str, Any]) -> Message:
     """Return a message with a leftover in its first part or call."""
     return _replace_first(message, lambda extra: {**extra, **leftover})
 
 
-def take_leftover(message: ChatMessage) -> tuple[ChatMessage, dict[str, Any]]:
+def take_leftover(message: _Message) -> tuple[_Message | Message, dict[str, Any]]:
     """Return a message without its leftover, and the leftover."""
     first = next(iter_items(message), None)
     if first is None or not first.extra:

@@ -88,6 +88,14 @@ def extra_members(record: Record, restored: Record) -> Record:
     }
 
 
+def parse_json_text(text: str, default: Any = None) -> Any:
+    """Return the JSON value of a text. Return `default` if it is not JSON."""
+    try:
+        return canonical.from_json(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return default
+
+
 def equal_json(left: object, right: object) -> bool:
     """Whether two JSON values are equal, type by type.
 

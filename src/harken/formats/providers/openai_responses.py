@@ -1,10 +1,13 @@
 """Conversion between items of OpenAI's Responses protocol and entries.
 
-An entry carries an item like any message; remaining data (ids, encrypted reasoning, phases, unknown
-members) is stored beside it and merged back. So `items_of([entry_of(item)]) == [item]`, and a
-message of another format becomes an item with default members.
+An entry carries an item like any message. Content that no field carries, also of unknown members,
+is in the `extra` of its part: that of a block as members, that of the item below `message` in its
+first part. It is found by comparison with the item that would be built, so none is lost. All other
+data (ids, encrypted reasoning, phases) is stored beside it and merged back. So
+`build_items([entry]) == [item]`, and a message of another format becomes an item with default
+members.
 
-The remaining data is stored below `codex`: in the `meta` of each part and call of an answer, and in
+The other data is stored below `codex`: in the `meta` of each part and call of an answer, and in
 the `source` of the entry for other roles, whose messages are one item each.
 
 Source: docs/formats/codex.md.
@@ -13,12 +16,20 @@ Source: docs/formats/codex.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import (
+    MESSAGE_KEY,
+    MESSAGE_KEYS,
+    block_members,
+    decode_extra,
+    encode_extra,
+)
 from harken.core.messages import (
+    ChatMessage,
     FunctionCall,
     ImagePart,
     Message,
@@ -30,15 +41,28 @@ from harken.core.messages import (
     parts_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, as_objects, extra_members, get_objects, get_text
+from harken.formats.first_part import add_leftover, take_leftover, with_first_part
+from harken.formats.json_records import (
+    Record,
+    apply_members,
+    as_objects,
+    changed_members,
+    extra_members,
+    get_object,
+    get_objects,
+    get_text,
+)
+from harken.formats.providers.openai_item_content import (
+    CALL_TYPES,
+    DEFAULT_OUTPUT_TYPE,
+    OUTPUT_TYPES,
+    item_content,
+    verbatim_content,
+    without_empty,
+)
 from harken.formats.tool_calls import build_assistant_message, iter_items, normalize_content
 
 METADATA_KEY = "codex"
-CALL_TYPES = frozenset(
-    {"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"}
-)
-DEFAULT_OUTPUT_TYPE = "function_call_output"
-OUTPUT_TYPES = frozenset({DEFAULT_OUTPUT_TYPE, "custom_tool_call_output", "tool_search_output"})
 HOSTED_TYPES = frozenset(
     {"web_search_call", "image_generation_call", "compaction", "compaction_summary"}
     | {"context_compaction", "agent_message"}
@@ -46,10 +70,9 @@ HOSTED_TYPES = frozenset(
 """Items of actions that the provider performed or hides: stored verbatim as parts of an assistant
 message."""
 ITEM_TYPES = CALL_TYPES | OUTPUT_TYPES | HOSTED_TYPES | {"message", "reasoning"}
-OCCURRENCE_MEMBERS = frozenset({"id", "call_id", "status", "encrypted_content", "phase"})
-"""Members of items that vary between occurrences of the same content."""
 _ERROR_PREFIX = "[error]: "
 _TEXT_BLOCK_NAMES = ("type", "text")
+_Item = TypeVar("_Item", bound=Part | ToolCall)
 
 
 def is_answer(item: Record) -> bool:
@@ -68,17 +91,33 @@ def get_call_id(item: Record) -> str | None:
 
 def parse_input_item(item: Record, time: str | None) -> ConversationEntry:
     """Return the entry of a result, or of a message of another role than the model."""
-    if get_text(item, "type") in OUTPUT_TYPES:
-        message = _parse_result(item)
-    else:
-        content = normalize_content(_parse_parts(item.get("content")))
-        is_user = get_text(item, "role") not in ("developer", "system")
-        message = Message("user" if is_user else "system", content)
     kind = get_text(item, "type")
-    remaining = extra_members(item, _build_item(message, kind))
+    message = _parse_input_message(item)
+    leftover = _find_leftover(_build_item(message, kind), item)
+    if leftover:
+        message = with_first_part(message)
+        leftover = _find_leftover(_build_item(message, kind), item)
+    message = add_leftover(message, {MESSAGE_KEY: leftover}) if leftover else message
+    remaining = extra_members(item, apply_members(_build_item(message, kind), leftover))
     if kind in OUTPUT_TYPES and kind != DEFAULT_OUTPUT_TYPE:
         remaining["type"] = kind
-    return ConversationEntry(message, time, {METADATA_KEY: remaining} if remaining else None)
+    is_own = remaining or any(part.extra for part in parts_of(message.content))
+    return ConversationEntry(message, time, {METADATA_KEY: remaining} if is_own else None)
+
+
+def _parse_input_message(item: Record) -> Message:
+    if get_text(item, "type") in OUTPUT_TYPES:
+        return _parse_result(item)
+    content = normalize_content(_parse_parts(item.get("content"), "input_text"))
+    is_user = get_text(item, "role") not in ("developer", "system")
+    return Message("user" if is_user else "system", content)
+
+
+def _find_leftover(built: Record, item: Record) -> Record:
+    """Return the content of an item that its built item lacks: all of it, if in doubt."""
+    content = item_content(item)
+    changes = changed_members(item_content(built), content)
+    return content if changes is None else changes
 
 
 def build_answer_message(answer: Sequence[Record]) -> Message:
@@ -98,7 +137,10 @@ def build_items(entries: Iterable[ConversationEntry]) -> list[Record]:
             items += _iter_answer_items(entry.message)
         elif not is_instructions(entry):
             metadata = _metadata(entry.source)
-            items.append({**_build_item(entry.message, get_text(metadata, "type")), **metadata})
+            message, leftover = take_leftover(entry.message)
+            built = _build_item(message, get_text(metadata, "type"))
+            members = get_object(leftover, MESSAGE_KEY)
+            items.append({**apply_members(built, members), **metadata})
     return items
 
 
@@ -128,7 +170,7 @@ def keep_structure(meta: object) -> dict[str, Any] | None:
     """Return the members of a `meta` for the structure of items and blocks."""
     metadata = _metadata(meta)
     kept: Record = {name: metadata[name] for name in ("is", "more") if name in metadata}
-    kind = get_text(_item_members(metadata), "type")
+    kind = get_text(get_object(metadata, "item"), "type")
     if kind:
         kept["item"] = {"type": kind}
     return {METADATA_KEY: kept} if kept else None
@@ -143,10 +185,11 @@ def _parse_result(item: Record) -> Message:
     if isinstance(output, dict):  # The first versions wrote an object.
         is_error = output.get("success") is False
         return Message("tool", get_text(output, "content"), tool_call_id=id_, is_error=is_error)
-    return Message("tool", normalize_content(_parse_parts(output)), tool_call_id=id_)
+    parts = _parse_parts(output, "input_text")
+    return Message("tool", normalize_content(parts), tool_call_id=id_)
 
 
-def _build_item(message: Message, kind: str) -> Record:
+def _build_item(message: ChatMessage, kind: str) -> Record:
     """Return the item of a message of another role than the model.
 
     `kind` selects the output type.
@@ -157,7 +200,7 @@ def _build_item(message: Message, kind: str) -> Record:
     return {"type": "message", "role": role, "content": _build_blocks(message, "input_text")}
 
 
-def _build_output(message: Message, kind: str) -> Record:
+def _build_output(message: ChatMessage, kind: str) -> Record:
     item: Record = {"type": kind, "call_id": message.tool_call_id or ""}
     if kind == "tool_search_output":
         tools = next(
@@ -175,14 +218,17 @@ def _build_output(message: Message, kind: str) -> Record:
     return {**item, "output": output}
 
 
-def _parse_parts(content: object) -> list[Part]:
-    """Return the parts of a content, which is a text or a list of blocks."""
+def _parse_parts(content: object, kind: str) -> list[Part]:
+    """Return the parts of a content, which is a text or a list of blocks.
+
+    kind: the default type of a text block.
+    """
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_parse_part(block) for block in as_objects(content)]
+    return [_parse_part(block, kind) for block in as_objects(content)]
 
 
-def _parse_part(block: Record) -> Part:
+def _parse_part(block: Record, kind: str) -> Part:
     part: Part
     match block:
         case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
@@ -192,17 +238,22 @@ def _parse_part(block: Record) -> Part:
             is_inline = bool(comma) and head.startswith("data:")
             part = ImagePart(head[len("data:") :], data) if is_inline else ImagePart(url=url)
         case _:
-            data = canonical.to_json_line(block).decode()
-            return UnknownPart(get_text(block, "type"), data, {METADATA_KEY: {"is": "block"}})
-    remaining = extra_members(block, _block(part, str(block["type"])))
-    return (
-        msgspec.structs.replace(part, meta={METADATA_KEY: {"block": remaining}})
-        if remaining
-        else part
-    )
+            return _unknown_block(block)
+    stated = without_empty(block)
+    changes = changed_members(_block(part, kind), stated)
+    if changes is None or not MESSAGE_KEYS.isdisjoint(changes):
+        return _unknown_block(block)
+    empty = {name: value for name, value in block.items() if name not in stated}
+    meta = {METADATA_KEY: {"block": empty}} if empty else None
+    return msgspec.structs.replace(part, meta=meta, extra=encode_extra(changes))
 
 
-def _build_blocks(message: Message, kind: str) -> list[Record]:
+def _unknown_block(block: Record) -> UnknownPart:
+    data = canonical.to_json_line(block).decode()
+    return UnknownPart(get_text(block, "type"), data, {METADATA_KEY: {"is": "block"}})
+
+
+def _build_blocks(message: ChatMessage, kind: str) -> list[Record]:
     return [block for part in parts_of(message.content) for block in _iter_blocks(part, kind)]
 
 
@@ -215,8 +266,8 @@ def _iter_blocks(part: Part, kind: str) -> Iterator[Record]:
             note = f"[a block of the kind {part.kind!a} that cannot be shown]"
             yield {"type": kind, "text": note}
     elif not isinstance(part, ThinkingPart):
-        remaining = _metadata(part.meta).get("block")
-        yield {**_block(part, kind), **(remaining if isinstance(remaining, dict) else {})}
+        block = apply_members(_block(part, kind), block_members(part.extra))
+        yield {**block, **get_object(_metadata(part.meta), "block")}
 
 
 def _block(part: Part, kind: str) -> Record:
@@ -234,33 +285,43 @@ def _parse_json(data: str) -> Any:
 
 
 def _item_parts(item: Record) -> list[Part | ToolCall]:
-    """Return the parts and calls of one item.
+    """Return the parts and calls of one item of an answer.
 
-    The first one stores the members that they do not carry.
+    The first one stores the members that no part carries.
     """
     kind = get_text(item, "type")
+    first, *other_parts = _parse_item(item, kind)
+    built = next(_iter_answer_items(build_assistant_message([first, *other_parts])), {})
+    leftover = _find_leftover(built, item)
+    occurrence = extra_members(item, apply_members(built, leftover))
+    if isinstance(first, ToolCall) and kind in ("local_shell_call", "tool_search_call"):
+        occurrence["type"] = kind
+    if leftover:
+        extra = encode_extra({**decode_extra(first.extra), MESSAGE_KEY: leftover})
+        first = msgspec.structs.replace(first, extra=extra)
+    return [_with_metadata(first, {"item": occurrence}), *other_parts]
+
+
+def _parse_item(item: Record, kind: str) -> Sequence[Part | ToolCall]:
+    """Return the parts of an item, with metadata of its structure only."""
     if kind in CALL_TYPES:
         return [_parse_call(item, kind)]
     if kind == "reasoning":
-        thinking = ThinkingPart(_reasoning_text(item))
-        remaining = extra_members(item, _build_reasoning(thinking))
-        return [_with_metadata(thinking, {"is": "item", "item": remaining})]
+        return [ThinkingPart(_reasoning_text(item), {METADATA_KEY: {"is": "item"}})]
     if not _is_message(item):
-        remaining = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
-        members = {name: value for name, value in item.items() if name not in remaining}
-        data = canonical.to_canonical_bytes(members).decode()
-        return [_with_metadata(UnknownPart(kind, data), {"is": "item", "item": remaining})]
-    parts = _parse_parts(item.get("content")) or [TextPart("")]
-    blocks = [block for part in parts for block in _iter_blocks(part, "output_text")]
-    first, *other_parts = parts
-    remaining = extra_members(item, _build_message(blocks))
-    return [
-        _with_metadata(first, {"item": remaining}),
-        *(_with_metadata(part, {"more": True}) for part in other_parts),
-    ]
+        return [_parse_verbatim(item, kind)]
+    first, *other_parts = _parse_parts(item.get("content"), "output_text") or [TextPart("")]
+    return [first, *(_with_metadata(part, {"more": True}) for part in other_parts)]
 
 
-def _with_metadata(part: Part, metadata: Record) -> Part:
+def _parse_verbatim(item: Record, kind: str) -> UnknownPart:
+    content = verbatim_content(item)
+    data = canonical.to_canonical_bytes(content).decode()
+    metadata = {"is": "item", "item": extra_members(item, content)}
+    return _with_metadata(UnknownPart(kind, data), metadata)
+
+
+def _with_metadata(part: _Item, metadata: Record) -> _Item:
     """Return a part with added metadata, unless the metadata is empty."""
     metadata = {
         **_metadata(part.meta),
@@ -293,14 +354,8 @@ def _parse_call(item: Record, kind: str) -> ToolCall:
         FunctionCall(name, arguments),
         "custom" if is_custom else "function",
     )
-    remaining = extra_members(item, _build_call_item(call, kind))
-    if kind not in ("function_call", "custom_tool_call"):
-        remaining["type"] = kind
-    return (
-        msgspec.structs.replace(call, meta={METADATA_KEY: {"item": remaining}})
-        if remaining
-        else call
-    )
+    is_usual = kind in ("function_call", "custom_tool_call")
+    return call if is_usual else _with_metadata(call, {"item": {"type": kind}})
 
 
 def _arguments_name(kind: str) -> str:
@@ -319,28 +374,30 @@ def _build_call_item(call: ToolCall, kind: str) -> Record:
 
 def _iter_answer_items(message: Message) -> Iterator[Record]:
     """Yield the items of an answer. Parts that came from one message form one message again."""
-    open_message: Record | None = None
-    has_own_content = False
+    blocks: list[Record] = []
+    first: Part | None = None
     for part in iter_items(message):
         metadata = _metadata(part.meta)
-        if not _is_in_message(part, metadata):
-            if open_message is not None:
-                yield open_message
-            open_message = None
-            yield from _iter_lone_items(part, metadata)
-        elif open_message is not None and metadata.get("more"):
-            if not has_own_content:
-                blocks = _iter_blocks(part, "output_text")
-                open_message["content"] = [*open_message["content"], *blocks]
-        else:
-            if open_message is not None:
-                yield open_message
-            members = _item_members(metadata)
-            has_own_content = "content" in members
-            blocks = _iter_blocks(part, "output_text")
-            open_message = {**_build_message([*blocks]), **members}
-    if open_message is not None:
-        yield open_message
+        if _is_in_message(part, metadata):
+            if first is not None and not metadata.get("more"):
+                yield _restore_item(_build_message(blocks), first)
+                first = None
+            if first is None:
+                first, blocks = part, []
+            blocks += _iter_blocks(part, "output_text")
+            continue
+        if first is not None:
+            yield _restore_item(_build_message(blocks), first)
+            first = None
+        yield from _iter_lone_items(part, metadata)
+    if first is not None:
+        yield _restore_item(_build_message(blocks), first)
+
+
+def _restore_item(built: Record, first: Part | ToolCall) -> Record:
+    """Return an item with the members that its first part stores."""
+    leftover = get_object(decode_extra(first.extra), MESSAGE_KEY)
+    return {**apply_members(built, leftover), **get_object(_metadata(first.meta), "item")}
 
 
 def _is_in_message(part: Part | ToolCall, metadata: Record) -> TypeGuard[Part]:
@@ -349,21 +406,16 @@ def _is_in_message(part: Part | ToolCall, metadata: Record) -> TypeGuard[Part]:
     return isinstance(part, TextPart | ImagePart)
 
 
-def _item_members(metadata: Record) -> Record:
-    members = metadata.get("item")
-    return members if isinstance(members, dict) else {}
-
-
 def _iter_lone_items(part: Part | ToolCall, metadata: Record) -> Iterator[Record]:
     """Yield the item of a part outside of messages, or no item if Codex could not send it."""
-    members = _item_members(metadata)
     match part:
         case ToolCall(type=type_):
             default_type = "custom_tool_call" if type_ == "custom" else "function_call"
-            yield {**_build_call_item(part, get_text(members, "type") or default_type), **members}
+            kind = get_text(get_object(metadata, "item"), "type") or default_type
+            yield _restore_item(_build_call_item(part, kind), part)
         case ThinkingPart() if metadata.get("is") == "item":
-            yield {**_build_reasoning(part), **members}
+            yield _restore_item(_build_reasoning(part), part)
         case UnknownPart(data=data) if metadata.get("is") == "item":
             value = _parse_json(data)
             if isinstance(value, dict):
-                yield {**value, **members}
+                yield _restore_item(value, part)

@@ -62,8 +62,8 @@ class TargetRules:
     """The rules of a target."""
 
     owns: Callable[[ConversationEntry], bool]
-    """Whether the target wrote an entry itself: then parts keep their metadata, and empty parts
-    stay."""
+    """Whether the target wrote an entry itself: then parts keep their metadata and the members that
+    no field carries, and empty parts stay."""
     accepts: Callable[[ConversationEntry, Block], bool] | None = None
     """Whether the target accepts a thought, or a block of an unknown type, unchanged.
 
@@ -120,18 +120,22 @@ class TargetRules:
 
     def _convert_call(self, entry: ConversationEntry, call: ToolCall, ids: Ids) -> ToolCall:
         wire = encode_tool_call(call, ids, self.name_length)
-        meta = call.meta if self.owns(entry) else msgspec.UNSET
+        kind, function = "function", FunctionCall(wire.name, wire.text)
         if call.type == "custom" and self.has_free_calls:
             function = FunctionCall(wire.name, replace_surrogates(call.function.arguments))
-            return ToolCall(wire.id, function, "custom", meta)
-        return ToolCall(wire.id, FunctionCall(wire.name, wire.text), meta=meta)
+            kind = "custom"
+        if not self.owns(entry):
+            return ToolCall(wire.id, function, kind)
+        return ToolCall(wire.id, function, kind, call.meta, call.extra)
 
     def _convert_part(self, entry: ConversationEntry, part: Part) -> list[Part]:
         """Return the converted part, or an empty list."""
         is_own = self.owns(entry)
         if isinstance(part, TextPart):
-            text_part = TextPart(replace_surrogates(part.text), part.meta if is_own else None)
-            return [text_part] if is_own or part.text.strip() else []
+            text = replace_surrogates(part.text)
+            if is_own:
+                return [TextPart(text, part.meta, part.extra)]
+            return [TextPart(text)] if part.text.strip() else []
         if isinstance(part, ImagePart):
             return [self._convert_image(entry, part)]
         if is_own if self.accepts is None else self.accepts(entry, part):
@@ -151,7 +155,7 @@ class TargetRules:
                 f"[an image: {sendable_image.url if is_fetched else sendable_image.media_type}]"
             )
         return (
-            msgspec.structs.replace(sendable_image, meta=image.meta)
+            msgspec.structs.replace(sendable_image, meta=image.meta, extra=image.extra)
             if self.owns(entry)
             else sendable_image
         )

@@ -17,14 +17,13 @@ from itertools import islice
 from typing import Any
 
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, Part, ThinkingPart, ToolCall, UnknownPart
+from harken.core.messages import ChatMessage, Message, Part, ToolCall, UnknownPart
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_count, get_objects, get_text
 from harken.formats.json_records import get_object as inner
-from harken.formats.runtimes.gemini_cli import messages as gemini
-from harken.formats.tool_calls import iter_items, parse_json_object
+from harken.formats.providers import gemini
+from harken.formats.tool_calls import build_assistant_message, iter_items, normalize_content
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_patch import apply_form, get_manner
 from harken.formats.wire.json_slices import (
@@ -39,7 +38,6 @@ from harken.formats.wire.piece_codec import (
     PieceCodec,
     build_protocol,
     parse_arguments,
-    to_standalone_message,
 )
 
 NAME = "gemini"
@@ -47,8 +45,7 @@ _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)en
 _SYSTEM_NAMES = ("systemInstruction", "system_instruction")
 _DECLARATION_NAMES = ("functionDeclarations", "function_declarations")
 _JSON = "json"
-"""The manner of results that are objects, and of tools with JSON Schema parameters."""
-_SIGNATURES = ("thoughtSignature", "thought_signature")
+"""The manner of tools with JSON Schema parameters."""
 _PLAIN = frozenset({"text"})
 _THOUGHT = frozenset({"text", "thought"})
 
@@ -158,37 +155,30 @@ def _parse_messages(value: Any) -> list[Message]:
         return []
     name = _instruction_name(value)
     if name:
-        entries = _read_messages("user", value[name])
-        contents = [message.content for message in entries if message.role == "user"]
+        read = _read_messages(value[name], is_answer=False)
+        contents = [message.content for message in read if message.role == "user"]
         return [Message("system", content) for content in contents or [""]]
     if value.get("role") not in (None, "user", "model", "function"):
         return []
     is_answer = value.get("role") == "model"
-    messages = _read_messages("gemini" if is_answer else "user", value)
+    messages = _read_messages(value, is_answer=is_answer)
     return messages or [Message("assistant" if is_answer else "user", "")]
 
 
-def _read_messages(kind: str, content: Body) -> list[Message]:
-    record = {"type": kind, "content": content.get("parts")}
-    return [entry.message for entry in gemini.entries_from_message(record, gemini.AnsweredCalls())]
+def _read_messages(content: Body, *, is_answer: bool) -> list[Message]:
+    blocks = content.get("parts")
+    blocks = blocks if isinstance(blocks, list) else []
+    if is_answer:
+        items = [gemini.parse_part(block) for block in blocks]
+        return [build_assistant_message(items)] if items else []
+    results = [_parse_result(block) for block in blocks if gemini.is_response(block)]
+    parts = [gemini.parse_input_part(b) for b in blocks if not gemini.is_response(b)]
+    return [*results, Message("user", normalize_content(parts))] if parts else results
 
 
-def _manner(value: Any) -> str:
-    name = _instruction_name(value)
-    return name or (_JSON if any(map(_is_object, _iter_responses(value))) else "")
-
-
-def _iter_responses(value: Any) -> Iterator[Any]:
-    for part in get_objects(value, "parts") if isinstance(value, dict) else ():
-        if isinstance(part.get("functionResponse"), dict):
-            yield part["functionResponse"].get("response")
-
-
-def _is_object(response: Any) -> bool:
-    """Whether a result is an object with more than a text."""
-    if not isinstance(response, dict) or not response:
-        return False
-    return not isinstance(response.get("output", response.get("error")), str)
+def _parse_result(block: Body) -> Message:
+    response = block["functionResponse"]
+    return gemini.parse_result([block], get_text(response, "id"), get_text(response, "name"))
 
 
 def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
@@ -197,23 +187,13 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     parts: list[Body] = []
     for message in messages:
         if message.role == "tool":
-            parts += _result(message, manner)
+            parts += gemini.build_result_parts(
+                message, message.tool_call_id or None, message.name or ""
+            )
         else:
             parts += _parts(message)
     role = "model" if messages[0].role == "assistant" else "user"
     return {"role": role, "parts": parts}
-
-
-def _result(message: ChatMessage, manner: str) -> list[Body]:
-    entry = ConversationEntry(to_standalone_message(message))
-    first, *images = gemini.build_response_parts(
-        entry, message.tool_call_id or None, message.name or ""
-    )
-    content = message.content
-    response = parse_json_object(content) if manner == _JSON and isinstance(content, str) else None
-    if response is not None:
-        first = {"functionResponse": {**first["functionResponse"], "response": response}}
-    return [first, *images]
 
 
 def _parts(message: ChatMessage) -> Iterator[Body]:
@@ -221,18 +201,13 @@ def _parts(message: ChatMessage) -> Iterator[Body]:
         yield _block(item)
 
 
-def _block(item: Part | ToolCall) -> Body:
-    metadata = gemini.get_metadata(item.meta)
-    match item:
-        case ToolCall(id=id_, function=function):
-            call = {"name": function.name, "args": parse_arguments(function.arguments)}
-            return {"functionCall": {"id": id_, **call} if id_ else call, **metadata}
-        case ThinkingPart():
-            return {"text": item.text, "thought": True, **metadata}
-        case UnknownPart():
-            value = parse_arguments(item.data)
-            return value if isinstance(value, dict) else {}
-    return gemini.build_block(item) or {}
+def _block(item: Part | ToolCall) -> Any:
+    if isinstance(item, ToolCall):
+        return gemini.build_call(item, item.id or None, parse_arguments(item.function.arguments))
+    if isinstance(item, UnknownPart):
+        value = parse_arguments(item.data)
+        return {**value, **gemini.get_metadata(item.meta)} if isinstance(value, dict) else value
+    return gemini.build_native_block(item)
 
 
 def _normalize_piece(value: Any) -> Any:
@@ -248,7 +223,7 @@ def _normalize_piece(value: Any) -> Any:
 def _without_signatures(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
-    return {name: inner for name, inner in part.items() if name not in _SIGNATURES}
+    return {name: inner for name, inner in part.items() if name not in gemini.SIGNATURES}
 
 
 def _piece_content(value: Any) -> Any:
@@ -266,24 +241,14 @@ def _piece_content(value: Any) -> Any:
 
 
 def _part_contents(parts: Any) -> Any:
-    return [*map(_part_content, parts)] if isinstance(parts, list) else parts
-
-
-def _part_content(part: Any) -> Any:
-    if not isinstance(part, dict):
-        return part
-    members = {n: v for n, v in part.items() if n not in _SIGNATURES and v is not None}
-    for kind, names in (("functionCall", {"id"}), ("functionResponse", {"id", "name"})):
-        if isinstance(members.get(kind), dict):
-            members[kind] = {n: v for n, v in members[kind].items() if n not in names}
-    return members
+    return [*map(gemini.part_content, parts)] if isinstance(parts, list) else parts
 
 
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
     build=_build_piece,
-    manner=_manner,
+    manner=_instruction_name,
     normalize=_normalize_piece,
     content=_piece_content,
     has_ids=False,

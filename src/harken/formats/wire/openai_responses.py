@@ -23,10 +23,12 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_count, get_objects, get_text
 from harken.formats.json_records import get_object as inner
-from harken.formats.providers.openai_responses import (
-    CALL_TYPES,
-    OCCURRENCE_MEMBERS,
+from harken.formats.providers.openai_item_content import (
     OUTPUT_TYPES,
+    item_content,
+    normalize_item,
+)
+from harken.formats.providers.openai_responses import (
     build_answer_message,
     build_items,
     is_answer,
@@ -50,10 +52,7 @@ _INSTRUCTIONS = "instructions"
 _INPUT = "input"
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
-_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.done")
-_EMPTY: tuple[Any, ...] = (None, [])
-_CONTENT_TYPES = CALL_TYPES | OUTPUT_TYPES | {"message", "reasoning"}
-"""The types of items that are messages, thinking, calls and results."""
+_ANNOTATION, _ANNOTATIONS = "response.output_text.annotation.added", "annotations"
 
 
 def _is_model_path(path: str) -> bool:
@@ -143,48 +142,15 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
 
 
 def _normalize_piece(value: Any) -> Any:
-    """Return an item with all texts as blocks, without its id, its status and empty members."""
     if not isinstance(value, dict) or _instructions_content(value) is not None:
         return value
-    members = {name: inner for name, inner in value.items() if inner not in _EMPTY}
-    members.pop("status", None)
-    if members.get("type") != "item_reference" and (
-        get_text(members, "call_id") or "role" in members or _has_reasoning(members)
-    ):
-        members.pop("id", None)
-    if "role" in members:
-        members.setdefault("type", "message")
-    block = "output_text" if members.get("role") == "assistant" else "input_text"
-    for name in ("content", "output"):
-        if isinstance(members.get(name), str):
-            members[name] = [{"type": block, "text": members[name]}]
-        elif isinstance(members.get(name), list):
-            members[name] = [*map(_without_empty, members[name])]
-    return members
-
-
-def _has_reasoning(item: Body) -> bool:
-    return get_text(item, "type") == "reasoning" and len(item) > len(("type", "id"))
-
-
-def _without_empty(block: Any) -> Any:
-    """Return a block without empty members, such as annotations and logprobs."""
-    if not isinstance(block, dict):
-        return block
-    return {name: inner for name, inner in block.items() if inner not in _EMPTY}
+    return normalize_item(value)
 
 
 def _piece_content(value: Any) -> Any:
-    """Return a normalized item without ids, encrypted thinking and the client's own data."""
-    value = _normalize_piece(value)
     if not isinstance(value, dict) or _instructions_content(value) is not None:
         return value
-    if get_text(value, "type") not in _CONTENT_TYPES:
-        return value  # The item is stored as its JSON text.
-    members = {name: inner for name, inner in value.items() if name not in OCCURRENCE_MEMBERS}
-    if members.get("role") == "system":
-        members["role"] = "developer"
-    return members
+    return item_content(value)
 
 
 def _without_content_meta(message: Message) -> Message:
@@ -224,6 +190,8 @@ class _ResponseAssembler:
     _thought: dict[Any, list[str]] = field(default_factory=dict)
     """The streamed texts of each item, by output index."""
     _text: dict[Any, list[str]] = field(default_factory=dict)
+    _annotations: dict[Any, list[Any]] = field(default_factory=dict)
+    """The streamed annotations of each block, by output index and content index."""
     _response: Body = field(default_factory=dict)
     """The response object of the last events."""
 
@@ -236,6 +204,9 @@ class _ResponseAssembler:
             self._thought.setdefault(index, []).append(str(event["delta"]))
         elif kind in _TEXTS:
             self._text.setdefault(index, []).append(str(event["delta"]))
+        elif kind == _ANNOTATION:
+            place = index, event.get("content_index")
+            self._annotations.setdefault(place, []).append(event.get("annotation"))
         elif isinstance(event.get("response"), dict):
             self._response = {**self._response, **event["response"]}
 
@@ -254,8 +225,24 @@ class _ResponseAssembler:
         reason = get_text(inner(response, "incomplete_details"), "reason") or status
         model = get_text(response, "model") or None
         finish = Finish(stop_reason=reason, usage=_usage(inner(response, "usage")), model=model)
-        items = [*self._items.values()] or get_objects(response, "output")
-        return ParsedResponse(id=id_, finish=finish, pieces=[CODEC.piece(item) for item in items])
+        output = get_objects(response, "output")
+        items = dict(enumerate(output)) if len(output) > len(self._items) else self._items
+        items = {index: self._with_annotations(index, item) for index, item in items.items()}
+        return ParsedResponse(id=id_, finish=finish, pieces=[*map(CODEC.piece, items.values())])
+
+    def _with_annotations(self, index: Any, item: Body) -> Body:
+        """Return an item with the annotations that its blocks lack."""
+        if not self._annotations or not isinstance(item.get("content"), list):
+            return item
+        blocks = [
+            block
+            if not isinstance(block, dict) or block.get(_ANNOTATIONS)
+            else {**block, _ANNOTATIONS: self._annotations[index, place]}
+            if (index, place) in self._annotations
+            else block
+            for place, block in enumerate(item["content"])
+        ]
+        return {**item, "content": blocks}
 
     def _partial(self) -> tuple[str, str]:
         """Return thinking and text of the complete items and of the current one."""

@@ -32,6 +32,7 @@ from harken.formats.first_part import (
     with_first_part,
     without_meta,
 )
+from harken.formats.json_records import apply_members
 from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
 from harken.formats.wire.json_patch import apply_form, build_form, get_manner
@@ -112,8 +113,7 @@ class PieceCodec:
             return built
         members = leftover.get(MESSAGE_KEY)
         if isinstance(members, dict):
-            built = {**built, **members}
-            return {n: v for n, v in built.items() if v is not None or n not in members}
+            return apply_members(built, members)
         try:
             return apply_form(self.content(built), leftover.get(FORM_KEY))
         except FormatError:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harken.core.events import Usage
-from harken.core.messages import Message
+from harken.core.messages import Message, TextPart, message_hash
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import equal_json
@@ -131,18 +131,35 @@ def test_tools_and_instructions_are_decoded_as_in_other_protocols() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "content", "is_error", "form"),
+    ("response", "content", "is_error"),
     [
-        ({"output": "a door"}, "a door", False, None),
-        ({"error": "no door"}, "no door", True, None),
-        ({"doors": [1, 2]}, '{"doors":[1,2]}', False, {"as": "json"}),
+        ({"output": "a door"}, "a door", False),
+        ({"error": "no door"}, "no door", True),
+        (
+            {"doors": [1, 2]},
+            [TextPart('{"doors":[1,2]}', extra='{"functionResponse":{"response":"json"}}')],
+            False,
+        ),
+        (
+            {"output": "a door", "more": 1},
+            [TextPart("a door", extra='{"functionResponse":{"response":{"more":1}}}')],
+            False,
+        ),
     ],
 )
-def test_results_are_tool_messages(response: Any, content: str, is_error: bool, form: Any) -> None:
+def test_results_are_tool_messages(response: Any, content: Any, is_error: bool) -> None:
     part = {"functionResponse": {"id": "c1", "name": "look", "response": response}}
-    messages, result = PROTOCOL.read(PROTOCOL.piece({"role": "user", "parts": [part]}))
+    messages, form = PROTOCOL.read(PROTOCOL.piece({"role": "user", "parts": [part]}))
     expected = Message("tool", content, tool_call_id="c1", name="look", is_error=is_error)
-    assert (messages, result) == ([expected], form)
+    assert (messages, form) == ([expected], None)
+
+
+def test_object_and_its_json_text_are_different_results() -> None:
+    responses = [{"a": 1}, {"output": '{"a":1}'}, '{"a":1}']
+    results = [{"functionResponse": {"name": "look", "response": value}} for value in responses]
+    pieces = [PROTOCOL.piece({"role": "user", "parts": [part]}) for part in results]
+    hashes = {message_hash(PROTOCOL.read(piece)[0][0]) for piece in pieces}
+    assert len(hashes) == len(responses)
 
 
 def test_content_is_recognized_with_another_signature() -> None:

@@ -9,13 +9,14 @@ Source: docs/formats/claude-code.md, "Entries".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from harken.core import canonical
-from harken.core.event_types.message_parser import block_members
+from harken.core.event_types.message_parser import MESSAGE_KEY, block_members
 from harken.core.messages import (
     Content,
     ImagePart,
@@ -29,7 +30,9 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
+from harken.formats.first_part import add_leftover, take_leftover, with_first_part
+from harken.formats.json_records import get_object
+from harken.formats.providers.anthropic import OCCURRENCE_MEMBERS, THINKING_MODEL_KEY, parse_block
 from harken.formats.runtimes.base import parse_time
 from harken.formats.runtimes.claude_code.origins import read_origin
 from harken.formats.runtimes.claude_code.records import (
@@ -117,6 +120,7 @@ def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
 
 
 _CALL_MEMBERS = frozenset({"type", "id", "name", "input", "cache_control"})
+_RESULT_MEMBERS = frozenset({"type", "content", "is_error"})
 
 
 def _as_json_text(value: object) -> str:
@@ -171,12 +175,21 @@ def _parse_result(block: Record) -> Message:
     content: Content = None
     if raw is not None:
         content = raw if isinstance(raw, str) else [*_parse_parts(iter_blocks(raw))]
-    return Message(
+    message = Message(
         "tool",
         content,
         tool_call_id=_text(block.get("tool_use_id")),
         is_error=block.get("is_error") is True,
     )
+    names = _RESULT_MEMBERS | OCCURRENCE_MEMBERS
+    unknown = {name: value for name, value in block.items() if name not in names}
+    return add_leftover(with_first_part(message), {MESSAGE_KEY: unknown}) if unknown else message
+
+
+def take_result_members(entry: ConversationEntry) -> tuple[ConversationEntry, dict[str, Any]]:
+    """Return a result without the members of its block that no field carries, and those members."""
+    message, leftover = take_leftover(entry.message)
+    return replace(entry, message=message), get_object(leftover, MESSAGE_KEY)
 
 
 def _parse_parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:

@@ -26,7 +26,7 @@ from harken.core.messages import Message, Part, ToolCall, parts_of
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import ModelUse
-from harken.formats.runtimes.claude_code.entries import build_block
+from harken.formats.runtimes.claude_code.entries import build_block, take_result_members
 from harken.formats.runtimes.claude_code.origins import (
     find_origin,
     frame_message,
@@ -338,8 +338,9 @@ def _text_block(text: str) -> Block:
 
 
 def _build_result(entry: ConversationEntry) -> list[Block]:
+    entry, members = take_result_members(entry)
     message = entry.message
-    block: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
+    block: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id or "", **members}
     if isinstance(message.content, str):
         block["content"] = message.content
     elif message.content is not None:

@@ -20,7 +20,7 @@ from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import NewSessionInfo
-from harken.formats.runtimes.claude_code.entries import COST, build_block
+from harken.formats.runtimes.claude_code.entries import COST, build_block, take_result_members
 from harken.formats.runtimes.claude_code.origins import MODE, ORIGIN
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
 from harken.formats.runtimes.claude_code.resume_request import INTERRUPTED
@@ -288,10 +288,11 @@ def _answer_block(item: Part | ToolCall) -> Record:
 
 
 def _build_result(entry: ConversationEntry) -> Record:
+    entry, members = take_result_members(entry)
     message = entry.message
     block: Record = {"tool_use_id": message.tool_call_id or "", "type": "tool_result"}
     if message.content is not None:
         block["content"] = _build_content(entry)
     if message.is_error or "is_error" in _source_of(entry):
         block["is_error"] = message.is_error
-    return block
+    return {**block, **members}

@@ -34,6 +34,7 @@ from harken.formats.json_records import (
 )
 from harken.formats.providers.openai_responses import (
     ITEM_TYPES,
+    METADATA_KEY,
     build_answer_message,
     get_call_id,
     is_answer,
@@ -64,6 +65,7 @@ from harken.formats.runtimes.read_point import (
 )
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
+from harken.formats.tool_calls import iter_items
 
 _HEAD_CHARS = 400
 """The number of characters in which Codex's text before an output ends."""
@@ -406,15 +408,14 @@ class _Rollout:
 
     def _close_answer(self) -> None:
         if self.answer:
+            message = build_answer_message(self.answer)
             source: Record = {"model": self.model} if self.model else {}
+            if any(item.extra for item in iter_items(message)):
+                source[METADATA_KEY] = {}  # The writer gives extra members to Codex alone.
             response_id = next(filter(None, (get_text(item, "id") for item in self.answer)), "")
             if response_id:
                 source["id"] = response_id
-            self.entries.append(
-                ConversationEntry(
-                    build_answer_message(self.answer), self.answer_time, source or None
-                )
-            )
+            self.entries.append(ConversationEntry(message, self.answer_time, source or None))
             self.answer, self.answer_time, self.calls = [], None, set()
 
     def _add_prompt(self, prompt: str) -> None:

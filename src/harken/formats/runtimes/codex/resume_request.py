@@ -15,9 +15,8 @@ from uuid import UUID, uuid5
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_text
+from harken.formats.providers.openai_item_content import CALL_TYPES, OUTPUT_TYPES
 from harken.formats.providers.openai_responses import (
-    CALL_TYPES,
-    OUTPUT_TYPES,
     build_items,
     is_instructions,
 )

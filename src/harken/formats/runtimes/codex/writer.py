@@ -17,9 +17,8 @@ from harken.core import canonical
 from harken.core.messages import TextPart, ThinkingPart, UnknownPart, parts_of, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
+from harken.formats.providers.openai_item_content import CALL_TYPES, DEFAULT_OUTPUT_TYPE
 from harken.formats.providers.openai_responses import (
-    CALL_TYPES,
-    DEFAULT_OUTPUT_TYPE,
     METADATA_KEY,
     build_items,
     is_instructions,

@@ -14,11 +14,8 @@ from dataclasses import dataclass, field
 from harken.errors import FormatError
 from harken.formats.json_records import Record, get_object, get_objects, get_text
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.gemini_cli.messages import (
-    AnsweredCalls,
-    build_resume_request,
-    entries_from_message,
-)
+from harken.formats.runtimes.gemini_cli.messages import AnsweredCalls, entries_from_message
+from harken.formats.runtimes.gemini_cli.resume_request import build_resume_request
 from harken.formats.runtimes.gemini_cli.writer import write_session
 from harken.formats.runtimes.json_lines import read_document, read_records
 from harken.formats.runtimes.new_session import build_format

@@ -10,13 +10,13 @@ Source: docs/formats/gemini-cli.md, "Writing".
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid5
 
 import msgspec
 
+from harken.core.event_types.message_parser import MESSAGE_KEY, decode_extra
 from harken.core.messages import (
     Part,
     TextPart,
@@ -27,16 +27,25 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, get_count, get_object, get_text
+from harken.formats.first_part import take_leftover
+from harken.formats.json_records import Record, apply_members, get_count, get_object, get_text
+from harken.formats.providers.gemini import (
+    METADATA_KEY,
+    THOUGHTS,
+    TOOL_CALLS,
+    build_block,
+    build_call,
+    build_native_block,
+    build_result_parts,
+    get_metadata,
+    part_members,
+)
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.gemini_cli.messages import (
     ENVIRONMENT_PREFIXES,
-    METADATA_KEY,
-    build_block,
-    build_response_parts,
-    get_metadata,
-    is_unsent,
+    build_thought,
 )
+from harken.formats.runtimes.gemini_cli.resume_request import is_unsent
 from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
 from harken.formats.runtimes.normalize import normalize_entries
@@ -55,7 +64,6 @@ USER = "[user]: "
 _ID_NAMESPACE = UUID("0d9a8a1e-25a4-4d1f-8b86-0a2f4c53a1d1")
 """The namespace of message ids, which are derived from the session id and the position."""
 _MAX_ID_CHARS = 64
-_SUBJECT_PATTERN = re.compile(r"\*\*(?P<subject>[^*\n]+)\*\* (?P<description>.*)", re.DOTALL)
 _NATIVE_KINDS = frozenset({"executableCode", "codeExecutionResult", "fileData", "inlineData"})
 """Native parts that Gemini accepts back."""
 
@@ -81,7 +89,7 @@ def _owns(entry: ConversationEntry) -> bool:
 
 def _accepts(entry: ConversationEntry, part: Block) -> bool:
     if isinstance(part, UnknownPart):
-        return part.kind in _NATIVE_KINDS and build_block(part) is not None
+        return (_owns(entry) or part.kind in _NATIVE_KINDS) and build_block(part) is not None
     return METADATA_KEY in (part.meta or {})
 
 
@@ -136,18 +144,21 @@ class _Chat:
         if message.role == "tool":
             call = self.calls.get(message.tool_call_id or "", {})
             id_ = get_text(call, "id") or None
-            call["result"] = build_response_parts(entry, id_, get_text(call, "name"))
+            call["result"] = build_result_parts(message, id_, get_text(call, "name"))
             call["status"] = "error" if message.is_error else "success"
             call["timestamp"] = time
             return
-        members = {"id": self._choose_id(entry), "timestamp": time}
+        record: Record = {"id": self._choose_id(entry), "timestamp": time}
         if message.role == "assistant":
-            self.messages.append(
-                {**members, "type": "gemini", **self._build_answer(entry, members["id"])}
-            )
+            record |= {"type": "gemini", **self._build_answer(entry, record["id"])}
         else:
             blocks = [block for part in parts_of(message.content) if (block := build_block(part))]
-            self.messages.append({**members, "type": "user", "content": blocks})
+            record |= {"type": "user", "content": blocks}
+        _, leftover = take_leftover(message)
+        for name, value in get_object(leftover, MESSAGE_KEY).items():
+            is_list = isinstance(value, list) and isinstance(record.get(name), list)
+            record[name] = [*record[name], *value] if is_list else value
+        self.messages.append(record)
 
     def _choose_id(self, entry: ConversationEntry) -> str:
         """Return the id of a message: its original one, if it is valid and free."""
@@ -163,18 +174,19 @@ class _Chat:
         calls = [_build_call(item, name) for item in tool_calls]
         self.calls = {item.id: call for item, call in zip(tool_calls, calls, strict=True)}
         answer: Record = {}
-        if _is_plain_order(items):
-            thoughts = [_build_thought(item) for item in items if isinstance(item, ThinkingPart)]
+        is_plain = _is_plain_order(items)
+        if is_plain:
             texts = [
                 build_block(item) for item in items if isinstance(item, TextPart | UnknownPart)
             ]
             answer["content"] = texts
-            if thoughts:
-                answer["thoughts"] = thoughts
         else:
             answer["content"] = [_build_inline(item) for item in items]
+        thinking = [item for item in items if isinstance(item, ThinkingPart)]
+        if thinking and (is_plain or any(THOUGHTS in decode_extra(t.extra) for t in thinking)):
+            answer[THOUGHTS] = [*map(_build_thought, thinking)]
         if calls:
-            answer["toolCalls"] = calls
+            answer[TOOL_CALLS] = calls
         usage = get_object(source, "usage")
         if usage:
             answer["tokens"] = _build_tokens(usage)
@@ -184,10 +196,11 @@ class _Chat:
 
 
 def _is_plain_order(items: Sequence[Part | ToolCall]) -> bool:
-    """Whether thoughts, texts and calls are in this order, and no part is signed."""
+    """Whether thoughts, texts and calls are in this order, and none is signed or has members."""
     ranks = [_RANKS.get(type(item), 1) for item in items]
     return ranks == sorted(ranks) and not any(
-        isinstance(item, ThinkingPart | ToolCall) and {*get_metadata(item.meta)} - {"unnamed"}
+        isinstance(item, ThinkingPart | ToolCall)
+        and ({*get_metadata(item.meta)} - {"unnamed"} or part_members(item.extra))
         for item in items
     )
 
@@ -196,8 +209,7 @@ _RANKS: dict[type, int] = {ThinkingPart: 0, ToolCall: 2}
 
 
 def _build_thought(part: ThinkingPart) -> Record:
-    match = _SUBJECT_PATTERN.fullmatch(part.text)
-    return match.groupdict() if match else {"subject": "", "description": part.text}
+    return apply_members(build_thought(part.text), get_object(decode_extra(part.extra), THOUGHTS))
 
 
 def _build_call(call: ToolCall, message: str) -> Record:
@@ -209,17 +221,13 @@ def _build_call(call: ToolCall, message: str) -> Record:
     }
     if get_metadata(call.meta).get("unnamed") == message:
         del record["id"]
-    return record
+    return apply_members(record, get_object(decode_extra(call.extra), TOOL_CALLS))
 
 
 def _build_inline(item: Part | ToolCall) -> Record | None:
     if isinstance(item, ToolCall):
-        arguments = parse_json_object(item.function.arguments)
-        call = {"id": item.id, "name": item.function.name, "args": arguments}
-        return {"functionCall": call, **get_metadata(item.meta)}
-    if isinstance(item, ThinkingPart):
-        return {"text": item.text, "thought": True, **get_metadata(item.meta)}
-    return build_block(item)
+        return build_call(item, item.id, parse_json_object(item.function.arguments))
+    return build_native_block(item) if isinstance(item, ThinkingPart) else build_block(item)
 
 
 def _build_tokens(usage: Record) -> Record:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
-from harken.formats.runtimes.gemini_cli.messages import (
+from harken.formats.runtimes.gemini_cli.reader import NATIVE
+from harken.formats.runtimes.gemini_cli.resume_request import (
     ANY_SIGNATURE,
     INTERRUPTED,
     build_resume_request,
 )
-from harken.formats.runtimes.gemini_cli.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.native_kit import (
     HOSTILE,
@@ -212,13 +212,16 @@ def test_results_and_failures_are_distinguished() -> None:
         for e in read_tip(chat(answer_record("b", toolCalls=calls)))
         if e.message.role == "tool"
     ]
-    assert [
-        (result.content, result.is_error, result.tool_call_id, result.name) for result in results
-    ] == [
-        ("plain", False, "c1", "look"),
-        ("no", True, "c2", "look"),
-        ("odd", True, "c3", "look"),
-        ('{"output":1,"more":[2]}', False, "c4", "look"),
+    assert {result.name for result in results} == {"look"}
+    assert [(result.content, result.is_error, result.tool_call_id) for result in results] == [
+        ("plain", False, "c1"),
+        ("no", True, "c2"),
+        ([TextPart("odd", extra='{"functionResponse":{"response":"output"}}')], True, "c3"),
+        (
+            [TextPart('{"output":1,"more":[2]}', extra='{"functionResponse":{"response":"json"}}')],
+            False,
+            "c4",
+        ),
     ]
 
 

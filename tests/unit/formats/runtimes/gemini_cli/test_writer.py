@@ -21,12 +21,12 @@ from harken.core.messages import (
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.alternation import NO_RESULT_TEXT
 from harken.formats.runtimes.base import NewSessionInfo, read_conversation
-from harken.formats.runtimes.gemini_cli.messages import (
+from harken.formats.runtimes.gemini_cli.reader import FORMAT, NATIVE
+from harken.formats.runtimes.gemini_cli.resume_request import (
     ANY_SIGNATURE,
     INTERRUPTED,
     build_resume_request,
 )
-from harken.formats.runtimes.gemini_cli.reader import FORMAT, NATIVE
 from harken.formats.runtimes.gemini_cli.writer import USER, write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.context_kit import PNG
