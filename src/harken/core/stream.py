@@ -11,13 +11,14 @@ follows a line `[answer]`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from harken.core.event_types.message_parser import decode_extra, encode_extra
 from harken.core.events import Usage
 from harken.core.messages import (
     ChatMessage,
@@ -80,24 +81,26 @@ def parse_partial_text(partial: str | None) -> str:
 class TextDelta:
     """The next piece of the answer's text.
 
-    `meta` is set on the last piece of a part; an empty dict also ends the part.
+    `meta` and `extra` are set on the last piece of a part; an empty `meta` also ends the part.
     """
 
     text: str
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """The next piece of thinking; `meta` (a signature) as in `TextDelta`."""
+    """The next piece of thinking; `meta` (a signature) and `extra` as in `TextDelta`."""
 
     text: str
     meta: Meta | None = None
+    extra: Extra | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartDelta:
-    """A part that arrives complete: an image, a native block, a part with `extra`, or a call slot.
+    """A part that arrives complete: an image, a native block, or a call slot.
 
     Calls without a slot follow all parts; either all calls have a slot or none has.
     """
@@ -109,7 +112,7 @@ class PartDelta:
 class ToolCallDelta:
     """The next piece of a tool call; `id`, `name` and `type` are in its first piece.
 
-    `index` counts the calls of the answer from 0.
+    `index` counts the calls of the answer from 0. The last `extra` is that of the call.
     """
 
     index: int
@@ -119,6 +122,13 @@ class ToolCallDelta:
     type: str = "function"
     meta: Meta | None = None
     extra: Extra | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraDelta:
+    """Content of the answer that no part carries: members for the `extra` of its first part."""
+
+    members: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +142,7 @@ class Finish:
     """The model that answered, if the provider reports it."""
 
 
-Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | Finish
+Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | ExtraDelta | Finish
 
 
 @dataclass(slots=True)
@@ -142,6 +152,7 @@ class StreamAccumulator:
     finish: Finish | None = None
     _parts: list[TextDelta | ThinkingDelta | PartDelta] = field(default_factory=list)
     _calls: dict[int, list[ToolCallDelta]] = field(default_factory=dict)
+    _extra: dict[str, Any] = field(default_factory=dict)
 
     def add(self, chunk: Chunk) -> None:
         """Add the next chunk."""
@@ -150,6 +161,8 @@ class StreamAccumulator:
                 self.finish = chunk
             case ToolCallDelta():
                 self._calls.setdefault(chunk.index, []).append(chunk)
+            case ExtraDelta():
+                self._extra |= chunk.members
             case _:
                 self._parts.append(chunk)
 
@@ -169,6 +182,8 @@ class StreamAccumulator:
         parts = [
             part for part in self._iter_parts() if with_calls or not isinstance(part, ToolCallSlot)
         ]
+        if self._extra:
+            _extend_first(parts, calls if with_calls else [], self._extra)
         content: Content = parts or None
         match parts:
             case [TextPart(text=text, meta=meta, extra=extra)] if not meta and not extra:
@@ -180,19 +195,44 @@ class StreamAccumulator:
         )
 
     def _iter_parts(self) -> Iterator[ContentPart]:
-        """Join adjacent pieces of one kind. A piece with a meta ends a part, even an empty one."""
+        """Join adjacent pieces of one kind.
+
+        A piece with a meta or an extra ends a part, even an empty one.
+        """
         texts: list[str] = []
         for chunk, following in zip_longest(self._parts, self._parts[1:]):
             if isinstance(chunk, PartDelta):
                 yield chunk.part
                 continue
             texts.append(chunk.text)
-            if chunk.meta is not None or type(following) is not type(chunk):
+            is_end = chunk.meta is not None or chunk.extra is not None
+            if is_end or type(following) is not type(chunk):
                 text = "".join(texts)
                 texts.clear()
-                if text or chunk.meta is not None:
+                if text or is_end:
                     kind = TextPart if isinstance(chunk, TextDelta) else ThinkingPart
-                    yield kind(text, chunk.meta or None)
+                    yield kind(text, chunk.meta or None, chunk.extra)
+
+
+def _extend_first(
+    parts: list[ContentPart], calls: list[ToolCall], members: Mapping[str, Any]
+) -> None:
+    """Add members to the `extra` of the first part or call. If there is none, add an empty text."""
+    if not parts and not calls:
+        parts.append(TextPart(""))
+    first = parts[0] if parts else None
+    if first is None or isinstance(first, ToolCallSlot):
+        ids = [call.id for call in calls]
+        index = 0 if first is None else ids.index(first.id)
+        calls[index] = msgspec.structs.replace(
+            calls[index], extra=_join_extra(calls[index].extra, members)
+        )
+    else:
+        parts[0] = msgspec.structs.replace(first, extra=_join_extra(first.extra, members))
+
+
+def _join_extra(extra: Extra | msgspec.UnsetType | None, members: Mapping[str, Any]) -> Any:
+    return encode_extra({**decode_extra(extra), **members})
 
 
 def iter_chunks(message: ChatMessage) -> Iterator[Chunk]:
@@ -204,12 +244,12 @@ def iter_chunks(message: ChatMessage) -> Iterator[Chunk]:
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
     for part, following in zip_longest(parts, parts[1:]):
-        if isinstance(part, TextPart | ThinkingPart) and not part.extra:
+        if isinstance(part, TextPart | ThinkingPart):
             delta = TextDelta if isinstance(part, TextPart) else ThinkingDelta
             *words, last = _split_words(part.text) or [""]
             yield from map(delta, words)
             ends = not last or type(following) is type(part)
-            yield delta(last, part.meta or ({} if ends else None))
+            yield delta(last, part.meta or ({} if ends else None), part.extra)
         else:
             yield PartDelta(part)
     for index, call in enumerate(message.tool_calls or ()):
@@ -228,5 +268,5 @@ def _join_call_pieces(pieces: list[ToolCallDelta]) -> ToolCall:
     arguments = "".join(piece.arguments for piece in pieces)
     id_ = next((piece.id for piece in pieces if piece.id), "")
     meta = next((piece.meta for piece in pieces if piece.meta), msgspec.UNSET)
-    extra = next((piece.extra for piece in pieces if piece.extra), msgspec.UNSET)
+    extra = next((piece.extra for piece in reversed(pieces) if piece.extra), msgspec.UNSET)
     return ToolCall(id_, FunctionCall(name, arguments), pieces[0].type, meta, extra)

@@ -260,7 +260,7 @@ def test_citations_are_kept_with_their_text() -> None:
         {"type": "content_block_stop", "index": 0},
     ]
     [part] = accumulate_parts(anthropic_chunks(events))
-    assert part == TextPart("So.", {"citations": [{"url": "https://example.org"}]})
+    assert part == TextPart("So.", extra='{"citations":[{"url":"https://example.org"}]}')
 
 
 def test_block_of_unknown_kind_is_kept_unchanged() -> None:

@@ -47,6 +47,7 @@ from harken.formats.tool_calls import (
 )
 
 ID_LENGTH, NAME_LENGTH = 64, 128
+CITATIONS = "citations"
 THINKING_MODEL_KEY = "model"
 """The member of the `meta` of thinking that holds its model. Other models cannot verify the
 signature and refuse the request.
@@ -306,11 +307,19 @@ def parse_block(block: Block) -> Part | ToolCall:
     unknown = {
         name: value
         for name, value in block.items()
-        if name not in names and name not in OCCURRENCE_MEMBERS and value is not None
+        if name not in names and name not in OCCURRENCE_MEMBERS and is_stated(name, value)
     }
     if item is None or not MESSAGE_KEYS.isdisjoint(unknown):
         return _parse_verbatim(block)
     return msgspec.structs.replace(item, extra=encode_extra(unknown)) if unknown else item
+
+
+def is_stated(name: str, value: object) -> bool:
+    """Whether a member of a block has a value.
+
+    A streamed text begins with empty citations where a complete one has null.
+    """
+    return value is not None and not (name == CITATIONS and value == [])
 
 
 def _parse_verbatim(block: Block) -> UnknownPart:

@@ -13,10 +13,10 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.events import Usage
-from harken.core.messages import ImagePart, Meta, UnknownPart
+from harken.core.messages import Extra, ImagePart, Meta, UnknownPart
 from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from harken.formats.json_records import check_text
-from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
+from harken.formats.providers.anthropic import CITATIONS, THINKING_MODEL_KEY, parse_block
 from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
 
@@ -31,6 +31,13 @@ class _Block:
     signature: str = ""
     citations: list[Any] = field(default_factory=list)
     is_empty: bool = True
+
+    def extra(self) -> Extra | None:
+        """Return the `extra` of the part or call of the block, as in a complete response."""
+        block = dict(self.start)
+        if self.citations:
+            block[CITATIONS] = [*(block.get(CITATIONS) or ()), *self.citations]
+        return parse_block(block).extra or None
 
 
 @dataclass(slots=True)
@@ -128,18 +135,24 @@ class AnthropicStreamDecoder:
     def _stop(self, block: _Block) -> Iterator[Chunk]:
         match block.start["type"]:
             case "text":
-                if block.citations and not block.is_empty:
-                    yield TextDelta("", {"citations": block.citations})
-            case "thinking":
-                if block.signature or not block.is_empty:
+                if extra := block.extra():
+                    self._last_kind = ""  # The part has ended.
                     yield from self._positions.before_part()
-                    yield ThinkingDelta("", self._signature_meta(block.signature))
+                    yield TextDelta("", extra=extra)
+            case "thinking":
+                extra = block.extra()
+                if block.signature or extra or not block.is_empty:
+                    yield from self._positions.before_part()
+                    yield ThinkingDelta("", self._signature_meta(block.signature), extra)
             case "tool_use":
+                arguments = ""
                 if not any(
                     block.arguments
                 ):  # The start event has all arguments, or there are none.
                     arguments = canonical.to_json_line(block.start.get("input") or {}).decode()
-                    yield ToolCallDelta(block.call, arguments)
+                extra = block.extra()
+                if arguments or extra:
+                    yield ToolCallDelta(block.call, arguments, extra=extra)
             case _:
                 if any(block.arguments):
                     block.start["input"] = parse_json_object("".join(block.arguments)) or {}

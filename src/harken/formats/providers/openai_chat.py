@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import MESSAGE_KEY
 from harken.core.messages import (
     ChatMessage,
     ContentPart,
@@ -26,8 +27,9 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
+from harken.formats.first_part import add_leftover
 from harken.formats.images import to_sendable_image
-from harken.formats.json_records import as_objects
+from harken.formats.json_records import as_objects, get_object
 from harken.formats.providers.alternation import AlternatingContext, Block, PartSpeaker, Turn
 from harken.formats.tool_calls import (
     CallIds,
@@ -51,6 +53,12 @@ DETAILS_MEMBER = "reasoning_details"
 the `meta` of the last part of such an answer, the list by the model that it is sent back to."""
 ERROR_PREFIX = "[error]: "
 """The prefix of an error result without such text: the protocol has no member for errors."""
+_REASONING = "reasoning"
+_ANSWER_MEMBERS = frozenset(
+    {"role", "content", "refusal", "tool_calls", "function_call", "id"}
+    | {REASONING, _REASONING, DETAILS_MEMBER}
+)
+_EMPTY: tuple[Any, ...] = (None, [])
 _NATIVE_TYPES = frozenset({"input_audio", "file"})
 """The types of user blocks that are sent back unchanged."""
 
@@ -212,8 +220,18 @@ def parse_request_messages(body: Mapping[str, Any]) -> list[Message]:
 def parse_response_message(response: Mapping[str, Any]) -> Message:
     """Return the message of a complete response, the first of several choices."""
     choice = next(iter(as_objects(response.get("choices"))), {})
-    message = choice.get("message")
-    return _parse_assistant(message if isinstance(message, dict) else {})
+    message = get_object(choice, "message")
+    members = unknown_members(message)
+    parsed = _parse_assistant(message)
+    return add_leftover(parsed, {MESSAGE_KEY: members}) if members else parsed
+
+
+def unknown_members(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of an answer, or of a piece of it, that no part carries."""
+    members = {n: v for n, v in message.items() if n not in _ANSWER_MEMBERS and v not in _EMPTY}
+    if message.get(REASONING) and message.get(_REASONING):
+        members[_REASONING] = message[_REASONING]  # The first one is the thinking.
+    return members
 
 
 def _parse_message(message: Block) -> Message:
@@ -240,7 +258,7 @@ def _parse_message(message: Block) -> Message:
 
 def _parse_assistant(message: Block) -> Message:
     items: list[Part | ToolCall] = []
-    for name in (REASONING, "reasoning"):
+    for name in (REASONING, _REASONING):
         thinking = message.get(name)
         if isinstance(thinking, str) and thinking:
             items.append(ThinkingPart(thinking))
@@ -275,10 +293,11 @@ def _parse_content(content: object) -> str | list[ContentPart] | None:
 def _parse_parts(content: object) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_parse_part(block) for block in as_objects(content)]
+    return [parse_part(block) for block in as_objects(content)]
 
 
-def _parse_part(block: Block) -> Part:
+def parse_part(block: Block) -> Part:
+    """Parse a block of a content."""
     match block:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text)

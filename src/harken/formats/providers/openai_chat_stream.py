@@ -14,14 +14,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core import canonical
+from harken.core.event_types.message_parser import MESSAGE_KEY, encode_extra
 from harken.core.events import Usage
-from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
+from harken.core.messages import ImagePart, UnknownPart
+from harken.core.stream import (
+    Chunk,
+    ExtraDelta,
+    Finish,
+    PartDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from harken.formats.json_records import check_text
-from harken.formats.providers.openai_chat import DETAILS_MEMBER, EXTRA_MEMBER, REASONING
+from harken.formats.providers.openai_chat import (
+    DETAILS_MEMBER,
+    EXTRA_MEMBER,
+    REASONING,
+    parse_part,
+    unknown_members,
+)
 from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
 _STREAMED_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The types of thinking that OpenRouter streams in pieces, and the member that is continued."""
+_CALL_MEMBERS = frozenset({"id", "index", "type", "function", "custom", EXTRA_MEMBER})
+_FUNCTION_MEMBERS = {"function": {"name", "arguments"}, "custom": {"name", "input"}}
+_WHOLE_TEXTS = frozenset({"id", "type"})
+"""Texts that a server repeats and does not continue."""
 DONE = "[DONE]"
 """The text in place of the last event."""
 
@@ -35,6 +55,8 @@ class _Call:
     """The id that the server sent, or an empty string."""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    members: dict[str, Any] = field(default_factory=dict)
+    """The members that no field carries."""
 
 
 @dataclass(slots=True)
@@ -55,6 +77,8 @@ class OpenAIStreamDecoder:
     """The member of the thinking in progress, or an empty string."""
     _details: list[dict[str, Any]] = field(default_factory=list)
     """The received `reasoning_details`."""
+    _members: dict[str, Any] = field(default_factory=dict)
+    """The members of the message that no part carries, such as annotations."""
     _is_text_last: bool = False
     """Whether the last part is a text that is not blank."""
     _usage: Mapping[str, Any] | None = None
@@ -124,6 +148,9 @@ class OpenAIStreamDecoder:
             yield from self._add_call_piece(piece)
         if delta.get("function_call"):
             yield from self._add_call_piece({"function": delta["function_call"]})
+        if members := unknown_members(delta):
+            self._members = merge_members(self._members, members)
+            yield ExtraDelta({MESSAGE_KEY: self._members})
         reason = choice.get("finish_reason")
         if reason:
             yield from self._end_parts()
@@ -142,6 +169,10 @@ class OpenAIStreamDecoder:
                 text = check_text(block["text"])
                 self._is_text_last = self._is_text_last or bool(text.strip())
                 yield TextDelta(text)
+            elif isinstance(part := parse_part(block), UnknownPart | ImagePart):
+                yield from self._end_thinking()
+                yield from self._positions.before_part()
+                yield PartDelta(part)
 
     def _add_thinking(self, name: str, text: str) -> Iterator[Chunk]:
         if text:
@@ -205,6 +236,9 @@ class OpenAIStreamDecoder:
         elif name and name != call.name:
             call.name += name
             yield ToolCallDelta(call.index, "", "", name)
+        if members := _unknown_call_members(piece, custom):
+            call.members = merge_members(call.members, members)
+            yield ToolCallDelta(call.index, extra=encode_extra(call.members))
         self._calls_by_index[index] = self._calls_by_index[None] = call
         arguments = function.get("input" if custom else "arguments")
         text = arguments if isinstance(arguments, str) else _as_json(arguments)
@@ -223,6 +257,35 @@ class OpenAIStreamDecoder:
         if call.name and (index is None or parse_json_object("".join(call.arguments)) is not None):
             return None  # The name repeats, and the call is complete.
         return call
+
+
+def _unknown_call_members(piece: Mapping[str, Any], custom: Any) -> dict[str, Any]:
+    """Return the members of a piece of a call that its fields do not carry."""
+    kind = "custom" if custom else "function"
+    function = piece.get(kind) or {}
+    inner = {n: v for n, v in function.items() if n not in _FUNCTION_MEMBERS[kind]}
+    members = {n: v for n, v in piece.items() if n not in _CALL_MEMBERS and v is not None}
+    return {**members, kind: inner} if inner else members
+
+
+def merge_members(members: Mapping[str, Any], pieces: Mapping[str, Any]) -> dict[str, Any]:
+    """Return streamed members with their next pieces: texts and lists are continued.
+
+    >>> merge_members({"a": "x", "b": [1], "id": "c"}, {"a": "y", "b": [2], "id": "c"})
+    {'a': 'xy', 'b': [1, 2], 'id': 'c'}
+    """
+    merged = dict(members)
+    for name, piece in pieces.items():
+        old = merged.get(name)
+        if isinstance(old, dict) and isinstance(piece, dict):
+            merged[name] = merge_members(old, piece)
+        elif isinstance(old, list) and isinstance(piece, list):
+            merged[name] = [*old, *piece]
+        elif isinstance(old, str) and isinstance(piece, str) and name not in _WHOLE_TEXTS:
+            merged[name] = old + piece
+        elif piece is not None:
+            merged[name] = piece
+    return merged
 
 
 def build_usage(counts: Mapping[str, Any] | None) -> Usage | None:

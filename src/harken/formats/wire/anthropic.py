@@ -30,7 +30,12 @@ from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count as count
 from harken.formats.json_records import get_text as text
-from harken.formats.providers.anthropic import OCCURRENCE_MEMBERS, parse_request_messages
+from harken.formats.providers.anthropic import (
+    CITATIONS,
+    OCCURRENCE_MEMBERS,
+    is_stated,
+    parse_request_messages,
+)
 from harken.formats.providers.anthropic_stream import build_usage
 from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
@@ -234,7 +239,7 @@ def _as_blocks(content: Any) -> Any:
 def _normalize_block(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
-    members = {name: inner for name, inner in block.items() if inner is not None}
+    members = {name: inner for name, inner in block.items() if is_stated(name, inner)}
     return (
         {**members, "content": _as_blocks(members["content"])} if "content" in members else members
     )
@@ -258,7 +263,7 @@ def _content_blocks(blocks: Any) -> Any:
 def _block_content(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
-    members = {n: v for n, v in block.items() if v is not None and n not in OCCURRENCE_MEMBERS}
+    members = {n: v for n, v in block.items() if is_stated(n, v) and n not in OCCURRENCE_MEMBERS}
     if members.get("is_error") is False:
         del members["is_error"]
     if "content" in members:
@@ -333,7 +338,7 @@ class _ResponseAssembler:
         """Append the texts of a delta to its block."""
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
         if delta.get("type") == "citations_delta":
-            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+            block[CITATIONS] = [*(block.get(CITATIONS) or ()), delta.get("citation")]
             return
         additions = self._additions.setdefault(index, {})
         for name, piece in delta.items():

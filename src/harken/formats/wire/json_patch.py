@@ -92,8 +92,9 @@ def set_at_path(value: Any, path: Sequence[str | int], new: Any) -> Any:
 def _append_changes(built: Any, value: Any, path: Path, changes: list[Change]) -> None:
     """Append the changes that turn `built` into `value`. No two changes overlap."""
     if isinstance(built, dict) and isinstance(value, dict) and len(path) < _MAX_DEPTH:
-        changes += [["drop", [*path, name]] for name in built if name not in value]
-        for name, inner in value.items():
+        # Sorted, since the order of members is no content, and leftovers are hashed.
+        changes += [["drop", [*path, name]] for name in sorted(built) if name not in value]
+        for name, inner in sorted(value.items()):
             if name in built:
                 _append_changes(built[name], inner, (*path, name), changes)
             else:

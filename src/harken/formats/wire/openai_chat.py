@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from harken.core.event_types.message_parser import MESSAGE_KEY, block_members
 from harken.core.messages import (
     ChatMessage,
     Content,
@@ -25,11 +26,13 @@ from harken.core.messages import (
     ToolCall,
     ToolCallSlot,
     UnknownPart,
+    parts_of,
 )
 from harken.core.stream import StreamAccumulator
 from harken.errors import FormatError
+from harken.formats.first_part import take_leftover
+from harken.formats.json_records import apply_members, get_objects, get_text
 from harken.formats.json_records import get_object as inner
-from harken.formats.json_records import get_objects, get_text
 from harken.formats.providers.openai_chat import (
     DETAILS_MEMBER,
     ERROR_PREFIX,
@@ -52,6 +55,7 @@ _WIRE_MODEL = "wire"
 """The model name with which the decoder tags server data. Here the data goes back to its own
 server.
 """
+_REFUSAL = "refusal"
 _EMPTY: tuple[Any, ...] = (None, [])
 _OCCURRENCE_MEMBERS = frozenset({"id", "tool_call_id", "cache_control"})
 _ROLE_NAMES = {"developer": "system", "function": "tool"}
@@ -229,20 +233,27 @@ class _ResponseAssembler:
     _draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     _thinking: str = REASONING
     """The member in which thinking arrived."""
+    _refusal: list[str] = field(default_factory=list)
+    _has_blocks: bool = False
+    """Whether the content arrived in blocks."""
     _body: Body | None = None
 
     def add_event(self, event: Any) -> None:
         """Add the next event."""
         if isinstance(event, dict):
             self._id = get_text(event, "id") or self._id
-            deltas = [inner(choice, "delta") for choice in get_objects(event, "choices")]
-            if any(
-                get_text(delta, _REASONING_MEMBER) and not get_text(delta, REASONING)
-                for delta in deltas
-            ):
-                self._thinking = _REASONING_MEMBER
+            for choice in get_objects(event, "choices")[:1]:
+                self._note_delta(inner(choice, "delta"))
         for chunk in self._decoder.iter_chunks(event):
             self._draft.add(chunk)
+
+    def _note_delta(self, delta: Body) -> None:
+        """Note in which members the text and the thinking arrive."""
+        if get_text(delta, _REASONING_MEMBER) and not get_text(delta, REASONING):
+            self._thinking = _REASONING_MEMBER
+        self._has_blocks = self._has_blocks or isinstance(delta.get("content"), list)
+        if get_text(delta, _REFUSAL):
+            self._refusal.append(get_text(delta, _REFUSAL))
 
     def add_body(self, body: Body) -> None:
         """Add a complete response: the first of several choices."""
@@ -265,15 +276,28 @@ class _ResponseAssembler:
         return ParsedResponse(id=self._id, finish=finish, pieces=pieces)
 
     def _streamed_message(self) -> Body:
-        message = self._draft.message()
+        """Return the message as a complete response has it."""
+        message, leftover = take_leftover(self._draft.message())
         body = _assistant_message(message, self._thinking)
+        if not self._has_blocks:
+            body["content"] = self._draft.text.removesuffix("".join(self._refusal)) or None
+            if self._draft.thinking:
+                body[self._thinking] = self._draft.thinking
+        else:
+            body.pop(self._thinking, None)
+            body["content"] = [_block(part) for part in parts_of(message.content)]
+        if self._refusal:
+            body[_REFUSAL] = "".join(self._refusal)
         for call, call_body in zip(
             message.tool_calls or (), body.get("tool_calls", ()), strict=True
         ):
             if call.meta is not msgspec.UNSET and EXTRA_MEMBER in call.meta:
                 call_body[EXTRA_MEMBER] = call.meta[EXTRA_MEMBER][_WIRE_MODEL]
+            call_body |= apply_members(call_body, block_members(call.extra))
         details = [*_iter_details(message)]
-        return {**body, DETAILS_MEMBER: details} if details else body
+        if details:
+            body[DETAILS_MEMBER] = details
+        return {**body, **inner(leftover, MESSAGE_KEY)}
 
 
 def _iter_details(message: Message) -> Iterator[Any]:

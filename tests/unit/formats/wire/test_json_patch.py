@@ -82,3 +82,11 @@ def test_deep_difference_is_replaced_as_a_whole() -> None:
     for _ in range(100):
         deep, second = [deep], [second]
     assert equal_json(apply_form(deep, build_form(deep, second)), second)
+
+
+def test_order_of_members_does_not_matter() -> None:
+    built = {"a": LONG, "gone": 1, "lost": 2}
+    value = {"a": LONG, "b": 1, "c": {"d": 1, "e": 2}}
+    reordered = {"c": {"e": 2, "d": 1}, "b": 1, "a": LONG}
+    form = build_form({"lost": 2, "gone": 1, "a": LONG}, reordered)
+    assert form == build_form(built, value)
