@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,28 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
     assert behind.commits([CommitId(tip)])
     assert fsck(behind) == []
     behind.close()
+
+
+def test_names_that_differ_in_the_backing_store_are_reported(talked: Cli, tmp_path: Path) -> None:
+    here = talked
+    backing = tmp_path / "behind.db"
+    commits = [row["id"] for row in here.ok("ctx", "log", "--json").json]
+    here.ok("ctx", "branch", "main", commits[0])
+    with closing(SqliteStore(backing)) as store:
+        batch = batch_of("elsewhere")
+        store.write(batch)
+        store.move_branch("main", commit_in(batch), expected=None)
+    (here.home / "config.toml").write_text(f'[store]\nbacking = "{backing}"\n')
+    result = here("store", "gc", "--json")
+    assert result.code == 1
+    [head] = result.json["moved"]["different"]
+    assert (head["kind"], head["name"], head["local"]) == ("branch", "main", commits[0])
+    assert f"branch main is at {commits[0][:16]} here and at {commit_in(batch)[:16]}" in result.err
+    assert len(result.err.splitlines()) == 1
+    local, remote = commits[0][:16], commit_in(batch)[:16]
+    here.ok("ctx", "branch", "mine", local)
+    here.ok("ctx", "branch", "main", remote, "--from", local)
+    assert here.ok("store", "gc").err == ""
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ both have versions that the other lacks, the target keeps its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harken.core.commits import ArtifactRef, TicketId
@@ -27,14 +27,20 @@ class TicketCopyResult:
 
 
 def copy_tickets(
-    source: Store, target: Store, ids: Iterable[TicketId] | None = None
+    source: Store,
+    target: Store,
+    ids: Iterable[TicketId] | None = None,
+    *,
+    heads: Mapping[TicketId, ArtifactRef] | None = None,
 ) -> TicketCopyResult:
     """Copy tickets with all versions and attachments, by default all tickets.
 
-    A second copy changes nothing. Raises ObjectNotFound, ObjectCorrupted, StoreError.
+    heads: the heads to copy, if not all of the source are. A second copy changes nothing. Raises
+    ObjectNotFound, ObjectCorrupted, StoreError.
     """
     result = TicketCopyResult()
-    heads, existing = source.heads(TICKET_PREFIX), target.heads(TICKET_PREFIX)
+    heads = source.heads(TICKET_PREFIX) if heads is None else heads
+    existing = target.heads(TICKET_PREFIX)
     for id_ in heads if ids is None else dict.fromkeys(ids):
         head, before = heads[id_], existing.get(id_)
         if head == before or (before and is_earlier(target, head, before)):

@@ -14,6 +14,7 @@ from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.push import DifferentHead
 from harken.store.tiered.store import TieredStore
 
 TICKET = HeadName("tkt-" + "1" * 64)
@@ -78,6 +79,25 @@ def test_tickets_from_before_the_backing_store_are_pushed_or_moved_there(tmp_pat
         assert backing.heads() == {TICKET: after}
         tiered.push()
         assert backing.heads() == {TICKET: after, OTHER: roots[1]}
+        assert not fsck(backing)
+
+
+def test_push_continues_tickets_and_reports_those_that_diverged(tmp_path: Path) -> None:
+    backing = MemoryStore()
+    with closing(SqliteStore(tmp_path / "a.db")) as local:
+        roots = [_write(local, text) for text in ("one", "two", "three")]
+        ours = [_write(local, "ours", root) for root in roots]
+        for store in (local, backing):
+            theirs = [_write(store, text) for text in ("one", "two", "three")]
+        after = _write(backing, "theirs", theirs[1])
+        later = _write(backing, "later", _write(backing, "ours", theirs[2]))
+        names = [TICKET, OTHER, HeadName("tkt-" + "3" * 64)]
+        for name, head, there in zip(names, ours, [roots[0], after, later], strict=True):
+            local.move_head(name, head, expected=None)
+            backing.move_head(name, there, expected=None)
+        [different] = TieredStore(local, backing).push().different
+        assert different == DifferentHead("ticket", OTHER, ours[1], after)
+        assert backing.heads() == {TICKET: ours[0], OTHER: after, names[2]: later}
         assert not fsck(backing)
 
 

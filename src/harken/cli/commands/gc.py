@@ -14,7 +14,7 @@ import msgspec
 from harken.cli.commands.purge.home_files import forget_facts, index_files
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
-from harken.config.home import Home
+from harken.config.home import Home, command_prefix
 from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.core.clock import format_rfc3339, system_clock
@@ -24,9 +24,10 @@ from harken.store.base import GcResult, Store
 from harken.store.sqlite.evict import EvictionResult
 from harken.store.sqlite.gc import UnusedSpace
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.push import DifferentHead
 from harken.store.tiered.store import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
-from harken.terminal.text import print_json, print_text
+from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 T = TypeVar("T")
@@ -45,21 +46,25 @@ _ROOM_BYTES = 8 * 1024 * 1024
 )
 @json_option
 @home_option
-def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
+def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> int:
     """Remove objects that no commit, session or pin refers to.
 
     Also removes derived objects that can be created again, and ephemeral commits that expired.
     Other processes may use the store meanwhile, and the command can be interrupted and run again.
     If a backing store is configured, missing objects are pushed to it, and objects beyond the size
-    limit are evicted here. If the disk is full, the search index is removed first; the next search
-    rebuilds it.
+    limit are evicted here. A branch, a ticket or an imported file that was changed otherwise in the
+    backing store stays there and is reported, with exit code 1. If the disk is full, the search
+    index is removed first; the next search rebuilds it.
     """
     work = partial(_collect_and_push, home, grace, dry_run=dry_run)
     result, moved, unused = run_with_disk_space(home, work, keep_index=dry_run)
+    different = () if moved is None else moved.different
+    for head in different:
+        click.echo(f"harken: {describe_different(head)}", err=True)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         print_json({**msgspec.to_builtins(result), "dry_run": dry_run, **about_tiers})
-        return
+        return int(bool(different))
     print_text(format_summary(result, dry_run=dry_run))
     if moved is not None:
         backed_up, evicted = format_count(moved.commits, "commit"), format_size(moved.evicted_bytes)
@@ -71,6 +76,30 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
             f"run gc with {room} of free disk space while no other program uses the "
             "store."
         )
+    return int(bool(different))
+
+
+def describe_different(head: DifferentHead) -> str:
+    """Return a line about a name that a push did not move: what differs, and what to do."""
+    name, local, remote = (one_line(text, 200) for text in (head.name, head.local, head.remote))
+    local, remote = local[:16], remote[:16]
+    take_over = f"`{command_prefix('ctx', 'branch', name, remote, '--from', local)}`"
+    match head.kind:
+        case "branch" if head.is_behind:
+            return f"branch {name} is behind the backing store; {take_over} moves it there"
+        case "branch":
+            keep = f"`{command_prefix('ctx', 'branch', 'OTHER', local)}`"
+            fact = f"is at {local} here and at {remote} in the backing store, which stays"
+            return f"branch {name} {fact}; {keep} names the local one, then {take_over} moves it"
+        case "ticket":
+            fact = "has changes here that its version in the backing store lacks, which stays"
+            return (
+                f"ticket {name[:16]} {fact}; `{command_prefix('cat', local)}` prints the local one"
+            )
+        case "file":
+            place = one_line(head.place, 200) or name[:16]
+            way = f"`{command_prefix('cat', remote)}` prints what is there"
+            return f"file {place} differs in the backing store, where it stays; {way}"
 
 
 def _collect_and_push(
@@ -134,6 +163,8 @@ class TierTransfer:
     commits: int
     evicted_objects: int
     evicted_bytes: int
+    different: tuple[DifferentHead, ...] = ()
+    """The names that were not moved in the backing store."""
 
 
 def collect(
@@ -152,7 +183,7 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
         return None
     transfer = store.push()
     evicted = EvictionResult() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
-    return TierTransfer(transfer.commits, evicted.objects, evicted.size_bytes)
+    return TierTransfer(transfer.commits, evicted.objects, evicted.size_bytes, transfer.different)
 
 
 def find_roots(home: Home) -> set[str]:

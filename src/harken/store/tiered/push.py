@@ -2,25 +2,51 @@
 
 A name is moved only forwards. A local head replaces that of the backing store if it contains the
 latter: a commit its ancestor, and an imported file the bytes or the conversations of the earlier
-one. This is read from both stores, so that no record of earlier pushes is needed.
+one. This is read from both stores, so that no record of earlier pushes is needed. A name that
+cannot be moved forwards stays, and is part of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
-from harken.core.commits import CommitId
+from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import BranchConflict, NameNotFound
 from harken.store.base import Store
 from harken.store.branches import SOURCE_PREFIX, TICKET_PREFIX
 from harken.store.copy import CopyResult, copy_artifacts, copy_commits
 from harken.store.imported_files import ImportedFile, iter_versions, read_file_heads, starts_with
 from harken.store.sqlite.store import SqliteStore
+from harken.store.ticket_copy import copy_tickets
 
 NO_LIMIT = 2**62
 _COMMITS_PER_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentHead:
+    """A branch, a ticket or an imported file that a push left as it is in the backing store."""
+
+    kind: Literal["branch", "ticket", "file"]
+    name: str
+    """The name of the branch or of the head."""
+    local: CommitId | ArtifactRef
+    remote: CommitId | ArtifactRef
+    """The head in the backing store."""
+    is_behind: bool = False
+    """Whether the backing store continues the local branch."""
+    place: str = ""
+    """The machine and the path of a file, if its record can be read. Untrusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult(CopyResult):
+    """The number and size of the objects that a push sent, and the names that it did not move."""
+
+    different: tuple[DifferentHead, ...] = ()
 
 
 def push(
@@ -28,7 +54,7 @@ def push(
     local: SqliteStore,
     backing: Store,
     on_progress: Callable[[int, int], None] | None = None,
-) -> CopyResult:
+) -> PushResult:
     """Push the local store to the backing store. `tiers` reads from both. As `TieredStore.push`."""
     names = local.newest_commits(NO_LIMIT)
     copied = copy_commits(tiers, backing, names[::-1], on_progress=on_progress)
@@ -39,10 +65,8 @@ def push(
             if name in existing and existing[name].notes != stored.notes:
                 backing.update_notes(name, stored.notes)
     pusher = _HeadPusher(tiers, local, backing)
-    pusher.push_branches()
-    pusher.push_tickets()
-    pusher.push_files()
-    return copied
+    different = (*pusher.push_branches(), *pusher.push_tickets(), *pusher.push_files())
+    return PushResult(copied.commits, copied.objects, copied.size_bytes, different)
 
 
 def is_descendant(tiers: Store, local: SqliteStore, name: CommitId, ancestor: CommitId) -> bool:
@@ -65,27 +89,30 @@ class _HeadPusher:
     local: SqliteStore
     backing: Store
 
-    def push_branches(self) -> None:
+    def push_branches(self) -> Iterator[DifferentHead]:
         """Move the branches of the backing store to the local heads, if these continue them."""
         remote = self.backing.branches()
         for name, head in self.local.branches().items():
             before = remote.get(name)
-            if before not in (None, head) and not is_descendant(
-                self.tiers, self.local, head, before
-            ):
-                raise BranchConflict(str(self.local.path), name, expected=head, actual=before)
-            if before != head:
-                self.backing.move_branch(name, head, expected=before)
+            if before == head:
+                continue
+            if before is None or self._descends(head, before):
+                try:
+                    self.backing.move_branch(name, head, expected=before)
+                    continue
+                except BranchConflict:  # Another writer moved it since.
+                    before = self.backing.branches().get(name, head)
+            yield DifferentHead("branch", name, head, before, self._descends(before, head))
 
-    def push_tickets(self) -> None:
-        """Create in the backing store the tickets that only the local store has."""
-        remote = self.backing.heads(TICKET_PREFIX)
-        for name, head in self.local.heads(TICKET_PREFIX).items():
-            if name not in remote:
-                copy_artifacts(self.tiers, self.backing, [head], existing=())
-                self.backing.move_head(name, head, expected=None)
+    def push_tickets(self) -> Iterator[DifferentHead]:
+        """Create or continue the tickets of the backing store."""
+        heads = self.local.heads(TICKET_PREFIX)
+        copied = copy_tickets(self.tiers, self.backing, heads=heads)
+        remote = self.backing.heads(TICKET_PREFIX) if copied.diverged else {}
+        for id_ in copied.diverged:
+            yield DifferentHead("ticket", id_, heads[id_], remote.get(id_, heads[id_]))
 
-    def push_files(self) -> None:
+    def push_files(self) -> Iterator[DifferentHead]:
         """Move the imported files of the backing store to the local heads that contain them."""
         remote, heads = self.backing.heads(SOURCE_PREFIX), self.local.heads(SOURCE_PREFIX)
         different = [name for name, head in heads.items() if remote.get(name, head) != head]
@@ -95,9 +122,23 @@ class _HeadPusher:
             before = remote.get(name)
             if before == head:
                 continue
-            if before is None or self._contains(files.get(head), backed_up.get(before)):
+            file, earlier = files.get(head), None if before is None else backed_up.get(before)
+            if before is None or self._contains(file, earlier):
                 copy_artifacts(self.tiers, self.backing, [head], existing=())
-                self.backing.move_head(name, head, expected=before)
+                try:
+                    self.backing.move_head(name, head, expected=before)
+                    continue
+                except BranchConflict:  # Another writer moved it since; the next push compares.
+                    before = before or head
+            elif file is not None and earlier is not None and self._leads_to(earlier, file):
+                continue  # This store has an older state.
+            place = "" if file is None else f"{file.record.machine}:{file.record.path}"
+            yield DifferentHead("file", name, head, before, place=place)
+
+    def _descends(self, name: CommitId, ancestor: CommitId) -> bool:
+        with suppress(NameNotFound):
+            return is_descendant(self.tiers, self.local, name, ancestor)
+        return False
 
     def _contains(self, file: ImportedFile | None, earlier: ImportedFile | None) -> bool:
         """Whether a local file contains the bytes or all conversations of an earlier one."""
@@ -110,10 +151,7 @@ class _HeadPusher:
         )
 
     def _leads_to(self, file: ImportedFile, earlier: ImportedFile) -> bool:
-        """Whether all commits that an earlier file led to are among those of a local file."""
-        with suppress(NameNotFound):
-            return bool(earlier.tips) and all(
-                any(is_descendant(self.tiers, self.local, tip, before) for tip in file.tips)
-                for before in earlier.tips
-            )
-        return False
+        """Whether all commits that an earlier file led to are among those of a file."""
+        return bool(earlier.tips) and all(
+            any(self._descends(tip, before) for tip in file.tips) for before in earlier.tips
+        )

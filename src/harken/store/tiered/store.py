@@ -33,10 +33,10 @@ from harken.store.base import (
 )
 from harken.store.batch import compute_name, validate_batch
 from harken.store.branches import SOURCE_PREFIX, check_branch, check_head, check_head_name
-from harken.store.copy import CopyResult, Progress, copy_artifacts, copy_commits
+from harken.store.copy import Progress, copy_artifacts, copy_commits
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered.push import is_descendant, push
+from harken.store.tiered.push import PushResult, is_descendant, push
 from harken.store.tiered.read_through import ReadThrough
 
 T = TypeVar("T")
@@ -308,12 +308,12 @@ class TieredStore:
         self.local.close()
         self.backing.close()
 
-    def push(self, on_progress: Progress | None = None) -> CopyResult:
+    def push(self, on_progress: Progress | None = None) -> PushResult:
         """Copy to the backing store the commits that it lacks, with all their needs and notes.
 
-        Then move its branches to the local heads, and create the tickets and the imported files
-        that it lacks. An interrupted push continues with the next one. Raises StoreError;
-        BranchConflict for a branch that another writer moved elsewhere.
+        Then move its branches, tickets and imported files to the local heads that continue them;
+        the others stay, and are in the result. An interrupted push continues with the next one.
+        Raises StoreError.
         """
         return push(self, self.local, self.backing, on_progress)
 

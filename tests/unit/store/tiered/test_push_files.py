@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +143,42 @@ def test_a_truncated_file_is_pushed_with_its_earlier_bytes(
         assert store.raw(file.raw) == b"".join(lines)
         assert find_native_file(store, file.tips[0], "claude-code-v1") == file
         assert not fsck(store)
+
+
+def test_a_rewritten_file_names_its_state_in_the_backing_store(
+    machine: Machine, tmp_path: Path, backing: MemoryStore
+) -> None:
+    path = tmp_path / "a.jsonl"
+    (tmp_path / "other").mkdir()
+    other = Machine(tmp_path / "other", backing)
+    with closing(other.local):
+        other.import_file(path, transcript())
+        other.store.push()
+    [file] = read_imported_files(backing).values()
+    changed = transcript().replace(b"Nobody.", b"Somebody!")
+    machine.import_file(path, changed)
+    assert machine.pushed_bytes() == changed
+    backing.collect([], now=LATER, grace_s=0)
+    assert backing.raw(file.raw) == transcript()
+
+
+def test_a_file_that_differs_in_the_backing_store_is_reported(
+    machine: Machine, tmp_path: Path, backing: MemoryStore
+) -> None:
+    path = tmp_path / "a.jsonl"
+    (tmp_path / "other").mkdir()
+    other = Machine(tmp_path / "other", backing)
+    with closing(other.local):
+        other.import_file(path, transcript())
+        other.store.push()
+        path.write_bytes(transcript().replace(b"Nobody.", b"Somebody!"))
+        list(Importer(machine.local, machine.catalogue).run(list(iter_files(path))))
+        before = backing.heads()
+        for _ in range(2):
+            [head] = machine.store.push().different
+            assert (head.kind, head.place) == ("file", f"{platform.node()}:{path}")
+            assert backing.heads() == before == {head.name: head.remote}
+        assert other.store.push().different == ()
 
 
 def test_files_are_listed_offline_after_their_bytes_were_evicted(

@@ -14,15 +14,16 @@ from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.context.history import commit_history, get_commit
 from harken.context.materialize import materialize
 from harken.context.purge import PurgeRequest, find_text, purge_text
-from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, hash_raw
+from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, HeadName, hash_raw
 from harken.core.messages import Message
 from harken.core.replace import Secret
-from harken.errors import BranchConflict, ObjectCorrupted, ObjectNotFound, StoreError
+from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import ObjectKind, RetentionPolicy, Store, StoredCommit, WriteBatch
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.push import DifferentHead
 from harken.store.tiered.store import TieredStore
 from harken.testing.store import batch_of, commit_in
 from tests.unit.context.test_purge import PURGE, SECRET, write_secret
@@ -439,6 +440,25 @@ def test_push_does_not_move_a_branch_that_diverged(
     backing.write(remote)
     tiered.local.move_branch("main", commit_in(local), expected=None)
     backing.move_branch("main", commit_in(remote), expected=None)
-    with pytest.raises(BranchConflict):
-        tiered.push()
+    tiered.write(WriteBatch(raw={hash_raw(b"x"): b"x"}))
+    tiered.local.set_heads({HeadName("src-" + "1" * 64): hash_raw(b"x")})
+    [head] = tiered.push().different
+    assert head == DifferentHead("branch", "main", commit_in(local), commit_in(remote))
     assert backing.branches() == {"main": commit_in(remote)}
+    assert len(backing.heads()) == 1, "the other names are moved"
+
+
+def test_push_reports_a_branch_that_the_backing_store_continues(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
+    root = batch_of("root")
+    after = batch_of("after", parent=commit_in(root))
+    for store in (tiered, backing):
+        store.write(root)
+    backing.write(after)
+    tiered.local.move_branch("main", commit_in(root), expected=None)
+    backing.move_branch("main", commit_in(after), expected=None)
+    [head] = tiered.push().different
+    assert (head.name, head.remote, head.is_behind) == ("main", commit_in(after), True)
+    tiered.move_branch("main", commit_in(after), expected=commit_in(root))
+    assert tiered.push().different == ()
