@@ -146,8 +146,12 @@ def run_pytest(tree: Path, arguments: Sequence[str], timeout_s: float | None) ->
         process.wait()
 
 
-def write_map(work: Path, tests: Sequence[str]) -> None:
-    """Run the tests with coverage and record which of them run which lines."""
+def write_map(work: Path, tests: Sequence[str], *, is_merged: bool) -> None:
+    """Run the tests with coverage and record which of them run which lines.
+
+    is_merged: whether they are added to the map, for example new tests.
+    """
+    old = TestMap(**json.loads((work / "map.json").read_text())) if is_merged else TestMap()
     tree = make_tree(work / "map-tree")
     packages = ",".join(f"harken.{package}" for package in PACKAGES)
     config = tree / "coverage.ini"
@@ -155,29 +159,25 @@ def write_map(work: Path, tests: Sequence[str]) -> None:
     options = [f"--cov-config={config}", "--cov", "--cov-context=test", "--cov-report="]
     _, output = run_pytest(tree, [*options, "-v", "--durations=0", *tests], None)
     (work / "map.log").write_text(output)
-    convert_coverage(work, tree, output)
+    convert_coverage(work, tree, output, old)
 
 
-def convert_coverage(work: Path, tree: Path, output: str) -> None:
-    """Write the map of a run with coverage. Tests that failed are left out."""
+def convert_coverage(work: Path, tree: Path, output: str, old: TestMap) -> None:
+    """Write the map of a run with coverage, and an earlier one. Tests that failed are left out."""
     failed = set(_FAILED.findall(output))
-    seconds: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float, old.seconds)
     for duration, test in _DURATION.findall(output):
         seconds[test] += float(duration)
     data = CoverageData(str(tree / ".coverage"))
     data.read()
-    indexes: dict[str, int] = {}
-    lines: dict[str, dict[str, list[int]]] = {}
+    indexes = {name: index for index, name in enumerate(old.names)}
+    lines = old.lines
     for file in data.measured_files():
-        path = Path(file).relative_to(tree).as_posix()
-        lines[path] = {
-            str(line): [
-                indexes.setdefault(test, len(indexes))
-                for test in {context.rpartition("|")[0] for context in contexts if context}
-                if test not in failed
-            ]
-            for line, contexts in data.contexts_by_lineno(file).items()
-        }
+        by_line = lines.setdefault(Path(file).relative_to(tree).as_posix(), {})
+        for line, contexts in data.contexts_by_lineno(file).items():
+            tests = {context.rpartition("|")[0] for context in contexts if context} - failed
+            new = {indexes.setdefault(test, len(indexes)) for test in tests}
+            by_line[str(line)] = [*new.union(by_line.get(str(line), ()))]
     text = json.dumps({"names": list(indexes), "lines": lines, "seconds": seconds})
     (work / "map.json").write_text(text)
 
@@ -244,7 +244,7 @@ def iter_pending(options: argparse.Namespace, results: dict[str, Result]) -> Ite
         result = results.get(fault.id)
         is_unnoticed = result is not None and result.status in ("unseen", "no tests")
         is_pending = is_unnoticed if options.retry else result is None
-        if is_pending and options.only in f"{fault.path}:{fault.line} {fault.operator}":
+        if is_pending and re.search(options.only, f"{fault.path}:{fault.line} {fault.operator}"):
             yield fault
 
 
@@ -295,7 +295,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=300, help="for the tests, in seconds")
     parser.add_argument("--also", nargs="*", default=[], help="tests to run before the others")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="the tests of `map`")
-    parser.add_argument("--only", default="", help="text in `PATH:LINE OPERATOR` of the faults")
+    parser.add_argument("--only", default="", help="a pattern for `PATH:LINE OPERATOR`")
+    parser.add_argument("--merge", action="store_true", help="add the tests to the map")
     parser.add_argument("--retry", action="store_true", help="plant the unnoticed faults again")
     parser.add_argument("--max-share", type=float, default=0.1, help="of unseen faults")
     options = parser.parse_args()
@@ -309,7 +310,7 @@ def main() -> int:
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     if options.command == "map":
-        write_map(work, options.tests)
+        write_map(work, options.tests, is_merged=options.merge)
     elif options.command == "list":
         for fault in select_faults(ROOT, options.seed, options.count):
             print(f"{fault.path}:{fault.line} {fault.function}: {fault.operator}: {fault.old!r}")
