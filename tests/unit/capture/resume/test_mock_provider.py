@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.capture.resume.mock_provider import MockProvider, run_mock_provider
+from harken.capture.resume.mock_provider import (
+    MAX_REQUEST_BYTES,
+    MockProvider,
+    run_mock_provider,
+)
+from harken.core.messages import Message, text_of
+from harken.core.stream import Finish
+from harken.formats.wire.registry import find_protocol
 from harken.llm.anthropic import AnthropicModel
 from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
@@ -129,3 +136,41 @@ def test_server_listens_on_loopback_until_the_block_ends() -> None:
         assert running.url == f"http://127.0.0.1:{port}"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+
+def parse(path: str, text: str) -> tuple[list[Message], Finish | None]:
+    protocol = find_protocol(path)
+    assert protocol is not None
+    listener = protocol.listener(200)
+    listener.feed(text.encode())
+    response = listener.end()
+    assert response.error == ""
+    return [message for piece in response.pieces for message in protocol.read(piece)[0]], (
+        response.finish
+    )
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+def test_stream_and_body_are_the_same_response(server: MockProvider, path: str) -> None:
+    conversation = [{"role": "user", "content": "Hi"}]
+    body = {"model": "m", PROTOCOLS[path]: conversation}
+    responses = [parse(path, post(server, path, {**body, "stream": s})[1]) for s in (True, False)]
+    assert responses[0] == responses[1]
+    [message], finish = responses[0]
+    assert (message.role, text_of(message.content)) == ("assistant", "ok")
+    assert finish is not None
+    assert finish.stop_reason in ("stop", "end_turn", "completed", "STOP")
+    usage = finish.usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (1, 1)
+
+
+@pytest.mark.parametrize(("length", "status"), [(MAX_REQUEST_BYTES + 1, 413), ("2", 404)])
+def test_size_of_a_request_is_limited(server: MockProvider, length: object, status: int) -> None:
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection.putrequest("POST", "/v1/other")
+    connection.putheader("content-length", str(length))
+    connection.endheaders(b"{}")
+    assert connection.getresponse().status == status
+    connection.close()
