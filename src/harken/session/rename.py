@@ -26,13 +26,12 @@ def rename_log(path: Path, name: str) -> Path:
     files = [*([path] if path.exists() else []), *find_packs(path)]
     if not files:
         raise LogNotFound(path)
-    existing = [target, *find_packs(target)]
-    if any(map(os.path.lexists, existing)):
-        raise LogWriteError(path, reason=f"renaming: {target.name} exists")
     with ExitStack() as stack:
-        if path.exists():
-            stack.enter_context(closing(LogFile(path)))
         try:
+            if any(map(os.path.lexists, [target, *find_packs(target)])):
+                raise LogWriteError(path, reason=f"renaming: {target.name} exists")
+            if path.exists():
+                stack.enter_context(closing(LogFile(path)))
             for file in files:
                 file.rename(target.with_name(target.name + file.name.removeprefix(path.name)))
             RealDisk().sync_folder(path.parent)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.errors import InvalidLog, LogCorrupted, LogLocked, LogNotFound
+from harken.errors import InvalidLog, LogCorrupted, LogLocked, LogNotFound, LogWriteError
 from harken.session.log.compress import compress_log
 from harken.session.log.copy import LogCopy, LogFolder, is_session_log, verify_log
 from harken.session.log.file import LogFile
@@ -193,3 +193,92 @@ def test_logs_are_told_from_other_files(tmp_path: Path, source: Path) -> None:
         assert is_session_log(path) == expected
     with pytest.raises(LogNotFound):
         is_session_log(tmp_path / "none.jsonl")
+
+
+def test_long_continuation_is_copied_in_pieces(source: Path, folder: Path) -> None:
+    """A piece has 4 MB, and ends with a group."""
+    copy = add(source, folder)
+    with Session.load(source, options=session_options()) as session:
+        for number in range(6):
+            log_group(session, f"{number} " + "x" * 1_000_000, "y" * 1_000_000)
+    result = add(source, folder)
+    assert result.change == "continued"
+    assert copy.path.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("is_continued", [True, False])
+def test_newline_that_the_last_line_lacks_is_added(
+    source: Path, folder: Path, is_continued: bool
+) -> None:
+    if is_continued:
+        add(source, folder)
+        continue_log(source, "four")
+    data = source.read_bytes()
+    source.write_bytes(data[:-1])
+    copy = add(source, folder)
+    assert copy.path.read_bytes() == data
+    assert verify_log(copy.path).size_bytes == len(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [
+        ("latest.jsonl", "latest-2.jsonl"),
+        ("LATEST.jsonl", "LATEST-2.jsonl"),
+        ("latest-1.jsonl", "latest-1.jsonl"),
+        ("x" * 100 + ".jsonl", "x" * 100 + ".jsonl"),
+        ("x" * 101 + ".jsonl", "x" * 100 + ".jsonl"),
+        ("a:b.jsonl", "a_b.jsonl"),
+        ("-a.jsonl", "a.jsonl"),
+        ("....jsonl", "session.jsonl"),
+    ],
+)
+def test_a_copy_has_a_name_that_every_file_system_allows(
+    source: Path, folder: Path, name: str, copied: str
+) -> None:
+    assert add(source.rename(source.with_name(name)), folder).path.name == copied
+
+
+def test_names_that_exist_in_any_form_are_not_used(source: Path, folder: Path) -> None:
+    (folder / "s.jsonl").symlink_to(folder / "nowhere")
+    (folder / "s-2.jsonl.zst").write_bytes(b"packed")
+    (folder / "s-3.jsonl.gz").write_bytes(b"packed")
+    (folder / ".s-4.jsonl.partial").write_bytes(b"left by a crash")
+    assert add(source, folder).path.name == "s-4.jsonl"
+    assert not (folder / ".s-4.jsonl.partial").exists()
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing(source: Path, folder: Path) -> None:
+    log = verify_log(source)
+    target = LogFolder(folder)
+    folder.rmdir()
+    with pytest.raises(LogWriteError, match="No such file"):
+        target.add(log)
+
+
+def test_a_copy_is_older_than_the_logs_of_the_folder(source: Path, folder: Path) -> None:
+    """The default session to resume is the one that was written last."""
+    (folder / "own.jsonl").write_bytes(b"")
+    os.utime(folder / "own.jsonl", (1000, 1000))
+    assert add(source, folder).path.stat().st_mtime == 999
+
+
+def test_a_copy_has_the_time_of_its_last_event(source: Path, folder: Path) -> None:
+    log = verify_log(source)
+    copy = add(source, folder)
+    assert copy.path.stat().st_mtime == pytest.approx(log.ended_us / 1e6, abs=1e-3)
+    continue_log(source, "four")
+    assert add(source, folder).path.stat().st_mtime == pytest.approx(log.ended_us / 1e6, abs=1e-3)
+
+
+def test_the_longest_copy_is_continued(source: Path, folder: Path) -> None:
+    first = add(source, folder).path
+    continue_log(source, "four")
+    second = folder / "other.jsonl"
+    second.write_bytes(source.read_bytes())
+    continue_log(source, "five")
+    before, size = first.read_bytes(), second.stat().st_size
+    result = LogFolder(folder).add(verify_log(source), can_continue=True)
+    assert result == LogCopy(second, "continued", source.stat().st_size - size)
+    assert second.read_bytes() == source.read_bytes()
+    assert first.read_bytes() == before
