@@ -24,6 +24,7 @@ from harken.session.branch import (
     branch_with_edit,
     change_model,
     disarm_triggers,
+    find_free_name,
     remove_hooks,
 )
 from harken.session.log.checksum import read_body
@@ -428,3 +429,133 @@ def test_only_agents_with_the_previous_model_get_the_other_one(scene: Path, tmp_
         models = {agent.name: agent.language_model for agent in session.agents.values()}
     assert (models["main"], models["Ann"]) == ("m", "new")
     assert models["Bob"] == "m"
+
+
+def ask_user(session: Session, answer: str) -> tuple[str, MessageId]:
+    """Log a call whose result is the answer of the user. Return the call, and the answer's id."""
+    calling = log_tool_calls(session, ROOT, "c1")
+    asked = session.append(
+        ev.TranscriptEntry(agent_id=USER, role="user", content="Which color?", cause=calling)
+    )
+    reply = session.append(
+        ev.TranscriptEntry(agent_id=USER, role="assistant", content=answer, cause=asked)
+    )
+    return calling, reply
+
+
+def log_result(session: Session, text: str, substance: MessageId | None) -> None:
+    session.append(
+        ev.TranscriptEntry(
+            agent_id=ROOT,
+            role="tool",
+            tool_call_id="c1",
+            name="look",
+            content=text,
+            substance=substance,
+        )
+    )
+
+
+def test_an_edited_answer_to_a_call_gets_its_result(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        create_agent(session, name="main")
+        _, reply = ask_user(session, "Red.")
+        log_result(session, "Red.", reply)
+        log_user_message(session, ROOT, "later")
+    changed: list[bool] = []
+    made = branch_with_edit(
+        session.path,
+        tmp_path / "b.jsonl",
+        reply,
+        "Blue.",
+        change=lambda session: changed.append(not session.agent(ROOT).open_calls),
+        options=session_options(),
+    )
+    assert texts(made.path)[-2:] == ["Blue.", "Blue."]
+    result = [*iter_events(made.path)][-1]
+    assert isinstance(result, ev.TranscriptEntry)
+    assert (result.role, result.tool_call_id, result.substance) == ("tool", "c1", reply)
+    assert changed == [True], "the change is appended after the edited group"
+    assert verify(made.path) == []
+
+
+@pytest.mark.parametrize("has_substance", [True, False])
+def test_an_answer_whose_result_has_another_text_is_not_edited(
+    tmp_path: Path, has_substance: bool
+) -> None:
+    with new_session(tmp_path) as session:
+        create_agent(session, name="main")
+        _, reply = ask_user(session, "Red.")
+        log_result(session, "The user said: Red.", reply if has_substance else None)
+        session.append(
+            ev.TranscriptEntry(agent_id=ROOT, role="user", content="Red.", substance=reply)
+        )
+    with pytest.raises(ConfigError, match="edit the result of the call"):
+        branch_with_edit(session.path, tmp_path / "b.jsonl", reply, "Blue.")
+
+
+def test_an_edited_answer_in_a_discussion_is_its_last_event(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        create_agent(session, name="main")
+        ann = create_agent(session, cause="msg_001", name="Ann")
+        calling = log_tool_calls(session, ROOT, "c1")
+        opened = session.append(
+            ev.DiscussionOpened(agent_id=ROOT, speakers=[USER, ann], cause=calling)
+        )
+        asked = session.append(
+            ev.TranscriptEntry(agent_id=USER, role="user", content="Tea?", cause=calling)
+        )
+        with session.group():
+            reply = session.append(
+                ev.TranscriptEntry(agent_id=USER, role="assistant", content="Yes.", cause=asked)
+            )
+            log_user_message(session, ann, "[user]: Yes.")
+            session.append(
+                ev.DiscussionSpoken(
+                    agent_id=ROOT, discussion=opened, speaker=USER, by=USER, said=reply
+                )
+            )
+    made = branch_with_edit(
+        session.path, tmp_path / "b.jsonl", reply, "No.", options=session_options()
+    )
+    assert texts(made.path)[-2:] == ["Tea?", "No."]
+    assert not [e for e in iter_events(made.path) if isinstance(e, ev.DiscussionSpoken)]
+
+
+def test_an_edited_branch_may_be_changed_and_described(log: Path, tmp_path: Path) -> None:
+    made = branch_with_edit(
+        log,
+        tmp_path / "b.jsonl",
+        "msg_006",
+        "How?",
+        change=lambda session: change_model(session, "new"),
+        changes=["with another model"],
+        options=session_options(),
+    )
+    assert made.origin.changes == ("edited msg_006", "with another model")
+    with Session.load(made.path, options=session_options()) as session:
+        assert session.agent(ROOT).language_model == "new"
+
+
+@pytest.mark.parametrize(
+    ("session", "existing", "name"),
+    [
+        ("tea", [], "tea-fork"),
+        ("tea", ["tea-fork"], "tea-fork2"),
+        ("tea", ["tea-fork", "tea-fork2"], "tea-fork3"),
+        ("tea", ["tea-fork-a"], "tea-fork2"),
+        ("tea", ["tea-forks"], "tea-fork"),
+        ("tea-fork", ["tea-fork"], "tea-fork2"),
+        ("tea-fork7", ["tea-fork7"], "tea-fork"),
+        ("a b/c", [], "a_b_c-fork"),
+        ("._.", [], "session-fork"),
+        ("x" * 70, [], "x" * 70 + "-fork"),
+        ("x" * 71, [], "x" * 70 + "-fork"),
+    ],
+)
+def test_a_free_name_is_no_beginning_of_another_one(
+    tmp_path: Path, session: str, existing: list[str], name: str
+) -> None:
+    for number, stem in enumerate(existing):
+        (tmp_path / f"{stem}.jsonl{'.zst' if number % 2 else ''}").touch()
+    assert find_free_name(tmp_path, session, "fork") == name

@@ -9,6 +9,7 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
+from harken.core.messages import Message
 from harken.errors import InvalidEvent, LogCorrupted, LogWriteError
 from harken.session.log.checksum import has_more
 from harken.session.log.disk import RealDisk
@@ -20,6 +21,7 @@ from harken.views.viewer import SessionViewer
 from tests.session_kit import (
     create_agent,
     fold_log,
+    hash_context,
     log_user_message,
     new_session,
     read_lines,
@@ -269,3 +271,52 @@ def test_no_group_of_the_package_waits() -> None:
     assert len(files) > 100
     waits = {str(file): _find_waits(ast.parse(file.read_text())) for file in files}
     assert {file: lines for file, lines in waits.items() if lines} == {}
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed"])
+def test_a_group_that_cannot_be_discarded_ends_the_writing(tmp_path: Path, damage: str) -> None:
+    """The state would else have events that are not in the log."""
+    session = new_session(tmp_path)
+    create_agent(session)
+    with pytest.raises(KeyError), session.group():
+        log_user_message(session, ROOT, "a")
+        if damage == "removed":
+            session.path.unlink()
+        else:
+            session.path.write_bytes(session.path.read_bytes().replace(b"agent", b"agenT"))
+        raise KeyError
+    with pytest.raises(LogWriteError, match="broken off, and the log cannot be read"):
+        log_user_message(session, ROOT, "b")
+    session.close()
+
+
+def test_an_interrupt_while_a_group_is_discarded_ends_the_writing(tmp_path: Path) -> None:
+    loads = iter([[Message("user", "before")]])
+
+    def resolve(event: ev.ContextLoaded) -> list[Message]:
+        messages = next(loads, None)
+        if messages is None:
+            raise KeyboardInterrupt
+        return messages
+
+    session = new_session(tmp_path, resolver=resolve)
+    create_agent(session)
+    hash_ = hash_context([Message("user", "before")])
+    session.append(ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_))
+    with pytest.raises(KeyboardInterrupt), session.group():
+        log_user_message(session, ROOT, "a")
+        raise KeyError
+    with pytest.raises(LogWriteError, match="broken off"):
+        log_user_message(session, ROOT, "b")
+    session.close()
+
+
+def test_an_agent_that_was_created_in_a_discarded_group_is_not_live(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        create_agent(session)
+        with pytest.raises(KeyError), session.group():
+            child = create_agent(session, cause="msg_001")
+            session.live[child] = object()
+            session.live[ROOT] = object()
+            raise KeyError
+        assert [*session.live] == [ROOT]
