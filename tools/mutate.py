@@ -36,7 +36,7 @@ from tools.faults import PACKAGES, Fault, select_faults
 
 ROOT = Path(__file__).parents[1]
 TESTS = (
-    *(f"tests/unit/{package}" for package in (*PACKAGES, "core", "interactions")),
+    *(f"tests/unit/{package}" for package in (*PACKAGES, "core", "interactions", "tickets")),
     *(f"tests/{folder}" for folder in ("golden", "conformance", "crash", "property", "regression")),
 )
 """The tests of the map: those that run in this process and are about these packages."""

@@ -119,3 +119,42 @@ def test_fsck_reports_a_damaged_or_missing_head(tmp_path: Path, damage: str) -> 
     with closing(SqliteStore(path)) as store:
         places = [finding.place for finding in fsck(store)]
         assert any("ticket" in place or "branch" in place for place in places)
+
+
+SOURCE = HeadName("src-" + "3" * 64)
+
+
+def test_head_of_an_imported_file_is_local_until_it_is_pushed(tmp_path: Path) -> None:
+    backing = MemoryStore()
+    with closing(TieredStore(SqliteStore(tmp_path / "a.db"), backing)) as store:
+        first = _write(store, "first")
+        store.move_head(SOURCE, first, expected=None)
+        assert (store.heads(), backing.heads()) == ({SOURCE: first}, {})
+        store.push()
+        assert backing.heads() == {SOURCE: first}
+        second = _write(store, "second", first)
+        store.set_heads({SOURCE: second})
+        assert (store.heads(), backing.heads()) == ({SOURCE: second}, {SOURCE: first})
+        store.push()
+        assert backing.heads() == {SOURCE: second}
+        assert not fsck(backing)
+
+
+def test_push_sets_the_head_of_a_file_that_changed_since_the_last_push(tmp_path: Path) -> None:
+    backing = MemoryStore()
+    with (
+        closing(TieredStore(SqliteStore(tmp_path / "a.db"), backing)) as first,
+        closing(TieredStore(SqliteStore(tmp_path / "b.db"), backing)) as second,
+    ):
+        old, new = _write(first, "old"), _write(second, "new")
+        first.set_heads({SOURCE: old})
+        first.push()
+        second.set_heads({SOURCE: new})
+        second.push()
+        assert backing.heads() == {SOURCE: old}, "another machine set it before"
+        newer = _write(second, "newer")
+        second.set_heads({SOURCE: newer})
+        second.push()
+        assert backing.heads() == {SOURCE: newer}
+        first.push()
+        assert backing.heads() == {SOURCE: newer}, "the first machine did not change it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -357,3 +358,40 @@ def test_acknowledged_commit_is_readable_by_another_client() -> None:
         second_client = RemoteStore(store.address, token=TOKEN)
         assert commit_in(batch) in second_client.commits([commit_in(batch)])
         second_client.close()
+
+
+def test_names_that_were_not_requested_are_refused() -> None:
+    body = f'{{"names":["ctx-{NAME}"]}}'.encode()
+    with connect(FakeServer(body)) as store, pytest.raises(StoreError, match="not requested"):
+        store.names_with_prefix("art-")
+    with connect(FakeServer(body)) as store:
+        assert store.names_with_prefix("ctx-0") == [f"ctx-{NAME}"]
+
+
+def test_more_commits_than_one_answer_lists_are_an_error() -> None:
+    body = json.dumps({"commits": [f"ctx-{NAME}"] * wire.MAX_LISTED_NAMES}).encode()
+    with connect(FakeServer(body)) as store:
+        assert len(store.newest_commits(wire.MAX_LISTED_NAMES)) == wire.MAX_LISTED_NAMES
+        with pytest.raises(StoreError, match="ask for fewer"):
+            store.newest_commits(wire.MAX_LISTED_NAMES + 1)
+
+
+def test_chain_of_other_commits_is_damage() -> None:
+    tip = batch_of("two", parent=ONE.id).commits[0][0]
+    liar = encode_answer({"commits": [(tip.id, commit_bytes(tip), b"{}")], "asked": 1})
+    with connect(liar) as store:
+        assert [stored.id for stored in store.chain(tip.id, 1)] == [tip.id]
+        with pytest.raises(ObjectCorrupted, match="its chain leads elsewhere"):
+            store.chain(tip.id)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, None])
+def test_chain_has_the_requested_depth(depth: int | None) -> None:
+    with remote() as store:
+        parent = None
+        for second in range(3):
+            batch = batch_of("x", parent=parent, second=second)
+            store.write(batch)
+            parent = commit_in(batch)
+        assert parent is not None
+        assert len(store.chain(parent, depth)) == (3 if depth is None else depth)
