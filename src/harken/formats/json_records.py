@@ -102,9 +102,11 @@ def equal_json(left: object, right: object) -> bool:
     >>> equal_json({"a": 1, "b": 2}, {"b": 2, "a": 1}), equal_json([1], [1.0]), equal_json(1, True)
     (True, False, False)
     """
-    return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
-        right
-    )
+    if left != right:
+        return False
+    if isinstance(left, str):
+        return True
+    return canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(right)
 
 
 def changed_members(built: Record, value: Record) -> Record | None:

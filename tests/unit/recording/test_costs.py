@@ -18,8 +18,8 @@ from weakref import ReferenceType, ref
 import pytest
 
 from harken.core.clock import format_rfc3339
+from harken.formats.shared_list import SharedList
 from harken.formats.wire.registry import WIRE_PROTOCOLS
-from harken.formats.wire.shared_list import SharedList
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
@@ -30,7 +30,6 @@ START_US = 1_800_000_000_000_000
 LENGTHS = (50, 100, 200, 400)
 MEASURED = 8
 """The number of calls that are counted at each length; the median counts."""
-HINTS = ClientHints(client="test", session="s")
 
 
 def question(number: int) -> dict[str, Any]:
@@ -41,11 +40,18 @@ def answer(number: int) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"type": "text", "text": f"Answer {number}"}]}
 
 
-def make_call(number: int, *, is_marked: bool) -> tuple[CapturedRequest, CapturedResponse]:
-    """Return a request with all messages so far, and its answer."""
+def make_call(
+    number: int, *, is_marked: bool = False, session: str = "s", is_reworded: bool = False
+) -> tuple[CapturedRequest, CapturedResponse]:
+    """Return a request with all messages so far, and its answer.
+
+    is_reworded: the client returns the answers with other whitespace.
+    """
     messages: list[dict[str, Any]] = []
     for index in range(number):
         messages += [question(index), answer(index)]
+        if is_reworded:
+            messages[-1]["content"][0]["text"] += " "
     messages.append(question(number))
     if is_marked:  # As Claude Code: at the last message, and at the one before it.
         for message in messages[-3::2]:
@@ -57,21 +63,27 @@ def make_call(number: int, *, is_marked: bool) -> tuple[CapturedRequest, Capture
     time_us = START_US + number * 1_000_000
     return (
         CapturedRequest(
-            id=f"call-{number}",
+            id=f"call-{session}-{number}",
             protocol="anthropic-messages",
             path="/v1/messages",
             body=json.dumps(body).encode(),
             time=format_rfc3339(time_us),
-            hints=HINTS,
+            hints=ClientHints(client="test", session=session),
         ),
         CapturedResponse(
-            id=f"call-{number}",
+            id=f"call-{session}-{number}",
             time=format_rfc3339(time_us + 500_000),
             status=200,
             content_type="application/json",
             body=json.dumps(response).encode(),
         ),
     )
+
+
+def record_call(recorder: Recorder, request: CapturedRequest, response: CapturedResponse) -> None:
+    recorder.begin(request)
+    recorder.end(response)
+    assert recorder.failure is None
 
 
 def count_instructions(recorder: Recorder, number: int, *, is_marked: bool) -> tuple[int, int]:
@@ -107,12 +119,7 @@ def test_call_costs_the_same_at_any_length(tmp_path: Path, *, is_marked: bool) -
     ):
         for number in range(max(LENGTHS) + 1):
             if number + MEASURED < next(n for n in LENGTHS if n >= number):
-                for event, handle in zip(
-                    make_call(number, is_marked=is_marked),
-                    (recorder.begin, recorder.end),
-                    strict=True,
-                ):
-                    handle(event)  # type: ignore[operator]
+                record_call(recorder, *make_call(number, is_marked=is_marked))
                 continue
             begin, end = count_instructions(recorder, number, is_marked=is_marked)
             begins.append(begin)
@@ -121,6 +128,19 @@ def test_call_costs_the_same_at_any_length(tmp_path: Path, *, is_marked: bool) -
     for counts in (begins, ends):
         medians = [sorted(counts[start : start + MEASURED])[MEASURED // 2] for start in groups]
         assert max(medians) <= 1.2 * min(medians), medians
+
+
+def test_changed_item_of_a_session_costs_another_session_nothing(tmp_path: Path) -> None:
+    counts: list[int] = []
+    for others in (0, 3):
+        options = RecorderOptions(durability="none")
+        with Recorder(tmp_path / str(others), options=options) as recorder:
+            for number in range(MEASURED, 100):
+                record_call(recorder, *make_call(number))
+            for number in range(others):
+                record_call(recorder, *make_call(number, session="t", is_reworded=True))
+            counts.append(count_instructions(recorder, 100, is_marked=False)[0])
+    assert counts[1] <= 1.1 * counts[0]
 
 
 def test_items_of_cached_requests_are_limited_in_bytes() -> None:

@@ -22,7 +22,7 @@ from typing import Protocol as Shape
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message
 from harken.core.stream import Finish
-from harken.formats.wire.shared_list import SharedList
+from harken.formats.shared_list import SharedList
 
 Body: TypeAlias = dict[str, Any]
 """The body of a request or a response: a JSON object."""
@@ -134,9 +134,9 @@ class BodyPrefix:
     """The marks of these elements."""
 
     @property
-    def leading(self) -> Sequence[Piece]:
-        """The pieces before those of the array, such as the system prompt."""
-        return self.pieces[: len(self.pieces) - len(self.texts)]
+    def leading_count(self) -> int:
+        """The number of pieces before those of the array, such as the system prompt."""
+        return len(self.pieces) - len(self.texts)
 
 
 class PieceLookup(Shape):

@@ -18,8 +18,8 @@ from typing import TypeAlias, overload
 
 import msgspec
 
+from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import BodyPrefix, Mark, Piece
-from harken.formats.wire.shared_list import SharedList
 
 Text: TypeAlias = bytes | msgspec.Raw
 _OPENING = b'["%b"' % token_hex(16).encode()
@@ -74,9 +74,9 @@ class ArrayElements(Sequence[Text]):
         count = len(self.known)
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
+        index = index if index >= 0 else len(self) + index
+        if index < 0:
             raise IndexError(index)
-        index %= len(self)
         return self.known[index] if index < count else self.new[index - count]
 
 
@@ -103,10 +103,11 @@ def build_prefix(
     pieces, marks: of this body, those of the array last.
     """
     count = len(array) - _LAST_ELEMENTS
-    if count < max(MIN_ELEMENTS, len(array.known)):
+    new_count = count - len(array.known)
+    if count < MIN_ELEMENTS or new_count < 0:
         return None
     end = array.end - 1
-    for text in reversed(array[count:]):
+    for text in reversed(array.new[new_count:]):
         element = bytes(text)
         end = _strip_space(body, end) - len(element)
         if end <= array.start or not body.startswith(element, end):
@@ -118,18 +119,15 @@ def build_prefix(
     if body[end - 1 : end] not in (b"}", b"]", b'"'):
         return None
     piece_count = len(pieces) - _LAST_ELEMENTS
-    new_texts = [*map(bytes, array[len(array.known) : count])]
-    new_pieces = pieces[piece_count - len(new_texts) : piece_count]
-    elements = [
-        piece.data if piece.data == text else text
-        for text, piece in zip(new_texts, new_pieces, strict=True)
-    ]
+    new_pieces = pieces[piece_count - new_count : piece_count]
+    pairs = zip(map(bytes, array.new[:new_count]), new_pieces, strict=True)
+    new_texts = [piece.data if piece.data == text else text for text, piece in pairs]
     return BodyPrefix(
         body=body,
         end=end,
         name=array.name,
         start=array.start,
-        texts=array.known.with_end(elements).with_shared(count),
+        texts=array.known.with_end(new_texts).with_shared(count),
         pieces=pieces.with_shared(piece_count).first(piece_count),
         marks=[mark for mark in marks if _is_before(mark, array.name, count)],
     )

@@ -19,6 +19,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.errors import FormatError
+from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import Body, BodyPrefix, Mark, ParsedRequest, Piece, PieceLookup
 from harken.formats.wire.body_prefix import (
     MIN_ELEMENTS,
@@ -31,7 +32,6 @@ from harken.formats.wire.body_prefix import (
     shorten_body,
 )
 from harken.formats.wire.json_patch import apply_form, build_form, set_at_path
-from harken.formats.wire.shared_list import SharedList
 
 """A JSON text of a body. A raw value is not copied: for a megabyte, a copy would take as long as
 all other work.
@@ -172,31 +172,35 @@ class BodySlices:
 
         path: of the list. The pieces of a list that was extracted are cached for the next request.
         """
-        cache, prefix = self.piece_cache, self.prefix
-        pieces, new_slices, known_count = SharedList(leading), slices, 0
-        if isinstance(slices, ArrayElements):
-            new_slices, known_count = slices.new, len(slices.known)
-            if known_count and prefix is not None:
-                is_same = pieces[:] == prefix.leading
-                pieces = (
-                    prefix.pieces
-                    if is_same
-                    else pieces.with_end(prefix.pieces[len(prefix.leading) :])
-                )
-                self.marks += prefix.marks
-        pieces = pieces.with_end(
-            [
-                cache.find(data := bytes(text))
-                or self.piece(self.extract_marks(data, *path, index))
-                for index, text in enumerate(new_slices, known_count)
-            ]
-        )
-        if isinstance(slices, ArrayElements):
-            new_prefix = build_prefix(self.body, slices, pieces, self.marks)
-            if new_prefix is not None:
-                cache.replace_prefix(prefix, new_prefix)
-                pieces = new_prefix.pieces.with_end(pieces[len(new_prefix.pieces) :])
-        return pieces
+        cache, array = self.piece_cache, slices if isinstance(slices, ArrayElements) else None
+        new_slices = slices if array is None else array.new
+        known_pieces = self._known_pieces(array, [*leading])
+        new_pieces = [
+            cache.find(data := bytes(text)) or self.piece(self.extract_marks(data, *path, index))
+            for index, text in enumerate(new_slices, len(slices) - len(new_slices))
+        ]
+        pieces = known_pieces.with_end(new_pieces)
+        return pieces if array is None else self._cache_prefix(array, pieces)
+
+    def _known_pieces(
+        self, array: ArrayElements | None, leading: Sequence[Piece]
+    ) -> SharedList[Piece]:
+        """Return the leading pieces of a request and those of the known elements of an array."""
+        prefix = self.prefix
+        if array is None or not array.known or prefix is None:
+            return SharedList(leading)
+        self.marks += prefix.marks
+        if prefix.pieces[: prefix.leading_count] == leading:
+            return prefix.pieces
+        return SharedList([*leading, *prefix.pieces[prefix.leading_count :]])
+
+    def _cache_prefix(self, array: ArrayElements, pieces: SharedList[Piece]) -> SharedList[Piece]:
+        """Cache the beginning of the body. Return pieces that share it."""
+        prefix = build_prefix(self.body, array, pieces, self.marks)
+        if prefix is None:
+            return pieces
+        self.piece_cache.replace_prefix(self.prefix, prefix)
+        return prefix.pieces.with_end(pieces[len(prefix.pieces) :])
 
     def piece(self, data: bytes) -> Piece:
         """Return a JSON text as a piece: the cached one, if any."""

@@ -25,8 +25,8 @@ from harken.core.messages import (
     message_hash,
 )
 from harken.core.stream import Finish, format_partial
+from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import Form
-from harken.formats.wire.shared_list import SharedList
 from harken.recording.writer.context_diff import SegmentBuilder, common_prefix_length, find_origins
 from harken.recording.writer.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
 from harken.recording.writer.request import RequestSettings
@@ -69,6 +69,8 @@ class AgentRecorder:
         self._before = [ContextPrefix()]
         """The prefix before each item, and the whole context."""
         self._tools: dict[bytes, MessageId] = {}
+        self._parsed_tools: tuple[object, MessageId] | None = None
+        """The tools of its last request, if they are of a wire protocol, and their event."""
         self._names: dict[str, str] = {}
         """Call id -> tool name."""
 
@@ -160,8 +162,7 @@ class AgentRecorder:
         """
         if self.open_request is not None:
             self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
-        compared_count = self._count_compared(items)
-        self._arrange(items, reason, summary)
+        compared_count = self._arrange(items, reason, summary)
         forms = self._dressed(items, compared_count)
         self._requested_items = ref(items) if isinstance(items, SharedList) else None
         self._equal_count, self._changes_seen = len(items), self._shared.change_count
@@ -237,9 +238,15 @@ class AgentRecorder:
         """Append an item to the context, without a request. Errors as for `log_request`."""
         return self._append(item)
 
-    def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
-        """Make these items the agent's context."""
-        compared_count, shared_count = self._count_compared(items), self.count_common(items)
+    def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> int:
+        """Make these items the agent's context.
+
+        Return how many of them were in the last request, too, and have not changed in the log.
+        """
+        compared_count = self._count_compared(items)
+        shared_count = compared_count + common_prefix_length(
+            items[compared_count:], self.items[compared_count:]
+        )
         for item, logged in zip(
             items[compared_count:shared_count],
             self.items[compared_count:shared_count],
@@ -256,7 +263,7 @@ class AgentRecorder:
             if origin.is_new
         }
         if is_more:
-            return
+            return compared_count
         segments = SegmentBuilder([])
         segments.add_range(0, self._before[shared_count].message_count)
         arranged: list[LoggedItem] = []
@@ -285,6 +292,7 @@ class AgentRecorder:
         for logged in arranged:
             logged.likeness = ""
             self._place(logged)
+        return compared_count
 
     def _count_compared(self, items: Sequence[Item]) -> int:
         """Return how many items were in the last request, too, and have not changed in the log.
@@ -329,10 +337,11 @@ class AgentRecorder:
         first_message = item.messages[0]
         for message in item.messages:
             cause = self.user_message_cause if message.role == "user" else None
-            entry = build_entry(self.agent_id, self._loggable(message), cause=cause)
+            loggable, hash_ = self._loggable(message)
+            entry = build_entry(self.agent_id, loggable, cause=cause)
             ids.append(self.session.append(entry))
             entry_logged = self.session.context(self.agent_id)[-1]
-            hashes.append(message_hash(entry_logged))
+            hashes.append(hash_ if entry_logged == entry else message_hash(entry_logged))
             self._learn_calls(entry_logged)
         logged_item = LoggedItem(item.key, tuple(ids), tuple(hashes), first_message.role)
         self._remember(logged_item)
@@ -342,7 +351,7 @@ class AgentRecorder:
     def _place(self, item: LoggedItem) -> None:
         """Add an item to the end of the item list."""
         self.items.append(item)
-        self._before.append(self._before[-1].extended_by(item))
+        self._before.append(self._before[-1].extend(item))
 
     def _remember(self, item: LoggedItem) -> None:
         """Index an item by its key. Several items may have the same key."""
@@ -355,20 +364,23 @@ class AgentRecorder:
             self._shared.change_count += 1
             self._remember(item)
 
-    def _loggable(self, message: Message) -> Message:
-        """Return a message that the log accepts. A tool result names its call and its tool."""
+    def _loggable(self, message: Message) -> tuple[Message, str]:
+        """Return a message that the log accepts, and its hash.
+
+        A tool result names its call and its tool.
+        """
         if message.role == "tool":
             id_ = message.tool_call_id or UNNAMED_CALL
             name = message.name or self._names.get(id_) or UNNAMED_CALL
             message = Message("tool", message.content, None, id_, name, message.is_error)
         try:
-            message_hash(message)
+            return message, message_hash(message)
         except ValueError:  # A foreign message may be invalid, such as a slot of a missing call.
             part = UnknownPart("message", canonical.to_json_line(message).decode())
             message = Message(
                 message.role, [part], tool_call_id=message.tool_call_id, name=message.name
             )
-        return message
+            return message, message_hash(message)
 
     def _learn_calls(self, message: ChatMessage) -> None:
         for call in message.tool_calls or ():
@@ -378,15 +390,21 @@ class AgentRecorder:
         """Return the event that holds these schemas. Log it if no earlier event does."""
         if not tools:
             return None
+        if self._parsed_tools is not None and self._parsed_tools[0] is tools:
+            return self._parsed_tools[1]
         raw = canonical.to_json_line(tools)
-        if raw in self._tools:
-            return self._tools[raw]
+        id_ = self._tools.get(raw) or self._log_tools(tools)
+        self._tools = {raw: id_}
+        # Equal tools of two bodies are one tuple. A list may be changed by its program.
+        self._parsed_tools = (tools, id_) if isinstance(tools, tuple) else None
+        return id_
+
+    def _log_tools(self, tools: Sequence[Mapping[str, Any]]) -> MessageId:
         tools_hash = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
         id_ = self.session.state.tools.get(tools_hash)
         if id_ is None:
             schemas = [dict(schema) for schema in tools]
             id_ = self.session.append(ev.ToolsDefined(tools=schemas, tools_hash=tools_hash))
-        self._tools = {raw: id_}
         return id_
 
 

@@ -23,7 +23,7 @@ from harken.core.events import ContextCommitted
 from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 from harken.recording.writer.agent_recorder import AgentRecorder
-from harken.recording.writer.item import LoggedItem, find_newest
+from harken.recording.writer.item import ContextPrefix, LoggedItem
 from harken.session.state import AgentState
 from harken.store.base import Store
 
@@ -85,7 +85,7 @@ class SessionCommits:
                 ctx=commit_ids[-1],
                 parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
                 checkpoint=trigger,
-                upto=find_newest([_find_last_entry(state), whole.newest_id]),
+                upto=_find_newest(state, whole),
             )
         )
         self._commit_ids[whole.entries_hash] = commit_ids[-1]
@@ -107,9 +107,13 @@ class SessionCommits:
         )
 
 
-def _find_last_entry(state: AgentState) -> MessageId | None:
-    """Return the id of the last entry that an agent's transcript has."""
-    return next((entry.message_id for entry in (state.transcript or ())[-1:]), None)
+def _find_newest(state: AgentState, context: ContextPrefix) -> MessageId | None:
+    """Return the entry of a transcript and of a context that was logged last."""
+    number, newest_id = context.newest
+    for entry in (state.transcript or ())[-1:]:
+        if (parse_id_number(entry.message_id, "msg_") or 0) >= number:
+            newest_id = entry.message_id
+    return newest_id
 
 
 def _is_worth_it(state: AgentState, count: int) -> bool:

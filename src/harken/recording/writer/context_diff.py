@@ -59,15 +59,18 @@ def find_origins(
 
     row: the current context, which starts with those; known: earlier items, by key.
     """
+    new_items = items[common:]
+    if common == len(row) and not any(item.key in known for item in new_items):
+        return [NEW_ITEM] * len(new_items)  # As in most requests: the context only grew.
     unmatched = _UnmatchedItems.of(row, common)
-    origins = [_match_item(item, unmatched) for item in items[common:]]
+    origins = [_match_item(item, unmatched) for item in new_items]
     last_index = max(
         (index for index, origin in enumerate(origins) if origin.index is not None), default=-1
     )
     removed = _RemovedItems(known, row)
     follows_returned = not row
     for index, origin in enumerate(origins):
-        logged = removed.first(items[common + index].key) if origin.is_new else None
+        logged = removed.first(new_items[index].key) if origin.is_new else None
         if logged is not None and (index < last_index or follows_returned or logged.role != "user"):
             origins[index] = ItemOrigin(removed_item=logged)
             removed.mark_used(logged)

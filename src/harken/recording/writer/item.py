@@ -20,13 +20,15 @@ from harken.core.messages import (
     message_hash,
 )
 from harken.errors import FormatError
+from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import Form, Piece, Protocol
 from harken.formats.wire.piece_cache import MAX_CACHE_BYTES
-from harken.formats.wire.shared_list import SharedList
 
 _MAX_REQUESTS = 16
 """The number of conversations whose items are cached."""
 Messages: TypeAlias = Sequence[Message] | Callable[[], Sequence[Message]]
+NumberedId: TypeAlias = tuple[int, MessageId | None]
+"""The number of an id, which is 0 for an id that was not allocated, and the id, if there is one."""
 
 
 class Item:
@@ -115,26 +117,21 @@ class ContextPrefix(NamedTuple):
     """The rolling hash of its messages."""
     entries_hash: int = 0
     """Equal for two agents that have the same entries up to the item."""
-    newest_id: MessageId | None = None
-    """The entry that was logged last, or None if there is none."""
+    newest: NumberedId = (0, None)
+    """The entry that was logged last."""
 
-    def extended_by(self, item: LoggedItem) -> ContextPrefix:
+    def extend(self, item: LoggedItem) -> ContextPrefix:
         """Return the prefix that ends after an item."""
         context_hash = self.context_hash
         for hash_ in item.hashes:
             context_hash = extend_context_hash_with(context_hash, hash_)
+        newest = max([(parse_id_number(id_, "msg_") or 0, id_) for id_ in item.ids])
         return ContextPrefix(
             self.message_count + item.size,
             context_hash,
             hash((self.entries_hash, item.ids)),
-            find_newest([self.newest_id, *item.ids]),
+            newest if newest[0] >= self.newest[0] else self.newest,
         )
-
-
-def find_newest(ids: Iterable[MessageId | None]) -> MessageId | None:
-    """Return the id that was assigned last, or None if there is none."""
-    known_ids = filter(None, ids)
-    return max(known_ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def message_key(message: ChatMessage) -> str:
@@ -151,7 +148,7 @@ def message_key(message: ChatMessage) -> str:
 class WireItem(Item):
     """A piece of a wire protocol as an item. Its dress is a hash of its bytes and protocol."""
 
-    __slots__ = ("_likeness", "_read", "piece", "protocol")
+    __slots__ = ("_likeness", "piece", "protocol")
 
     def __init__(self, protocol: Protocol, piece: Piece) -> None:
         """Create an item from a piece of this protocol."""
@@ -160,22 +157,26 @@ class WireItem(Item):
         self.protocol = protocol
         self.piece = piece
         self._messages: Sequence[Message] = ()
+        self._form: Form = None
+        """The form for these messages."""
         self._likeness = ""
 
     @property
     def messages(self) -> Sequence[Message]:
         """Its messages, at least one."""
         if not self._messages:
-            self._messages = self.protocol.read(self.piece)[0]
+            self._messages, self._form = self.protocol.read(self.piece)
         return self._messages
 
     def form(self, entries: Sequence[ChatMessage]) -> Form:
         """Return the part of the piece that the messages do not determine."""
+        if self._messages and _are_equal(entries, self._messages):
+            return self._form
         return self.protocol.form(entries, self.piece)
 
     def forget(self) -> None:
         """Release the messages. They are parsed again on access."""
-        self._messages, self._likeness = (), ""
+        self._messages, self._form, self._likeness = (), None, ""
 
     @property
     def likeness(self) -> str:
@@ -183,6 +184,19 @@ class WireItem(Item):
         if not self._likeness:
             self._likeness = self.protocol.likeness(self.piece)
         return self._likeness
+
+
+def _are_equal(entries: Sequence[ChatMessage], messages: Sequence[Message]) -> bool:
+    """Whether entries of a log have the members of these messages."""
+    return len(entries) == len(messages) and all(
+        entry.role == message.role
+        and entry.content == message.content
+        and (entry.tool_calls or None) == (message.tool_calls or None)
+        and entry.tool_call_id == message.tool_call_id
+        and entry.name == message.name
+        and entry.is_error == message.is_error
+        for entry, message in zip(entries, messages, strict=True)
+    )
 
 
 def wire_items(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
@@ -202,7 +216,7 @@ class WireItemCache:
     _requests: list[_RequestItems] = field(default_factory=list)
     """The least recently used first."""
     _replaced: Sequence[Item] = ()
-    """The items that the last request replaced, to which its agent still refers."""
+    """The items of the last request that a longer one replaced: its agent still refers to them."""
 
     def find_items(
         self, protocol: Protocol, pieces: Sequence[Piece], size_bytes: int = 0
@@ -215,8 +229,10 @@ class WireItemCache:
             items = best.items.first(common_count)
             for item in best.items[best.common_count : common_count]:
                 item.forget()
-            self._requests.remove(best)
-            self._replaced = best.items
+            # Conversations of one client begin with the same system prompt.
+            if 2 * common_count > len(best.items):
+                self._requests.remove(best)
+                self._replaced = best.items
         items = items.with_end(wire_items(protocol, shared_pieces[common_count:]))
         items = items.with_shared(shared_pieces.shared_count)
         self._requests.append(_RequestItems(shared_pieces, items, common_count, size_bytes))
