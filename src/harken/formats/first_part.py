@@ -90,10 +90,10 @@ def take_meta(message: ChatMessage, name: str) -> tuple[ChatMessage, Any]:
     meta = items[0].meta if items else None
     if not isinstance(meta, dict) or name not in meta:
         return message, None
-    rest: Any = {key: value for key, value in meta.items() if key != name} or None
-    if rest is None and isinstance(items[0], ToolCall):
-        rest = msgspec.UNSET
-    bare = _with_item(message, items, msgspec.structs.replace(items[0], meta=rest))
+    remaining: Any = {key: value for key, value in meta.items() if key != name} or None
+    if remaining is None and isinstance(items[0], ToolCall):
+        remaining = msgspec.UNSET
+    bare = _with_item(message, items, msgspec.structs.replace(items[0], meta=remaining))
     return _join_lone_text(bare), meta[name]
 
 
@@ -124,5 +124,5 @@ def _with_item(
         index = next(index for index, call in enumerate(calls) if call is items[0])
         calls[index] = first
         return Message(**{**members, "tool_calls": calls})
-    rest = content[1:] if isinstance(content, list) else []
-    return Message(**{**members, "content": [first, *rest]})
+    remaining = content[1:] if isinstance(content, list) else []
+    return Message(**{**members, "content": [first, *remaining]})

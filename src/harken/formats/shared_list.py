@@ -73,10 +73,10 @@ class SharedList(Sequence[T]):
         """Return an equal list whose first elements, `count` or more, other lists can share."""
         array, start = self._array, self._shared_count
         new = self._end[: max(count - start, 0)]
-        known = array[start : start + len(new)]
-        if known != new[: len(known)]:  # Another list continues with other elements.
-            array, known = array[:start], []
-        array += new[len(known) :]
+        existing = array[start : start + len(new)]
+        if existing != new[: len(existing)]:  # Another list continues with other elements.
+            array, existing = array[:start], []
+        array += new[len(existing) :]
         return self._share(array, start + len(new), self._end[len(new) :])
 
     def common_length(self, other: SharedList[T]) -> int:

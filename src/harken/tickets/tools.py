@@ -175,8 +175,8 @@ class TicketCall:
             if operation == "ready":
                 matches = tickets.select_ready(reading.tickets)
             else:
-                wanted = conditions.as_filter(tickets)
-                matches = sort_tickets(filter_tickets(reading.tickets, wanted))
+                criteria = conditions.as_filter(tickets)
+                matches = sort_tickets(filter_tickets(reading.tickets, criteria))
             return "\n".join([_format_list(matches), *_format_damaged(reading.damaged)])
 
     def change(self, operation: str, ticket: str, text: str, fields: TicketFields) -> str:

@@ -47,7 +47,7 @@ class StoredFiles:
     def find_uncontained(
         self,
         path: str,
-        opened: OpenedFile,
+        source_file: OpenedFile,
         *,
         is_grown: bool,
         has_commits: Callable[[Iterable[CommitId]], bool],
@@ -62,9 +62,9 @@ class StoredFiles:
             return self._find_unreadable(path)
         is_contained = (
             is_grown
-            or opened.raw == earlier.raw
+            or source_file.raw == earlier.raw
             or (bool(earlier.tips) and has_commits(earlier.tips))
-            or starts_with(self._read_bytes(opened), earlier)
+            or starts_with(self._read_bytes(source_file), earlier)
         )
         return earlier.earlier if is_contained else earlier.head
 
@@ -76,8 +76,8 @@ class StoredFiles:
                 return head
         return None
 
-    def _read_bytes(self, opened: OpenedFile) -> Iterable[bytes]:
-        """Return the bytes of an opened file, which a large file has in the store."""
-        if opened.pieces or opened.raw is None:
-            return (piece.body for piece in opened.pieces)
-        return self._store.read_chunks(opened.raw)
+    def _read_bytes(self, source_file: OpenedFile) -> Iterable[bytes]:
+        """Return the bytes of a source file, which a large file has in the store."""
+        if source_file.pieces or source_file.raw is None:
+            return (piece.body for piece in source_file.pieces)
+        return self._store.read_chunks(source_file.raw)

@@ -212,8 +212,8 @@ def parse_result(
     first = with_extra(TextPart(text), changes)
     if index < len(blocks):
         first = _with_metadata(first, blocks[index])
-    rest = [*([reserved] if reserved else []), *other_blocks]
-    content = normalize_content([first, *map(parse_input_part, rest)])
+    remaining = [*([reserved] if reserved else []), *other_blocks]
+    content = normalize_content([first, *map(parse_input_part, remaining)])
     return Message("tool", content, tool_call_id=id_, name=name or None, is_error=is_error)
 
 

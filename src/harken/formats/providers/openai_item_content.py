@@ -91,5 +91,5 @@ def _without_turn_id(members: Record) -> Record:
     if not isinstance(metadata, dict) or _TURN_ID not in metadata:
         return members
     others = {name: inner for name, inner in metadata.items() if name != _TURN_ID}
-    rest = {name: inner for name, inner in members.items() if name != _METADATA}
-    return {**rest, _METADATA: others} if others else rest
+    remaining = {name: inner for name, inner in members.items() if name != _METADATA}
+    return {**remaining, _METADATA: others} if others else remaining

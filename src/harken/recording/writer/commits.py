@@ -78,17 +78,17 @@ class SessionCommits:
         commit_ids = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
         if stable_count and len(commit_ids) > 1:
             self._commit_ids[stable.entries_hash] = commit_ids[0]
-        whole = recorder.prefix_at(len(items))
+        full_prefix = recorder.prefix_at(len(items))
         recorder.session.append(
             ContextCommitted(
                 agent_id=recorder.agent_id,
                 ctx=commit_ids[-1],
                 parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
                 checkpoint=trigger,
-                upto=_find_newest(state, whole),
+                upto=_find_newest(state, full_prefix),
             )
         )
-        self._commit_ids[whole.entries_hash] = commit_ids[-1]
+        self._commit_ids[full_prefix.entries_hash] = commit_ids[-1]
         return commit_ids[-1]
 
     def _count_committed(self, recorder: AgentRecorder) -> int:
