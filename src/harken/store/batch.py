@@ -109,9 +109,9 @@ def validate_batch(batch: WriteBatch) -> BatchContents:
     """Validate a batch by itself and return its contents as bytes.
 
     Raises ObjectCorrupted if a name does not match its content or the content is not canonical;
-    ObjectTooLarge for an object of more than LARGEST_BODY bytes; ObjectNotFound if a needed name
-    cannot belong to an object of the right kind; ValueError if a commit, notes or an entry has an
-    invalid member.
+    ObjectTooLarge for an object of more than `MAX_OBJECT_BYTES` bytes; ObjectNotFound if a needed
+    name cannot be that of an artifact or a commit; ValueError if a commit, notes or an entry has an
+    invalid member. The store checks that needs exist and are of the right kind.
     """
     unordered = {obj.name: obj for obj in _iter_objects(batch)}
     contents = BatchContents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
@@ -177,9 +177,6 @@ def _append_with_needs(
         needs = obj.needs if obj.kind is not ObjectKind.COMMIT else obj.needs[:1]
         missing = [need for need in needs if need in unordered and need not in ordered]
         if missing:
-            for need in missing:
-                if not is_allowed_need(obj, unordered[need].kind):
-                    raise ObjectNotFound(BATCH, need, needed_by=obj.name)
             stack += missing[::-1]
         else:
             ordered[stack.pop()] = obj

@@ -274,6 +274,26 @@ class StoreSuite(TicketHeadSuite):
             assert reader.newest_commits(1) == everything[:1]
             assert {*names} <= {*everything}
 
+    def test_the_latest_follows_the_parents_if_a_clock_stepped_back(self) -> None:
+        store = self.store()
+        root = batch_of("greatest time", second=9, principal="a")
+        store.write(root)
+        names = [commit_in(root)]
+        for second in (3, 5, 4):  # The second one has a child of the third one's time.
+            batch = batch_of("later", parent=names[-1], second=second, principal="a")
+            store.write(batch)
+            names.append(commit_in(batch))
+        other = batch_of("of another", parent=names[-1], second=6, principal="b")
+        fork = batch_of("beside", parent=names[0], second=2, principal="a")
+        for batch in (other, fork):
+            store.write(batch)
+        for reader in self._both(store):
+            assert reader.latest_commit("a", "2026-01-01T00:00:09Z") == names[-1]
+            assert reader.latest_commit("a", "2026-01-01T00:00:05Z") == names[-1]
+            assert reader.latest_commit("a", "2026-01-01T00:00:04Z") == names[-1]
+            assert reader.latest_commit("a", "2026-01-01T00:00:03Z") == names[1]
+            assert reader.latest_commit("b", "2026-01-01T00:00:09Z") == commit_in(other)
+
     def test_names_are_found_by_their_beginnings(self) -> None:
         store = self.store()
         batches = [batch_of(f"message {n}") for n in range(40)]
