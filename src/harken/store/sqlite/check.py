@@ -22,12 +22,13 @@ from harken.store.batch import parse_file, parse_needs
 from harken.store.branches import HEAD_PREFIXES, SOURCE_PREFIX
 from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.sqlite import pack_table
-from harken.store.sqlite.commit_table import RowCorrupted, encode_text, find_row, unseal_notes
+from harken.store.sqlite.commit_table import encode_text, find_row, unseal_notes
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
 from harken.store.sqlite.pack import Body, decode_objects, decode_pack
 from harken.store.sqlite.pack_cache import read_messages
 from harken.store.sqlite.side_tables import (
+    RowCorrupted,
     decode_tombstone,
     iter_damaged_keys,
     iter_wrong_totals,

@@ -17,7 +17,7 @@ from harken.core import canonical
 from harken.core.commits import CommitId, CommitNotes
 from harken.store.batch import BatchCommit
 from harken.store.sqlite.name_index import key_prefix, key_range
-from harken.store.sqlite.side_tables import add_seal, remove_seal
+from harken.store.sqlite.side_tables import RowCorrupted, add_seal, remove_seal
 
 _FULL_NAME_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 _KEY = "substr(name, 1, 6)"
@@ -49,10 +49,6 @@ INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
      WHERE substr(name, 1, 6) = substr(?3, 1, 6) AND name = substr(?3, 1, length(name))),
     (SELECT id FROM principal WHERE name = ?4), ?5, ?6)
 """
-
-
-class RowCorrupted(sqlite3.DatabaseError):
-    """A row was damaged after it was written."""
 
 
 class CommitRow(msgspec.Struct, frozen=True):

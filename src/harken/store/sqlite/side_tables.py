@@ -42,6 +42,10 @@ _PREFIX_MARKS = ", ".join(f"x'{prefix.encode().hex()}'" for prefix in HEAD_PREFI
 """The first bytes of the names of heads of artifacts, in SQL."""
 
 
+class RowCorrupted(sqlite3.DatabaseError):
+    """A row was damaged after it was written."""
+
+
 def replace_rows(
     connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[object]]
 ) -> None:
@@ -144,9 +148,15 @@ def clear_stand_in(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def read_tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:
-    """Return all tombstones. Raises ValueError if one is damaged."""
+    """Return all tombstones. Raises RowCorrupted if one is damaged."""
+    tombstones: dict[Name, Tombstone] = {}
     rows = connection.execute("SELECT name, record FROM tombstone ORDER BY name")
-    return {name: decode_tombstone(name, record) for name, record in rows.fetchall()}
+    for name, record in rows.fetchall():
+        try:
+            tombstones[name] = decode_tombstone(name, record)
+        except ValueError as error:
+            raise RowCorrupted(f"the tombstone of {name!r} is damaged: {error}") from None
+    return tombstones
 
 
 def read_stand_ins(connection: sqlite3.Connection) -> dict[Name, Name]:
@@ -238,7 +248,7 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
-    """Return the heads of all branches. Raises SealMismatch if a row is damaged."""
+    """Return the heads of all branches. Raises RowCorrupted."""
     heads = _select_heads(connection, f"substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})")
     return {name: CommitId(head) for name, head in heads.items()}
 
@@ -246,7 +256,7 @@ def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
 def read_artifact_heads(
     connection: sqlite3.Connection, prefix: str = ""
 ) -> dict[HeadName, ArtifactRef]:
-    """Return the heads of artifacts with a prefix. Raises SealMismatch if a row is damaged."""
+    """Return the heads of artifacts with a prefix. Raises RowCorrupted."""
     first = _encode_key(prefix)
     where = f"name BETWEEN ? AND ? AND substr(name, 1, 4) IN ({_PREFIX_MARKS})"
     heads = _select_heads(connection, where, first, first + b"\xff")
@@ -254,7 +264,10 @@ def read_artifact_heads(
 
 
 def read_heads(connection: sqlite3.Connection, name: str) -> dict[str, str]:
-    """Return the head of a branch or of an artifact by its name, if it exists."""
+    """Return the head of a branch or of an artifact by its name, if it exists.
+
+    Raises RowCorrupted.
+    """
     return _select_heads(connection, "name = ?", _encode_key(name))
 
 
@@ -268,13 +281,16 @@ def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> Non
 
 
 def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:
-    """Return the heads of branches and artifacts by name."""
+    """Return the heads of branches and artifacts by name. Raises RowCorrupted."""
     query = f"SELECT name, head FROM branch WHERE {where} ORDER BY name"  # noqa: S608 - ours
     heads: dict[str, str] = {}
     for key, data in connection.execute(query, values).fetchall():
         name = key.decode("utf-8", "surrogatepass")
         prefix = "art-" if name.startswith(HEAD_PREFIXES) else "ctx-"
-        heads[name] = prefix + remove_seal(name, data).hex()
+        try:
+            heads[name] = prefix + remove_seal(name, data).hex()
+        except ValueError as error:
+            raise RowCorrupted(f"the head of {name!r} is damaged: {error}") from None
     return heads
 
 
