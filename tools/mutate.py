@@ -170,14 +170,21 @@ def convert_coverage(work: Path, tree: Path, output: str, old: TestMap) -> None:
         seconds[test] += float(duration)
     data = CoverageData(str(tree / ".coverage"))
     data.read()
+    new = {context.rpartition("|")[0] for context in data.measured_contexts() if context} - failed
+    files = {test.split("::")[0] for test in new}
+    # The other tests of these files were removed or renamed.
+    gone = {i for i, name in enumerate(old.names) if name.split("::")[0] in files}
     indexes = {name: index for index, name in enumerate(old.names)}
-    lines = old.lines
+    lines = {
+        path: {line: [i for i in tests if i not in gone] for line, tests in by_line.items()}
+        for path, by_line in old.lines.items()
+    }
     for file in data.measured_files():
         by_line = lines.setdefault(Path(file).relative_to(tree).as_posix(), {})
         for line, contexts in data.contexts_by_lineno(file).items():
-            tests = {context.rpartition("|")[0] for context in contexts if context} - failed
-            new = {indexes.setdefault(test, len(indexes)) for test in tests}
-            by_line[str(line)] = [*new.union(by_line.get(str(line), ()))]
+            tests = {context.rpartition("|")[0] for context in contexts} & new
+            numbers = {indexes.setdefault(test, len(indexes)) for test in tests}
+            by_line[str(line)] = [*numbers.union(by_line.get(str(line), ()))]
     text = json.dumps({"names": list(indexes), "lines": lines, "seconds": seconds})
     (work / "map.json").write_text(text)
 
