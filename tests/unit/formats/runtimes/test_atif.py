@@ -347,3 +347,15 @@ def test_conversation_that_a_trajectory_can_represent_round_trips(
     for item, was in zip(back, entries, strict=True):
         assert was.time in (None, item.time)
         assert (was.source or {}).items() <= (item.source or {}).items()
+
+
+def test_copied_step_and_continuation_are_noted() -> None:
+    steps = [
+        {"step_id": 1, "source": "user", "message": "Hi", "is_copied_context": True},
+        {"step_id": 2, "source": "agent", "message": "Hello", "is_copied_context": "yes"},
+    ]
+    members = {"continued_trajectory_ref": "part-2", "subagent_trajectories": []}
+    read, reading = _steps(STORY | {"steps": steps, **members})
+    sources = [entry.source or {} for step in read for entry in step.entries]
+    assert [source.get("copied") for source in sources] == [True, None]
+    assert reading.notes == ["it continues in part-2"]

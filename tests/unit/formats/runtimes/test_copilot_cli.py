@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.messages import ImagePart, ThinkingPart
+from harken.core.messages import ImagePart, TextPart, ThinkingPart
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
@@ -237,3 +237,15 @@ def test_event_may_contain_any_json(
 ) -> None:
     steps, _ = read_steps(NATIVE, session(*events))
     store_and_load([entry for step in steps for entry in step.entries])
+
+
+def test_result_may_have_images() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    contents = [image, {**image, "data": ""}, {"type": "text", "text": "x"}, {"type": "image"}]
+    result = {"content": "a picture", "contents": contents}
+    seen = ("tool.execution_complete", {"toolCallId": "c1", "success": True, "result": result})
+    entries = read_tip(session(ASKED, CALLED, seen, FAILED))
+    assert entries[2].message.content == [
+        TextPart("a picture"),
+        ImagePart("image/png", "aGk="),
+    ]
