@@ -43,7 +43,6 @@ TESTS = (
 _DURATION = re.compile(r"^([\d.]+)s (?:call|setup) +(\S.*)$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _MAX_TESTS = 400
-_MAX_SECONDS = 40
 _LIMITED = 'ulimit -v 6000000; exec "$@"'
 """A fault may make a loop endless, so the memory of the tests is limited, in KB."""
 _NO_TESTS = (4, 5)
@@ -61,17 +60,17 @@ class TestMap:
     seconds: dict[str, float] = field(default_factory=dict)
     """Node id -> duration, of the slower tests."""
 
-    def find_tests(self, fault: Fault) -> list[str]:
+    def find_tests(self, fault: Fault, max_seconds: float) -> list[str]:
         """Return the tests of the line of a fault, else those of its function, else of its file."""
         lines = self.lines.get(fault.path, {})
         function = range(fault.first_line, fault.line + 1)
         for numbers in ([fault.line], function, map(int, lines)):
             tests = {index for number in numbers for index in lines.get(str(number), ())}
             if tests:
-                return self._select([self.names[index] for index in tests])
+                return self._select([self.names[index] for index in tests], max_seconds)
         return []
 
-    def _select(self, tests: Sequence[str]) -> list[str]:
+    def _select(self, tests: Sequence[str], max_seconds: float) -> list[str]:
         """Return fast tests of different files first, up to a limit of tests and of time."""
         by_file: dict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self.seconds.get(test, 0), test)):
@@ -83,7 +82,7 @@ class TestMap:
         )
         times = accumulate(seconds for _, seconds, _ in ranked)
         limited = zip(ranked[:_MAX_TESTS], times, strict=False)
-        return [test for (_, _, test), total in limited if total < _MAX_SECONDS]
+        return [test for (_, _, test), total in limited if total < max_seconds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +193,7 @@ class Runner:
 
     def __init__(self, work: Path, options: argparse.Namespace) -> None:
         self._work, self._also, self._timeout_s = work, options.also, options.timeout
+        self._max_seconds = options.seconds
         self._map = TestMap(**json.loads((work / "map.json").read_text()))
         self._trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):
@@ -205,7 +205,7 @@ class Runner:
         file = tree / fault.path
         source = file.read_bytes()
         start_s = time.monotonic()
-        tests = [*self._also, *self._map.find_tests(fault)]
+        tests = [*self._also, *self._map.find_tests(fault, self._max_seconds)]
         try:
             _replace_source(file, fault.apply(source))
             status, noticed_by = self._run_tests(tree, tests) if tests else ("no tests", "")
@@ -300,6 +300,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=150, help="the number of faults")
     parser.add_argument("--jobs", type=int, default=1, help="the number of faults at a time")
     parser.add_argument("--timeout", type=float, default=300, help="for the tests, in seconds")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=40,
+        help="of the tests of a fault, as the map measured them",
+    )
     parser.add_argument("--also", nargs="*", default=[], help="tests to run before the others")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="the tests of `map`")
     parser.add_argument("--only", default="", help="a pattern for `PATH:LINE OPERATOR`")
