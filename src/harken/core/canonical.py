@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -65,20 +66,29 @@ def to_canonical_bytes(value: object) -> bytes:
         )
 
 
-def from_json(data: bytes) -> Any:
+def from_json(data: bytes, join: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Decode the JSON value in `data`. Raises ValueError if it is not JSON.
 
-    A number that is not finite becomes null, as `to_json_line` writes it.
+    A number that is not finite becomes null, as `to_json_line` writes it. Of a repeated member, the
+    last value counts.
+
+    join: returns an object for its members, to treat repeated ones in another way.
 
     >>> from_json(b"[NaN, 1e999, 1.5]")
     [None, None, 1.5]
     """
     try:
         try:
-            return _decoder.decode(data)
+            if join is None:
+                return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # msgspec rejects lone surrogates and NaN.
-            return json.loads(data, parse_constant=_parse_finite, parse_float=_parse_finite)
+            pass  # msgspec rejects lone surrogates and NaN.
+        return json.loads(
+            data,
+            parse_constant=_parse_finite,
+            parse_float=_parse_finite,
+            object_pairs_hook=join,
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -20,7 +20,7 @@ from typing import Any
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.core import canonical
 from harken.errors import ConfigError, FormatError
-from harken.formats.providers.otel_messages import parse_attribute_value
+from harken.formats.providers.otel_messages import join_members, parse_attribute_value
 
 FORMAT_NAME = "otlp"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -110,7 +110,7 @@ def _parse_request(kind: str, data: bytes, content_type: str) -> Any:
     request = getattr(_import_service(kind), f"Export{kind.capitalize()}ServiceRequest")()
     try:
         if content_type == JSON:
-            value = _encode_ids(canonical.from_json(data), _MAX_DEPTH * 2)
+            value = _encode_ids(canonical.from_json(data, _join_unique), _MAX_DEPTH * 2)
             if not isinstance(value, dict):
                 raise ValueError("it is not a JSON object")
             json_format = import_module("google.protobuf.json_format")
@@ -121,6 +121,15 @@ def _parse_request(kind: str, data: bytes, content_type: str) -> Any:
         reason = " ".join(str(error).split())[:120]
         raise FormatError(FORMAT_NAME, f"the body is not a request for {kind} ({reason})") from None
     return request
+
+
+def _join_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a body. Raises ValueError for a repeated member, as protobuf does."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        name = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
+        raise ValueError(f"the member {name!r:.40} is repeated")
+    return members
 
 
 def _encode_ids(value: Any, levels: int) -> Any:
@@ -167,7 +176,10 @@ def _parse_log_record(record: Any) -> SpanEvent:
     attributes = _parse_attributes(record.attributes)
     body = parse_attribute_value(_to_json_value(record.body, _MAX_DEPTH))
     if isinstance(body, dict):
-        attributes = {**body, **attributes}
+        attributes = join_members([*body.items(), *attributes.items()])
+    elif body is not None:
+        name = "body" if "content" in attributes else "content"
+        attributes = {**attributes, name: body}
     name = record.event_name or _as_text(attributes.get("event.name"))
     time_ns = int(record.time_unix_nano or record.observed_time_unix_nano)
     return SpanEvent(name, attributes, time_ns)
@@ -181,7 +193,7 @@ def _parse_id(trace: bytes, span: bytes) -> SpanId | None:
 
 
 def _parse_attributes(pairs: Iterable[Any]) -> Mapping[str, Any]:
-    return {pair.key: _to_json_value(pair.value, _MAX_DEPTH) for pair in pairs}
+    return join_members(_iter_pairs(pairs, _MAX_DEPTH))
 
 
 def _to_json_value(value: Any, levels: int) -> Any:
@@ -194,7 +206,7 @@ def _to_json_value(value: Any, levels: int) -> Any:
         case "array_value":
             return [_to_json_value(item, levels - 1) for item in content.values]
         case "kvlist_value":
-            return dict(_iter_pairs(content.values, levels - 1))
+            return join_members(_iter_pairs(content.values, levels - 1))
         case "bytes_value":
             return base64.b64encode(content).decode()
         case "double_value":

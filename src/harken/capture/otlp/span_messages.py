@@ -1,8 +1,10 @@
 """Read the input and output messages of a span, in any of the known conventions.
 
-For each convention a function returns messages or nothing, and the first result counts: the current
-conventions, the older ones (events), and the two families of libraries that write one attribute for
-each member of each message.
+For each convention a function returns records of messages or nothing, and the first result counts:
+the current conventions, the older ones (events), and the two families of libraries that write one
+attribute for each member of each message. A span may state its messages in several conventions:
+what a further one states otherwise is content of the message at the same place, and other data that
+no field carries is in `left`.
 
 Source: `harken.formats.providers.otel_attributes` names the conventions; OpenInference, "Messages
 and Content"; OpenLLMetry, "GenAI Semantic Conventions".
@@ -11,20 +13,26 @@ and Content"; OpenLLMetry, "GenAI Semantic Conventions".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from harken.capture.otlp.flat_attributes import (
+    read_flat_records,
+    unwrap,
+    unwrap_message,
+    unwrap_tool,
+)
 from harken.capture.otlp.span import Attributes, SpanEvent
-from harken.core.messages import Message
-from harken.formats.json_records import Record
+from harken.core.messages import Message, message_hash
+from harken.formats.json_records import Record, equal_json, to_safe_json
 from harken.formats.providers import otel_attributes
 from harken.formats.providers.otel_messages import (
     instructions_from_otel,
-    message_from_otel,
-    messages_from_otel,
+    messages_of_record,
     parse_attribute_value,
+    records_of,
     tools_from_otel,
+    with_members,
 )
 
 _CHOICE = "gen_ai.choice"
@@ -38,7 +46,6 @@ _PROMPT_EVENT, _COMPLETION_EVENT = "gen_ai.content.prompt", "gen_ai.content.comp
 _FLAT_INPUT = ("gen_ai.prompt.", "llm.input_messages.")
 _FLAT_OUTPUT = ("gen_ai.completion.", "llm.output_messages.")
 _FLAT_TOOLS = ("llm.request.functions.", "llm.tools.", "gen_ai.request.tools.")
-_MAX_DEPTH = 12
 Messages: TypeAlias = list[Message]
 
 
@@ -51,79 +58,168 @@ class SpanMessages:
     answers: Sequence[Message]
     """The output. Usually one message, several if several choices were requested."""
     tools: Sequence[Record]
+    left: Record = field(default_factory=dict)
+    """Other values of the attributes that hold them, by attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A list of messages, as one convention states it."""
+
+    source: str
+    """The name of its attribute or event."""
+    records: Sequence[Any]
+    """One for each message. A record may also hold several results."""
+    messages: Sequence[Messages]
+    """The messages of each record."""
 
 
 def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> SpanMessages:
     """Return the messages of a span. They are empty if its program does not capture content."""
     details = [event.attributes for event in events if event.name == otel_attributes.DETAILS_EVENT]
     sources = [attributes, *details]
-    system = _first_value(sources, otel_attributes.SYSTEM_INSTRUCTIONS, instructions_from_otel)
-    input_messages = (
-        _first_value(sources, otel_attributes.INPUT_MESSAGES, messages_from_otel)
-        or _messages_from_events(events)
-        or _messages_from_attributes(attributes, _FLAT_INPUT, "user")
-    )
-    answers = (
-        _first_value(sources, otel_attributes.OUTPUT_MESSAGES, _answers)
-        or _answers_from_events(events)
-        or _messages_from_attributes(attributes, _FLAT_OUTPUT, "assistant")
-    )
-    tools = _first_value(
-        sources, otel_attributes.TOOL_DEFINITIONS, tools_from_otel
-    ) or tools_from_otel(
+    left: Record = {}
+    system = _read_instructions(sources, left)
+    input_messages = _combine(
         [
-            _unwrap_tool(definition)
-            for definition in chain.from_iterable(_iter_nested(attributes, p) for p in _FLAT_TOOLS)
-        ]
+            *_from_attributes(sources, otel_attributes.INPUT_MESSAGES, "user", left),
+            *_from_events(events, left),
+            *_from_flat_attributes(attributes, _FLAT_INPUT, "user"),
+        ],
+        left,
+        already=system,
     )
-    return SpanMessages([*system, *input_messages], answers, tools)
+    answers = _combine(
+        [
+            *_from_attributes(sources, otel_attributes.OUTPUT_MESSAGES, "assistant", left),
+            *_answers_from_events(events, left),
+            *_from_flat_attributes(attributes, _FLAT_OUTPUT, "assistant"),
+        ],
+        left,
+    )
+    tools = _read_tools(sources, attributes, left)
+    return SpanMessages([*system, *input_messages], answers, tools, to_safe_json(left))
 
 
-def _first_value(sources: Iterable[Attributes], name: str, parse: Any) -> Any:
-    """Return the first non-empty value of an attribute, from the span or its events."""
+def _iter_values(sources: Iterable[Attributes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of an attribute under all of its names, from the span and its events."""
     for source in sources:
-        value = parse(otel_attributes.get_attribute(source, name))
-        if value:
-            return value
-    return []
+        for alias in (name, *otel_attributes.OTHER_NAMES.get(name, ())):
+            if source.get(alias) is not None:
+                yield alias, source[alias]
 
 
-def _answers(value: object) -> Messages:
-    return messages_from_otel(value, "assistant")
+def _leave(left: Record, name: str, value: Any) -> None:
+    """Add a value that no message carries. Several values of one name are a list."""
+    if name not in left:
+        left[name] = value
+    elif not equal_json(left[name], value):
+        old = left[name]
+        left[name] = [*old, value] if isinstance(old, list) else [old, value]
 
 
-def _messages_from_events(events: Iterable[SpanEvent]) -> Messages:
-    """Return the messages of the older events, one for each message."""
-    messages: Messages = []
+def _read_instructions(sources: Sequence[Attributes], left: Record) -> Messages:
+    system: Messages = []
+    for name, value in _iter_values(sources, otel_attributes.SYSTEM_INSTRUCTIONS):
+        messages = instructions_from_otel(value)
+        if not system:
+            system = messages
+        elif _hashes(messages) != _hashes(system):
+            _leave(left, name, value)
+    return system
+
+
+def _read_tools(
+    sources: Sequence[Attributes], attributes: Attributes, left: Record
+) -> Sequence[Record]:
+    """Return the tools of the first convention that has some."""
+    statements: list[tuple[str, list[Any]]] = []
+    for name, value in _iter_values(sources, otel_attributes.TOOL_DEFINITIONS):
+        parsed = parse_attribute_value(value)
+        statements.append((name, parsed if isinstance(parsed, list) else [parsed]))
+    for prefix in _FLAT_TOOLS:
+        records = read_flat_records(attributes, prefix)
+        statements.append((prefix.rstrip("."), [unwrap_tool(record) for record in records]))
+    tools: Sequence[Record] = []
+    for name, definitions in statements:
+        unread = [definition for definition in definitions if not isinstance(definition, dict)]
+        parsed_tools = tools_from_otel(definitions)
+        if not tools:
+            tools = parsed_tools
+        elif not equal_json(parsed_tools, tools):
+            unread = definitions
+        if unread:
+            _leave(left, name, unread)
+    return tools
+
+
+def _state(source: str, records: Sequence[Any], roles: Sequence[str]) -> list[_Statement]:
+    """Return the statement of these records, if there are any."""
+    messages = [
+        messages_of_record(record, role) for record, role in zip(records, roles, strict=True)
+    ]
+    return [_Statement(source, records, messages)] if records else []
+
+
+def _from_attributes(
+    sources: Iterable[Attributes], name: str, role: str, left: Record
+) -> Iterator[_Statement]:
+    for alias, value in _iter_values(sources, name):
+        records, members = records_of(value)
+        if members:
+            _leave(left, alias, members)
+        yield from _state(alias, records, [role] * len(records))
+
+
+def _from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[_Statement]:
+    """Yield the messages of the older events, one for each message or all in one."""
+    records: list[Any] = []
+    roles: list[str] = []
     for event in events:
         role = _ROLES_OF_EVENTS.get(event.name)
         if role is not None:
-            messages += message_from_otel(_event_record(event.attributes), role)
+            records.append(_event_record(event.attributes))
+            roles.append(role)
         elif event.name == _PROMPT_EVENT:
-            messages += messages_from_otel(event.attributes.get("gen_ai.prompt"))
-    return messages
+            inner, members = records_of(event.attributes.get("gen_ai.prompt"))
+            if members:
+                _leave(left, event.name, members)
+            records += inner
+            roles += ["user"] * len(inner)
+    yield from _state("events", records, roles)
 
 
-def _answers_from_events(events: Iterable[SpanEvent]) -> Messages:
-    messages: Messages = []
+def _answers_from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[_Statement]:
+    records: list[Any] = []
     for event in events:
         if event.name == _CHOICE:
-            message = parse_attribute_value(event.attributes.get("message"))
-            record = message if isinstance(message, dict) else _event_record(event.attributes)
-            if not isinstance(message, dict) and message is not None:
-                record = {"content": message}
-            messages += message_from_otel(record, "assistant")
+            records.append(_choice_record(event.attributes))
         elif event.name == _COMPLETION_EVENT:
-            messages += _answers(event.attributes.get("gen_ai.completion"))
-    return messages
+            inner, members = records_of(event.attributes.get("gen_ai.completion"))
+            if members:
+                _leave(left, event.name, members)
+            records += inner
+    yield from _state("events", records, ["assistant"] * len(records))
+
+
+def _choice_record(attributes: Attributes) -> Record:
+    """Return an answer: its members are those of the event, or are in one of it."""
+    message = parse_attribute_value(attributes.get("message"))
+    if message is None:
+        return _event_record(attributes)
+    inner = message if isinstance(message, dict) else {"content": message}
+    return _event_record(unwrap({**attributes, "message": inner}, "message"))
 
 
 def _event_record(attributes: Attributes) -> Record:
     """Return an event as a message. Its members may be JSON texts, or all be in one attribute."""
     content = parse_attribute_value(attributes.get("gen_ai.event.content"))
-    members = content if isinstance(content, dict) else attributes
-    calls = parse_attribute_value(members.get("tool_calls"))
-    record = dict(members)
+    record = dict(attributes)
+    if isinstance(content, dict):
+        record = {**record, **content}
+    elif content is not None:
+        record.setdefault("content", content)
+    calls = parse_attribute_value(record.get("tool_calls"))
     if isinstance(calls, list):
         record["tool_calls"] = calls
     if "tool_call_id" not in record and isinstance(record.get("id"), str):
@@ -131,83 +227,51 @@ def _event_record(attributes: Attributes) -> Record:
     return record
 
 
-def _messages_from_attributes(
+def _from_flat_attributes(
     attributes: Attributes, prefixes: Iterable[str], role: str
-) -> Messages:
+) -> Iterator[_Statement]:
     for prefix in prefixes:
-        message_lists = [
-            message_from_otel(_unwrap_message(record), role)
-            for record in _iter_nested(attributes, prefix)
+        records = [unwrap_message(record) for record in read_flat_records(attributes, prefix)]
+        yield from _state(f"{prefix}*", records, [role] * len(records))
+
+
+def _hashes(messages: Iterable[Message]) -> list[str]:
+    return [message_hash(message) for message in messages]
+
+
+def _combine(
+    statements: Sequence[_Statement], left: Record, already: Sequence[Message] = ()
+) -> Messages:
+    """Return the messages of the first statement, with the differing content of the others.
+
+    A record of another statement belongs to the message at its place among those that both do not
+    share. Without such a message, it is left.
+
+    already: messages that another statement may repeat.
+    """
+    if not statements:
+        return []
+    first, *others = statements
+    known = {*_hashes(already), *_all_hashes(first)}
+    beside: list[Record] = [{} for _ in first.messages]
+    for statement in others:
+        stated = _all_hashes(statement)
+        places = [
+            index
+            for index, messages in enumerate(first.messages)
+            if not stated.issuperset(_hashes(messages))
         ]
-        if message_lists:
-            return [message for messages in message_lists for message in messages]
-    return []
-
-
-def _unwrap_message(wrapper: Any) -> Record:
-    """Return a message without the wrapper objects of OpenInference."""
-    inner = wrapper.get("message", wrapper)
-    if not isinstance(inner, dict):
-        return {}
-    record = dict(inner)
-    calls = record.get("tool_calls")
-    if isinstance(calls, list):
-        record["tool_calls"] = [
-            call.get("tool_call", call) for call in calls if isinstance(call, dict)
+        differing = [
+            record
+            for record, messages in zip(statement.records, statement.messages, strict=True)
+            if not known.issuperset(_hashes(messages))
         ]
-    if isinstance(record.get("contents"), list):
-        record["content"] = [_unwrap_content(wrapper) for wrapper in record.pop("contents")]
-    return record
+        for number, record in enumerate(differing):
+            target = beside[places[number]] if number < len(places) else left
+            _leave(target, statement.source, record)
+    groups = zip(first.messages, beside, strict=True)
+    return [message for messages, more in groups for message in with_members(messages, more)]
 
 
-def _unwrap_content(wrapper: Any) -> Any:
-    inner = wrapper.get("message_content", wrapper) if isinstance(wrapper, dict) else wrapper
-    image = inner.get("image") if isinstance(inner, dict) else None
-    if isinstance(image, dict):
-        image = image.get("image", image)
-        return {"type": "image_url", "image_url": image}
-    return inner
-
-
-def _unwrap_tool(definition: Any) -> Any:
-    """Return a tool definition. OpenInference stores it as the JSON text of its schema."""
-    inner = definition.get("tool", definition)
-    schema = parse_attribute_value(inner.get("json_schema")) if isinstance(inner, dict) else None
-    tool_definition = schema if isinstance(schema, dict) else inner
-    if isinstance(tool_definition, dict) and "parameters" in tool_definition:
-        return {
-            **tool_definition,
-            "parameters": parse_attribute_value(tool_definition["parameters"]),
-        }
-    return tool_definition
-
-
-def _iter_nested(attributes: Attributes, prefix: str) -> Iterator[Record]:
-    """Yield the objects that attributes such as `PREFIX0.role` spell out, by index."""
-    tree: dict[str, Any] = {}
-    for name, value in attributes.items():
-        if name.startswith(prefix):
-            path = name[len(prefix) :].split(".")
-            if len(path) <= _MAX_DEPTH and path[0].isdecimal():
-                _insert_path(tree, path, value)
-    yield from (item for item in _as_list(tree, always=True) if isinstance(item, dict))
-
-
-def _insert_path(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    *parents, leaf = path
-    for step in parents:
-        child = tree.get(step)
-        if not isinstance(child, dict):
-            child = tree[step] = {}
-        tree = child
-    tree.setdefault(leaf, value)
-
-
-def _as_list(tree: Any, *, always: bool = False) -> Any:
-    """Return a tree with numeric names as a list, in numeric order."""
-    if not isinstance(tree, dict):
-        return tree
-    if tree and all(name.isdecimal() and name.isascii() for name in tree):
-        ordered = sorted(tree.items(), key=lambda pair: (len(pair[0]), pair[0]))
-        return [_as_list(child) for _, child in ordered]
-    return [] if always else {name: _as_list(child) for name, child in tree.items()}
+def _all_hashes(statement: _Statement) -> set[str]:
+    return {hash_ for messages in statement.messages for hash_ in _hashes(messages)}

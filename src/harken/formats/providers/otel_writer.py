@@ -20,7 +20,8 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
-from harken.formats.providers.otel_messages import DATA_URL_PATTERN, IS_ERROR, Json
+from harken.formats.providers.otel_messages import Json
+from harken.formats.providers.otel_parts import DATA_URL_PATTERN, IS_ERROR
 from harken.formats.tool_calls import iter_items, parse_json_object, replace_surrogates
 
 
@@ -43,7 +44,7 @@ def message_to_otel(message: ChatMessage, finish_reason: str = "") -> Json:
     if finish_reason:
         record["finish_reason"] = finish_reason
     members = decode_extra(items_[0].extra).get(MESSAGE_KEY) if items_ else None
-    return {**members, **record} if isinstance(members, dict) else record
+    return {**record, **members} if isinstance(members, dict) else record
 
 
 def instructions_to_otel(messages: Iterable[ChatMessage]) -> list[Json]:

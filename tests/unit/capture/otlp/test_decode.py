@@ -146,3 +146,19 @@ _WHOLE = _as_protobuf(_body())
 def test_request_with_a_changed_byte_is_decoded_or_refused(index: int, byte: int) -> None:
     with suppress(FormatError):
         decode_traces(_WHOLE[:index] + bytes([byte]) + _WHOLE[index + 1 :], PROTOBUF)
+
+
+def test_attribute_with_two_values_keeps_both() -> None:
+    twice = [*_pairs({"a": "x"}), *_pairs({"a": "y", "b": {"c": 1}}), *_pairs({"a": "y"})]
+    inner = {
+        "key": "b",
+        "value": {"kvlistValue": {"values": [*_pairs({"c": 1}), *_pairs({"c": 2})]}},
+    }
+    body = _body(attributes=[*twice, inner])
+    (span,) = decode_traces(json.dumps(body).encode(), JSON).spans
+    assert span.attributes == {"a": "y", "a#1": "x", "b": {"c": 2, "c#1": 1}, "b#1": {"c": 1}}
+
+
+def test_repeated_member_of_a_body_is_refused() -> None:
+    with pytest.raises(FormatError, match="the member 'resourceSpans' is repeated"):
+        decode_traces(b'{"resourceSpans":[],"resourceSpans":[]}', JSON)

@@ -141,7 +141,10 @@ def test_tools_are_decoded_in_both_forms() -> None:
     tool = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
     assert tools_from_otel(tools_to_otel([tool])) == [tool]
     assert tools_from_otel(json.dumps([{"type": "function", "function": tool}])) == [tool]
-    assert tools_from_otel([{"description": "no name"}, 5]) == []
+    hosted = {"type": "web_search", "max_uses": 2}
+    assert tools_from_otel([hosted, 5]) == [hosted]
+    strict = {"type": "function", "strict": True, "function": {**tool, "x_new": 1}}
+    assert tools_from_otel([strict]) == [{**tool, "strict": True, "function": {"x_new": 1}}]
 
 
 def test_text_that_resembles_json_stays_text() -> None:
