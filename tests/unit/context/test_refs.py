@@ -13,7 +13,7 @@ from harken.context.refs import (
     find_commit_or_artifact,
     find_named_commit,
 )
-from harken.core.commits import CommitId, hash_raw
+from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.errors import AmbiguousName, NameNotFound
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
@@ -50,7 +50,7 @@ def test_name_is_abbreviated_to_twelve_digits_or_until_it_is_unique(store: Memor
 class AlikeStore(MemoryStore):
     """A store in which another commit differs from each one only in its last digit."""
 
-    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId]:  # type: ignore[override]
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         name = f"ctx-{'1' * 63}"
         return [CommitId(n) for n in (f"{name}1", f"{name}2") if n.startswith(beginning)]
 
