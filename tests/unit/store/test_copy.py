@@ -24,7 +24,7 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.errors import NameNotFound, ObjectNotFound, StoreWriteError
 from harken.store.base import Store, Tombstone, WriteBatch
-from harken.store.copy import copy_commits, find_missing_commits
+from harken.store.copy import copy_artifacts, copy_commits, find_missing_commits
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -323,3 +323,25 @@ def test_object_missing_in_the_source_is_named(which: int) -> None:
 def test_missing_tip_is_refused() -> None:
     with pytest.raises(NameNotFound):
         copy_commits(MemoryStore(), MemoryStore(), [CommitId("ctx-" + "0" * 64)])
+
+
+def test_artifacts_are_copied_up_to_existing_ones(target: Store) -> None:
+    """A version of a ticket contains the name of the version before it."""
+    source = MemoryStore()
+    versions: list[ArtifactRef] = []
+    raw: list[ArtifactRef] = []
+    for number in range(6):
+        data = b"version %d" % number
+        raw.append(hash_raw(data))
+        members = [raw[-1], *versions[-1:]]
+        versions.append(encode_sequence(members)[0])
+        source.write(WriteBatch(raw={raw[-1]: data}, sequences={versions[-1]: members}))
+    first = copy_artifacts(source, target, [versions[3]], existing=())
+    assert (first.commits, first.objects) == (0, 8)
+    later = copy_artifacts(source, target, [versions[5]], existing=[versions[3]])
+    assert later.objects == 4, "two versions, and nothing of those before"
+    assert later.size_bytes == 2 * len(b"version 0") + 2 * 75 * 2
+    assert target.sequences(versions).keys() == {*versions}
+    assert target.raws(raw).keys() == {*raw}
+    assert fsck(target) == []
+    assert copy_artifacts(source, target, [versions[5]], existing=[versions[5]]).objects == 0
