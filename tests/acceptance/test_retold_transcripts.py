@@ -40,8 +40,6 @@ from tests.unit.recording.from_commits.retelling_oracle import (
 FOLDERS = sorted(path.name for path in (DATA / "transcripts").glob("*"))
 EVERY = 32
 """So many commits are passed over between two whose conversations are compared."""
-TWICE = {"codex:fc-1"}
-"""Sessions in which a call has an id that another open one has: there it is told under another."""
 
 DIGESTS = Path(__file__).with_name("retold_sessions.json")
 """Session -> kind of event -> their number and hash, as `describe` shows them."""
@@ -68,8 +66,7 @@ def test_imported_session_is_viewed_like_a_log(folder: str) -> None:
     for session, ends, events in retell_folder(store, folder):
         check_lawful(events)
         check_requests(store, ends, events)
-        if session.name not in TWICE:
-            check_commits(store, events)
+        check_commits(store, events)
         check_usage(session, events)
         check_described(session.name, events)
         check_views(SessionViewer.of(events, session.name))

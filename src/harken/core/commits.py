@@ -23,6 +23,7 @@ from harken.core.messages import (
     MessageContent,
     Occurrence,
     join_occurrence,
+    message_bytes,
     part_bytes,
     split_parts,
 )
@@ -187,8 +188,7 @@ def encode_message(message: ChatMessage) -> EncodedMessage:
     """Encode a message as store objects. Raises ValueError as `split_occurrence`."""
     items, occurrence = split_parts(message)
     parts = tuple([(_hash_part(body), body) for body in part_bytes(message, items)])
-    names = ",".join([f'"{name}"' for name, _ in parts]).encode()
-    body = b'{"parts":[%b],"role":%b}' % (names, canonical.to_canonical_bytes(message.role))
+    body = message_bytes(message.role, [name for name, _ in parts])
     name = Hash(blake3(canonical.MESSAGE_DOMAIN + body).hexdigest())
     return EncodedMessage(name, body, parts, occurrence)
 

@@ -329,9 +329,19 @@ def message_hash(message: ChatMessage) -> str:
     >>> message_hash(Message("user", "hi")) == message_hash(Message("user", [TextPart("hi")]))
     True
     """
-    pure, _ = split_occurrence(message)
-    hashes = [part_hash(part) for part in pure.parts]
-    return canonical.hash_value(canonical.MESSAGE_DOMAIN, {"parts": hashes, "role": pure.role})
+    items, _ = split_parts(message)
+    hashes = [
+        canonical.hash_bytes(canonical.PART_DOMAIN, body).hex()
+        for body in part_bytes(message, items)
+    ]
+    body = message_bytes(message.role, hashes)
+    return canonical.hash_bytes(canonical.MESSAGE_DOMAIN, body).hex()
+
+
+def message_bytes(role: Role, part_hashes: Sequence[str]) -> bytes:
+    """Return the canonical bytes that a message's hash covers."""
+    names = ",".join([f'"{name}"' for name in part_hashes]).encode()
+    return b'{"parts":[%b],"role":%b}' % (names, canonical.to_canonical_bytes(role))
 
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:

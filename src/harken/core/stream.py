@@ -136,6 +136,7 @@ class Finish:
     """The end of an answer. An answer without a Finish was interrupted."""
 
     stop_reason: str
+    """Empty if it is not known."""
     usage: Usage | None = None
     cost_usd: float | None = None
     model: str | None = None

@@ -51,7 +51,8 @@ class CassetteLog:
             model=model, parameters=request.parameters, tools=[dict(tool) for tool in request.tools]
         )
         items = [Item.from_message(without_entry_fields(message)) for message in request.messages]
-        return RecordedExchange(recorder, recorder.log_request(items, settings))
+        clock = self.session.options.clock
+        return RecordedExchange(recorder, recorder.log_request(items, settings), clock)
 
     def _get_agent(self, name: str, model: str) -> AgentId:
         """Return the agent for a call: the one with this name, unless it has an open request."""
@@ -69,10 +70,10 @@ class CassetteLog:
 class RecordedExchange:
     """A recorded call and its response."""
 
-    def __init__(self, recorder: AgentRecorder, request: MessageId) -> None:
+    def __init__(self, recorder: AgentRecorder, request: MessageId, clock: Clock) -> None:
         self.recorder, self.request = recorder, request
         self.draft = StreamAccumulator()
-        self._clock = recorder.session.options.clock
+        self._clock = clock
         self._started_us = self._clock()
 
     def end(self) -> None:

@@ -1,25 +1,24 @@
-"""The events of one agent: converts its entries, one by one, to the events of a session log.
+"""The events of one agent: passes its entries, one by one, to the writer of its context.
 
-The agent's context is tracked with the state of the fold, message by message, so that each model
-call references exactly the messages that the commits contain. All terms of a log (birth, link,
-edit) have the same meaning here.
+Entries are logged as the commits have them: a result may be without its call, and a call without a
+result. All terms of a log (birth, link, edit) have the same meaning here.
 
 Source: docs/formats/session-log.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId, reference_message_id
-from harken.core.messages import Message, ToolCall, text_of
+from harken.core.messages import Message, text_of
+from harken.core.stream import Finish
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.sent_requests import SentRequest
-from harken.recording.from_commits.event_log import AgentContext, ContextItem, EventLog, message_key
+from harken.recording.from_commits.known_requests import KnownRequests
 from harken.recording.from_commits.response_facts import (
     UNKNOWN,
     find_model,
@@ -29,13 +28,13 @@ from harken.recording.from_commits.response_facts import (
     is_summary,
     parse_usage,
 )
-from harken.recording.from_commits.tool_calls import UNNAMED, build_repeated_call, make_ids_unique
-from harken.session.fold import current_messages
-from harken.session.state import AgentState
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.item import Item, LoggedItem, message_key
+from harken.recording.writer.memory_session import MemorySession
+from harken.recording.writer.request import RequestSettings
+from harken.session.state import AgentState, OpenCall
 from harken.store.base import StoredCommit
 
-NO_RESULT_TEXT = "[no result: the conversation went on from an earlier message]"
-"""The result of a call in an abandoned branch, if it had none."""
 _TIME_CHARS = len("2026-01-31T12:00:00.000000Z")
 
 
@@ -43,114 +42,145 @@ _TIME_CHARS = len("2026-01-31T12:00:00.000000Z")
 class AgentEvents:
     """The converter of one agent."""
 
-    log: EventLog
+    session: MemorySession
     id: AgentId
     birth: MessageId
     time: str
     """The time of its last event."""
+    requests: KnownRequests
+    """The requests that the transcripts of the session record."""
     model: str | None = None
-    context: AgentContext = field(default_factory=AgentContext)
     prompt: tuple[MessageId, str] | None = None
     """The text that another agent created for it, which is its first input."""
-    last_utterance: tuple[MessageId, str] | None = None
-    """Its last utterance."""
     spawned: dict[str, AgentEvents] = field(default_factory=dict)
     """Call -> the agent that it created."""
-    last: MessageId | None = None
-    """Its last entry."""
-    _calls: dict[str, tuple[MessageId, ToolCall]] = field(default_factory=dict)
-    """Id of a call -> the first message with it."""
-    _renamed_ids: dict[str, str] = field(default_factory=dict)
-    """Id of an open call -> its renamed id in the log, if that differs."""
-    _request: MessageId | None = None
+    recorder: AgentRecorder = field(init=False)
+    _times: dict[MessageId, str | None] = field(default_factory=dict)
+    """Entry -> its time in its commit, for the entries of its context."""
+    _has_system: bool | None = None
+    """Whether its context has a system message. None if that is not known."""
+
+    def __post_init__(self) -> None:
+        """Start with an empty context."""
+        self.recorder = AgentRecorder(self.session, self.id)
 
     @property
     def state(self) -> AgentState:
-        """The state of the agent in the log."""
-        return self.log.state.agents[self.id]
+        """The state of the agent in the session."""
+        return self.session.agents[self.id]
+
+    @property
+    def last_utterance(self) -> tuple[MessageId, str] | None:
+        """Its last utterance, as entry and text."""
+        for entry in reversed(self.state.transcript or ()):
+            if entry.is_utterance:
+                return entry.message_id, text_of(entry.content)
+        return None
+
+    def open_calls(self) -> list[OpenCall]:
+        """Return the calls in its context that have no result."""
+        ids = {id_ for item in self.recorder.items for id_ in item.ids}
+        calls = self.state.open_calls.values()
+        return [call for call in calls if reference_message_id(call.reference) in ids]
 
     def log_request(self, answer: ConversationEntry) -> None:
         """Log a model request, before its answer."""
+        self.session.time = self.time
         model = find_model(answer)
         if model is not None and model != self.model:
             self.model = model
-            event = ev.AgentConfigured(agent_id=self.id, language_model=model)
-            self.log.append(event, self.time)
-        sent_request = self.log.requests.find(find_response_id(answer))
-        request = ev.LlmRequest(
-            agent_id=self.id,
-            context=self.state.segments(),
-            count=len(self.context),
-            context_hash=self.context.hash,
+            self.session.append(ev.AgentConfigured(agent_id=self.id, language_model=model))
+        sent_request = self.requests.find(find_response_id(answer))
+        settings = RequestSettings(
             model=self.model or UNKNOWN,
-            parameters=dict(sent_request.parameters) if sent_request is not None else None,
-            tools=self._log_tools(sent_request.tools) if sent_request is not None else None,
+            parameters=sent_request.parameters if sent_request is not None else {},
+            tools=sent_request.tools if sent_request is not None else (),
             evidence="rebuilt",
-            missing=self._find_missing(sent_request) or None,
+            missing=self._find_missing(sent_request),
         )
-        self._request = self.log.append(request, self.time)
+        self.recorder.log_request_for_context(settings)
 
     def log_entry(self, entry: ConversationEntry, time: str) -> None:
         """Log an input or an answer, and the model response if there was a request."""
-        count = len(self.context)
-        self.time = time
-        item = self._append_message(entry)
-        request, self._request = self._request, None
-        if request is not None:
-            self._log_response(entry, request, item.id)
-        if len(self.context) > count + 1:  # Synthesized calls are not part of the context.
-            self.log_edit([*self.context.held[:count], item], "a result without its call")
+        self.time = self.session.time = time
+        request = self.recorder.open_request
+        if request is not None and not is_failure(entry):
+            finish = Finish(
+                stop_reason=find_stop_reason(entry) or "",
+                usage=parse_usage(entry),
+                model=find_model(entry),
+            )
+            self.recorder.log_response(request, [Item.from_message(entry.message)], finish=finish)
+        else:
+            self._append(entry.message)
+            if request is not None:
+                error = text_of(entry.message.content)
+                self.recorder.log_response(request, finish=Finish(stop_reason="error"), error=error)
+        self._times[self.recorder.items[-1].ids[0]] = entry.time
+
+    def _append(self, message: Message) -> None:
+        """Log a message that is no answer of a model call."""
+        substance = cause = None
+        if message.role == "user" and self.prompt is not None:
+            substance = self.prompt[0] if text_of(message.content) == self.prompt[1] else None
+            self.prompt = None
+        elif message.role == "tool":
+            substance, cause = self._find_origin(message)
+        elif message.role == "system":
+            self._has_system = True
+        self.recorder.append_item(Item.from_message(message), substance=substance, cause=cause)
 
     def log_replacement(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
         """Log an edit that replaces the complete context."""
-        self.time = time
-        repeated = self.context.repeated([message_key(entry.message) for entry in entries])
-        target: list[ContextItem] = []
-        summaries: list[tuple[bool, MessageId]] = []
-        for entry, repeated_item in zip(entries, repeated, strict=True):
-            item = self._append_message(entry) if repeated_item is None else repeated_item
-            target.append(item)
-            if repeated_item is None and entry.message.role == "user":
-                summaries.append((is_summary(entry), item.id))
-        self.log_edit(target, reason, max(summaries)[1] if summaries else None)
+        self.time = self.session.time = time
+        items = [Item.from_message(entry.message) for entry in entries]
+        summaries = [
+            (is_summary(entry), index)
+            for index, (entry, item) in enumerate(zip(entries, items, strict=True))
+            if entry.message.role == "user" and item.key not in self.recorder.items_by_key
+        ]
+        summary = max(summaries)[1] if summaries else None
+        self.recorder.set_context(items, reason=reason, summary=summary)
+        self._has_system = None
+        for entry, logged in zip(entries, self.recorder.items, strict=True):
+            self._times.setdefault(logged.ids[0], entry.time)
 
-    def log_rewind(self, target: Sequence[ContextItem]) -> None:
-        """Log a rewind to an earlier context. Open calls get a result first."""
-        if self.state.open_calls:
-            target_ids = {item.id for item in target}
-            calls = [*self.state.open_calls.values()]
-            for call in calls:
-                if reference_message_id(call.reference) not in target_ids:
-                    self._append(
-                        self._build_result(call.id, Message("tool", NO_RESULT_TEXT, is_error=True))
-                    )
-        self.log_edit(target, "rewind")
+    def log_rewind(self, target: Sequence[LoggedItem]) -> None:
+        """Log a rewind to an earlier context."""
+        self.session.time = self.time
+        self.recorder.restore(target, "rewind")
+        self._has_system = None
 
-    def log_edit(
-        self, target: Sequence[ContextItem], reason: str, summary: MessageId | None = None
-    ) -> None:
-        """Log an edit of the context, unless it is unchanged."""
-        if [item.id for item in target] == [item.id for item in self.context.held]:
-            return
-        event = ev.TranscriptEdited(
-            agent_id=self.id,
-            segments=self.context.segments(target),
-            summary=summary,
-            reason=reason,
-        )
-        self.log.append(event, self.time)
-        self.context = self.context.instead(target)
+    def inherit(self, parent: AgentEvents, count: int) -> None:
+        """Log that it starts with the first messages of its parent's context."""
+        self.session.time = self.time
+        self.recorder.inherit(parent.recorder, count)
+        inherited = [item.ids[0] for item in self.recorder.items]
+        self._times |= {id_: parent._times[id_] for id_ in inherited}
+        self._has_system = None
+
+    def count_common(self, entries: Sequence[ConversationEntry]) -> int:
+        """Return how many entries begin its context, too: the same messages at the same times."""
+        count = 0
+        for entry, item in zip(entries, self.recorder.items, strict=False):
+            same_time = entry.time == self._times[item.ids[0]]
+            if not same_time or message_key(entry.message) != item.key:
+                break
+            count += 1
+        return count
 
     def log_commit(self, stored: StoredCommit) -> None:
         """Log that the context is in a commit."""
+        self.session.time = self.time
+        own_entries = self.state.transcript
         event = ev.ContextCommitted(
             agent_id=self.id,
             ctx=stored.id,
             parent_ctx=stored.commit.parent,
             checkpoint=stored.commit.checkpoint,
-            upto=self.last,
+            upto=own_entries[-1].message_id if own_entries else None,
         )
-        self.log.append(event, self.time)
+        self.session.append(event)
 
     def _find_missing(self, sent_request: SentRequest | None) -> list[ev.RequestPart]:
         """Return the parts of a request that neither commits nor the transcript have.
@@ -159,129 +189,23 @@ class AgentEvents:
         are those of the conversation.
         """
         if sent_request is not None:
-            has_all = self.log.requests.has_only_known(sent_request, len(self.context))
+            has_all = self.requests.has_only_known(sent_request, self.recorder.count)
             return [] if has_all else ["messages"]
-        has_system = any(message.role == "system" for message in current_messages(self.state))
-        return ["messages", "tools"] if has_system else ["messages", "system", "tools"]
+        if self._has_system is None:
+            self._has_system = any(item.role == "system" for item in self.recorder.items)
+        return ["messages", "tools"] if self._has_system else ["messages", "system", "tools"]
 
-    def _log_tools(self, tools: Sequence[Mapping[str, ev.Json]]) -> MessageId | None:
-        """Return the event that holds these schemas. Log it if no earlier event does."""
-        if not tools:
-            return None
-        tools_hash = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
-        schemas = [dict(schema) for schema in tools]
-        return self.log.state.tools.get(tools_hash) or self.log.append(
-            ev.ToolsDefined(tools=schemas, tools_hash=tools_hash), self.time
-        )
-
-    def _log_response(
-        self, entry: ConversationEntry, request: MessageId, answer: MessageId
-    ) -> None:
-        failed = is_failure(entry)
-        response = ev.LlmResponse(
-            agent_id=self.id,
-            request=request,
-            entry=None if failed else answer,
-            stop_reason=find_stop_reason(entry),
-            model=find_model(entry),
-            usage=parse_usage(entry),
-            error=text_of(entry.message.content) if failed else None,
-        )
-        self.log.append(response, self.time)
-
-    def _append_message(self, entry: ConversationEntry) -> ContextItem:
-        """Append a message to the transcript."""
-        match entry.message.role:
-            case "assistant":
-                event = self._build_answer(entry.message)
-            case "tool":
-                event = self._build_tool_result(entry.message)
-            case _:
-                event = self._build_input(entry.message)
-        return self._append(event, entry.time)
-
-    def _append(self, event: ev.TranscriptEntry, time: str | None = None) -> ContextItem:
-        id_ = self.log.append(event, self.time)
-        item = ContextItem(id_, message_key(event), time)
-        self.context.add(item)
-        self.last = id_
-        for call in event.tool_calls or ():
-            self._calls.setdefault(call.id, (event.substance or id_, call))
-        if event.is_utterance:
-            self.last_utterance = id_, text_of(event.content)
-        return item
-
-    def _build_answer(self, message: Message) -> ev.TranscriptEntry:
-        message, renamed = make_ids_unique(message, self.state.open_calls)
-        self._renamed_ids |= renamed
-        return ev.TranscriptEntry(
-            agent_id=self.id,
-            role="assistant",
-            content=message.content,
-            tool_calls=message.tool_calls or None,
-            name=message.name,
-        )
-
-    def _build_input(self, message: Message) -> ev.TranscriptEntry:
-        prompt, substance = self.prompt, None
-        if prompt is not None and message.role == "user":
-            self.prompt = None
-            substance = prompt[0] if text_of(message.content) == prompt[1] else None
-        return ev.TranscriptEntry(
-            agent_id=self.id,
-            role=message.role,
-            content=message.content,
-            name=message.name,
-            substance=substance,
-        )
-
-    def _build_tool_result(self, message: Message) -> ev.TranscriptEntry:
-        """Build the entry of a result. If its call is not open, the call is repeated first."""
-        native_id = message.tool_call_id or ""
-        id_ = self._renamed_ids.pop(native_id, native_id) or "call"
-        if id_ not in self.state.open_calls:
-            original, call = self._calls.get(id_, (None, None))
-            repeated_call = ev.TranscriptEntry(
-                agent_id=self.id,
-                role="assistant",
-                tool_calls=[build_repeated_call(call, id_, message.name)],
-                substance=original,
-            )
-            self._append(repeated_call)
-        substance, cause = self._find_origin(id_, message)
-        return self._build_result(id_, message, substance, cause)
-
-    def _build_result(
-        self,
-        call: str,
-        message: Message,
-        substance: MessageId | None = None,
-        cause: MessageId | None = None,
-    ) -> ev.TranscriptEntry:
-        """Build the entry of the result of an open call."""
-        return ev.TranscriptEntry(
-            agent_id=self.id,
-            role="tool",
-            content=message.content,
-            tool_call_id=call,
-            name=message.name or self.state.open_calls[call].name or UNNAMED,
-            is_error=message.is_error,
-            substance=substance,
-            cause=cause,
-        )
-
-    def _find_origin(
-        self, call: str, message: Message
-    ) -> tuple[MessageId | None, MessageId | None]:
+    def _find_origin(self, result: Message) -> tuple[MessageId | None, MessageId | None]:
         """Return the substance and the cause of a result, if it has a spawned agent's utterance."""
-        spawned_agent = self.spawned.get(call)
-        if spawned_agent is None or spawned_agent.last_utterance is None:
+        spawned_agent = self.spawned.get(result.tool_call_id or "")
+        utterance = None if spawned_agent is None else spawned_agent.last_utterance
+        if utterance is None:
             return None, None
-        id_, utterance = spawned_agent.last_utterance[0], spawned_agent.last_utterance[1].strip()
-        text = text_of(message.content).strip()
-        if text == utterance:
+        id_, utterance_text = utterance[0], utterance[1].strip()
+        text = text_of(result.content).strip()
+        if text == utterance_text:
             return id_, None
-        return None, (id_ if utterance in text else None)
+        return None, (id_ if utterance_text in text else None)
 
 
 def normalize_time(entry: ConversationEntry, before: str) -> str:

@@ -30,10 +30,11 @@ from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.sent_requests import SentRequests
 from harken.recording.from_commits.agent import AgentEvents, normalize_time
 from harken.recording.from_commits.branches import AgentBranch, BranchTip, collect_branches
-from harken.recording.from_commits.event_log import AgentContext, ContextItem, EventLog, message_key
 from harken.recording.from_commits.known_requests import KnownRequests
 from harken.recording.from_commits.response_facts import find_model, find_response_id, is_answer
-from harken.recording.from_commits.tool_calls import find_prompt, find_spawning_call
+from harken.recording.from_commits.spawning import find_prompt, find_spawning_call
+from harken.recording.writer.item import LoggedItem
+from harken.recording.writer.memory_session import MemorySession
 from harken.session.log.reader import paused_gc
 from harken.session.state import OpenCall
 from harken.store.base import Store, StoredCommit
@@ -60,8 +61,8 @@ def retell(
     with paused_gc():
         lanes = collect_branches(store, ends)
         entries = _read_all(store, lanes)
-        story = EventLog(requests=KnownRequests.of(requests, entries.values()))
-        return [*_SessionConverter(name, lanes, entries, story).events()]
+        known_requests = KnownRequests.of(requests, entries.values())
+        return [*_SessionConverter(name, lanes, entries, known_requests).events()]
 
 
 def _read_all(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
@@ -79,7 +80,8 @@ class _SessionConverter:
     name: str
     lanes: list[AgentBranch]
     entries: _Entries
-    story: EventLog
+    requests: KnownRequests
+    session: MemorySession = field(default_factory=MemorySession)
     last: dict[str, ConversationEntry] = field(init=False)
     """Response -> the last entry with it, which is logged as the answer of the model."""
     root: AgentEvents | None = None
@@ -109,12 +111,13 @@ class _SessionConverter:
                 self.spawns.setdefault(lane.origin, []).append(lane)
             else:
                 roots.append(lane)
-        first = self._start_time(roots[0])
-        started = ev.SessionStarted(session_id=self.name, schema_version=ev.SCHEMA_VERSION)
-        self.story.append(started, first)
+        self.session.time = self._start_time(roots[0])
+        self.session.append(
+            ev.SessionStarted(session_id=self.name, schema_version=ev.SCHEMA_VERSION)
+        )
         self.due += [self._convert_agent(lane, None) for lane in roots]
         self._run()
-        return self.story.events
+        return self.session.events
 
     def _run(self) -> None:
         """Resume the agent with the earliest time; at equal times, the one that began last."""
@@ -136,23 +139,19 @@ class _SessionConverter:
         if parent is None and self.root is not None:
             yield self._start_time(lane)
         agent = self._create_agent(lane, parent)
-        inherited = [] if parent is None else parent.context.held[:]
-        reads_by_commit: dict[CommitId | None, AgentContext] = {None: AgentContext()}
+        contexts_by_commit: dict[CommitId | None, list[LoggedItem]] = {None: []}
         previous: CommitId | None = None
         for stored in lane.commits:
             entries = self.entries.get(stored.id, [])
             if previous is None:
-                entries = _inherit(agent, stored, entries, inherited)
+                entries = _inherit(agent, parent, stored, entries)
             elif stored.commit.parent != previous:
                 agent.time = _first_time(entries, stored.commit.created_at)
                 yield agent.time
-                fork_point = (
-                    stored.commit.parent if stored.commit.parent in reads_by_commit else None
-                )
-                agent.log_rewind(reads_by_commit[fork_point].held)
+                agent.log_rewind(contexts_by_commit.get(stored.commit.parent, []))
             yield from self._convert_commit(agent, stored, entries)
             if stored.id in lane.forks:
-                reads_by_commit[stored.id] = agent.context.upto(len(agent.context))
+                contexts_by_commit[stored.id] = [*agent.recorder.items]
             previous = stored.id
             self.due += [
                 self._convert_agent(child_lane, agent)
@@ -164,7 +163,7 @@ class _SessionConverter:
     ) -> _EventGenerator:
         """Log the new entries of a commit, or the replaced context, and the commit."""
         created = stored.commit.created_at
-        if stored.commit.type != "delta" and not is_spawn(stored) and agent.context:
+        if stored.commit.type != "delta" and not is_spawn(stored) and agent.recorder.items:
             yield max(created, agent.time)
             agent.log_replacement(entries, stored.commit.type, created)
         else:
@@ -188,15 +187,11 @@ class _SessionConverter:
         call: OpenCall | None = None
         time = self._start_time(lane) if spawner is None else spawner.time
         if spawner is not None:
-            open_calls = spawner.state.open_calls.values()
-            call = find_spawning_call(
-                (stored for stored in open_calls if stored.id not in spawner.spawned),
-                lane.agent,
-                prompt,
-            )
+            calls = [call for call in spawner.open_calls() if call.id not in spawner.spawned]
+            call = find_spawning_call(calls, lane.agent, prompt)
         parent = spawner or self.root
         cause = call.reference if call is not None else None if parent is None else parent.birth
-        id_ = agent_id(self.story.state.next_agent)
+        id_ = agent_id(self.session.state.next_agent)
         all_entries = chain.from_iterable(
             self.entries.get(stored.id, ()) for stored in lane.commits
         )
@@ -209,13 +204,15 @@ class _SessionConverter:
             relation="primary" if parent is None else "subagent",
             spec=_build_spec(lane.commits[0], is_main=lane.agent in ("", MAIN)),
         )
-        agent = AgentEvents(self.story, id_, self.story.append(birth, time), time, model)
+        self.session.time = time
+        birth_id = self.session.append(birth)
+        agent = AgentEvents(self.session, id_, birth_id, time, self.requests, model)
         self.root = self.root or agent
         if spawner is not None and call is not None:
             spawner.spawned[call.id] = agent
             if prompt:
                 piece = ev.PieceOfText(agent_id=spawner.id, content=prompt, cause=call.reference)
-                agent.prompt = self.story.append(piece, time), prompt
+                agent.prompt = self.session.append(piece), prompt
         return agent
 
     def _start_time(self, lane: AgentBranch) -> str:
@@ -242,32 +239,24 @@ def _has_own_calls(stored: StoredCommit) -> bool:
 
 def _inherit(
     agent: AgentEvents,
+    parent: AgentEvents | None,
     stored: StoredCommit,
     entries: list[ConversationEntry],
-    inherited: Sequence[ContextItem],
 ) -> list[ConversationEntry]:
     """Let an agent start with the context of its parent, and return the remaining entries.
 
     A snapshot contains the complete context: the entries that equal the parent's are inherited. A
     delta continues from the parent's context.
     """
-    same_count = len(inherited)
+    if parent is None:
+        return entries
+    same_count = len(parent.recorder.items)
     if stored.commit.type != "delta":
-        same_count = _common_prefix_len(entries, inherited)
+        same_count = parent.count_common(entries)
         entries = entries[same_count:]
     if same_count:
-        agent.log_edit(inherited[:same_count], "inherited")
+        agent.inherit(parent, same_count)
     return entries
-
-
-def _common_prefix_len(
-    entries: Sequence[ConversationEntry], inherited: Sequence[ContextItem]
-) -> int:
-    """Return the length of the common prefix of two contexts, by message and time."""
-    for index, (entry, item) in enumerate(zip(entries, inherited, strict=False)):
-        if entry.time != item.time or message_key(entry.message) != item.key:
-            return index
-    return min(len(entries), len(inherited))
 
 
 def _first_time(entries: Iterable[ConversationEntry], created_at: str) -> str:

@@ -1,9 +1,9 @@
 """`AgentRecorder`: log the requests and responses of one agent of a recorded session.
 
-Each request is passed complete, and only its new part is logged. The context of an agent is a list
-of items. A request that extends this list is logged as its new entries, any other request as an
-edit made of ranges as well. So n requests cost O(n) bytes, and a request costs the time to compare
-its keys.
+The session has a file, or is in memory (`MemorySession`). Each request is passed complete, and only
+its new part is logged. The context of an agent is a list of items. A request that extends this list
+is logged as its new entries, any other request as an edit made of ranges as well. So n requests
+cost O(n) bytes, and a request costs the time to compare its keys.
 
 Between `log_request` and `log_response` nothing else may be done with the agent. The item list
 equals the context in the log at any time, also after an error.
@@ -12,6 +12,7 @@ equals the context in the log at any time, also after an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, TypeAlias
 from weakref import ReferenceType, ref
 
@@ -29,9 +30,10 @@ from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import Form
 from harken.recording.writer.context_diff import SegmentBuilder, common_prefix_length, find_origins
 from harken.recording.writer.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
+from harken.recording.writer.memory_session import WritableSession
 from harken.recording.writer.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
-from harken.session.session import Session, build_entry
+from harken.session.session import build_entry
 
 JOINED_FORM = {"joined": True}
 """The form of an entry that belongs to the same item as the entry before it."""
@@ -44,7 +46,7 @@ KeyFunction: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]
 class AgentRecorder:
     """One agent of another program, in the log of a session."""
 
-    def __init__(self, session: Session, agent_id: str) -> None:
+    def __init__(self, session: WritableSession, agent_id: str) -> None:
         """Start with an agent that exists in the log and has an empty context."""
         self.session = session
         self.agent_id = AgentId(agent_id)
@@ -86,7 +88,7 @@ class AgentRecorder:
     @classmethod
     def from_log(
         cls,
-        session: Session,
+        session: WritableSession,
         agent_id: str,
         *,
         forms: Mapping[MessageId, Form] | None = None,
@@ -160,15 +162,28 @@ class AgentRecorder:
         what was left out. An earlier request without a response is logged as interrupted. Raises
         InvalidEvent, LogError.
         """
-        if self.open_request is not None:
-            self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
+        self._close_request()
         compared_count = self._arrange(items, reason, summary)
         forms = self._dressed(items, compared_count)
         self._requested_items = ref(items) if isinstance(items, SharedList) else None
         self._equal_count, self._changes_seen = len(items), self._shared.change_count
+        return self._log_request(settings, forms)
+
+    def log_request_for_context(self, settings: RequestSettings) -> MessageId:
+        """Log a request for the context as it is. Return its id. Errors as for `log_request`."""
+        self._close_request()
+        return self._log_request(settings, {})
+
+    def _close_request(self) -> None:
+        """Log that the open request was interrupted, if there is one."""
+        if self.open_request is not None:
+            self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
+
+    def _log_request(self, settings: RequestSettings, forms: Mapping[str, Form]) -> MessageId:
+        """Log a request for the current context. forms: those that change with it."""
         wire = None if settings.wire is None else dict(settings.wire)
         if wire is not None and forms:
-            wire["forms"] = forms
+            wire["forms"] = dict(forms)
         request = ev.LlmRequest(
             agent_id=self.agent_id,
             context=self.session.agent(self.agent_id).segments(),
@@ -212,7 +227,7 @@ class AgentRecorder:
                 agent_id=self.agent_id,
                 request=request_id,
                 entry=entry,
-                stop_reason=finish.stop_reason,
+                stop_reason=finish.stop_reason or None,
                 model=finish.model,
                 usage=finish.usage,
                 cost_usd=finish.cost_usd,
@@ -234,9 +249,33 @@ class AgentRecorder:
         """
         self._arrange(items, reason, summary)
 
-    def append_item(self, item: Item) -> LoggedItem:
-        """Append an item to the context, without a request. Errors as for `log_request`."""
-        return self._append(item)
+    def append_item(
+        self, item: Item, *, substance: MessageId | None = None, cause: ev.Cause = None
+    ) -> LoggedItem:
+        """Append an item to the context, without a request. Errors as for `log_request`.
+
+        substance, cause: the links of its entries. By default user messages have the cause of the
+        recorder.
+        """
+        return self._append(item, substance, cause)
+
+    def restore(self, items: Sequence[LoggedItem], reason: str) -> None:
+        """Make logged items the context: those of an earlier moment. Errors as for `log_request`.
+
+        Nothing is logged if they are the context already.
+        """
+        pairs = zip(items, self.items, strict=False)
+        shared_count = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        if not shared_count == len(items) == len(self.items):
+            self._edit(shared_count, items[shared_count:], reason, None)
+
+    def inherit(self, source: AgentRecorder, count: int) -> None:
+        """Begin with the first items of another agent's context. Errors as for `log_request`."""
+        items = source.items[:count]
+        for item in items:
+            self._remember(item)
+        self._names = dict(source._names)
+        self.restore(items, "inherited")
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> int:
         """Make these items the agent's context.
@@ -254,34 +293,40 @@ class AgentRecorder:
         ):
             logged.likeness = ""
             self._rename(logged, item.key)
-        changed, message_count = items[shared_count:], self.count
+        changed = items[shared_count:]
         origins = find_origins(items, self.items, shared_count, self.items_by_key)
         is_more = shared_count == len(self.items) and all(origin.is_new for origin in origins)
-        new_items = {
-            index: self._append(changed[index])
-            for index, origin in enumerate(origins)
+        arranged = [
+            self._append(item)
             if origin.is_new
-        }
+            else origin.removed_item or self.items[origin.index or 0]
+            for item, origin in zip(changed, origins, strict=True)
+        ]
         if is_more:
             return compared_count
+        for item, logged in zip(changed, arranged, strict=True):
+            self._rename(logged, item.key)
+        self._edit(shared_count, arranged, reason, summary)
+        return compared_count
+
+    def _edit(
+        self, shared_count: int, arranged: Sequence[LoggedItem], reason: str, summary: int | None
+    ) -> None:
+        """Log that logged items follow the first `shared_count` items of the context."""
+        tail = enumerate(self.items[shared_count:], shared_count)
+        indexes = {id(logged): index for index, logged in tail}
         segments = SegmentBuilder([])
         segments.add_range(0, self._before[shared_count].message_count)
-        arranged: list[LoggedItem] = []
-        for index, origin in enumerate(origins):
-            logged = new_items.get(index) or origin.removed_item or self.items[origin.index or 0]
-            arranged.append(logged)
-            self._rename(logged, changed[index].key)
-            if origin.removed_item is not None:
+        for logged in arranged:
+            index = indexes.get(id(logged))
+            if index is None:
                 segments.add_entries(logged.ids)
-            elif origin.is_new:
-                segments.add_range(message_count, message_count + logged.size)
-                message_count += logged.size
             else:
-                start = self._before[origin.index or 0].message_count
+                start = self._before[index].message_count
                 segments.add_range(start, start + logged.size)
         # Nothing from here to the append can fail, so the item list and the log stay equal.
-        target = self.items[:shared_count] + arranged
-        sums_up = target[summary].ids[0] if summary is not None else None
+        target = [*self.items[:shared_count], *arranged]
+        sums_up = None if summary is None else target[summary].ids[0]
         self.session.append(
             ev.TranscriptEdited(
                 agent_id=self.agent_id, segments=segments.segments, summary=sums_up, reason=reason
@@ -292,7 +337,6 @@ class AgentRecorder:
         for logged in arranged:
             logged.likeness = ""
             self._place(logged)
-        return compared_count
 
     def _count_compared(self, items: Sequence[Item]) -> int:
         """Return how many items were in the last request, too, and have not changed in the log.
@@ -330,20 +374,30 @@ class AgentRecorder:
         start, item = self._before[index].message_count, self.items[index]
         return self.session.context(self.agent_id)[start : start + item.size]
 
-    def _append(self, item: Item) -> LoggedItem:
+    def _append(
+        self, item: Item, substance: MessageId | None = None, cause: ev.Cause = None
+    ) -> LoggedItem:
         """Log a new item at the end of the context."""
         ids: list[MessageId] = []
         hashes: list[str] = []
-        first_message = item.messages[0]
-        for message in item.messages:
-            cause = self.user_message_cause if message.role == "user" else None
-            loggable, hash_ = self._loggable(message)
-            entry = build_entry(self.agent_id, loggable, cause=cause)
+        messages = item.messages
+        for message, known_hash in zip(messages, item.hashes or [""] * len(messages), strict=True):
+            own_cause = self.user_message_cause if message.role == "user" else None
+            loggable, hash_ = self._loggable(message, known_hash)
+            entry = build_entry(
+                self.agent_id,
+                loggable,
+                substance=substance,
+                cause=cause if substance or cause else own_cause,
+            )
             ids.append(self.session.append(entry))
-            entry_logged = self.session.context(self.agent_id)[-1]
-            hashes.append(hash_ if entry_logged == entry else message_hash(entry_logged))
-            self._learn_calls(entry_logged)
-        logged_item = LoggedItem(item.key, tuple(ids), tuple(hashes), first_message.role)
+            logged = self.session.context(self.agent_id)[-1]
+            if logged.content != loggable.content or logged.tool_calls != entry.tool_calls:
+                hash_ = message_hash(logged)  # JSON joins two surrogates into one character.
+            hashes.append(hash_)
+            if loggable.tool_calls:
+                self._learn_calls(loggable)
+        logged_item = LoggedItem(item.key, tuple(ids), tuple(hashes), messages[0].role)
         self._remember(logged_item)
         self._place(logged_item)
         return logged_item
@@ -364,17 +418,17 @@ class AgentRecorder:
             self._shared.change_count += 1
             self._remember(item)
 
-    def _loggable(self, message: Message) -> tuple[Message, str]:
-        """Return a message that the log accepts, and its hash.
+    def _loggable(self, message: Message, hash: str) -> tuple[Message, str]:
+        """Return a message that the log accepts, and its hash. A result names its call and tool.
 
-        A tool result names its call and its tool.
+        hash: the hash of the message, or an empty string if it is not known.
         """
         if message.role == "tool":
             id_ = message.tool_call_id or UNNAMED_CALL
             name = message.name or self._names.get(id_) or UNNAMED_CALL
             message = Message("tool", message.content, None, id_, name, message.is_error)
         try:
-            return message, message_hash(message)
+            return message, hash or message_hash(message)
         except ValueError:  # A foreign message may be invalid, such as a slot of a missing call.
             part = UnknownPart("message", canonical.to_json_line(message).decode())
             message = Message(
@@ -451,6 +505,6 @@ def _from_log(
     return item
 
 
-def _open_request(session: Session, agent_id: AgentId) -> MessageId | None:
+def _open_request(session: WritableSession, agent_id: AgentId) -> MessageId | None:
     request = session.state.requests.get(agent_id)
     return None if request is None else request.message_id

@@ -34,7 +34,9 @@ NumberedId: TypeAlias = tuple[int, MessageId | None]
 class Item:
     """A unit of a request or an answer: one or more messages that always occur together."""
 
-    __slots__ = ("_form", "_messages", "dress", "key")
+    __slots__ = ("_form", "_messages", "dress", "hashes", "key")
+    hashes: Sequence[str]
+    """The hashes of its messages, if they are known."""
 
     def __init__(self, key: str, messages: Messages, form: Form = None, dress: int = 0) -> None:
         """Set the key and the messages.
@@ -45,13 +47,17 @@ class Item:
         """
         self.key = key
         self.dress = dress
+        self.hashes = ()
         self._messages = messages
         self._form = form
 
     @classmethod
     def from_message(cls, message: Message) -> Item:
-        """Return the item of a message of Harken's own kind. Its key is `plain_key`."""
-        return cls(message_key(message), [message])
+        """Return the item of a message of Harken's own kind. Its key is `message_key`."""
+        hash_ = message_hash(message)
+        item = cls(_build_key(hash_, message), [message])
+        item.hashes = (hash_,)
+        return item
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -140,9 +146,15 @@ def message_key(message: ChatMessage) -> str:
     >>> message_key(Message("tool", "a door", tool_call_id="call_1"))[64:]
     ' call_1'
     """
-    call_ids = [call.id for call in message.tool_calls or ()]
-    key_ids = [message.tool_call_id or "", *call_ids] if call_ids else [message.tool_call_id or ""]
-    return f"{message_hash(message)} {' '.join(key_ids)}".rstrip()
+    return _build_key(message_hash(message), message)
+
+
+def _build_key(hash: str, message: ChatMessage) -> str:
+    """Return the key of a message with this hash."""
+    if message.tool_calls:
+        key_ids = [message.tool_call_id or "", *[call.id for call in message.tool_calls]]
+        return f"{hash} {' '.join(key_ids)}".rstrip()
+    return f"{hash} {message.tool_call_id}" if message.tool_call_id else hash
 
 
 class WireItem(Item):
@@ -154,6 +166,7 @@ class WireItem(Item):
         """Create an item from a piece of this protocol."""
         self.key = piece.key
         self.dress = hash((protocol.name, piece.data))
+        self.hashes = ()
         self.protocol = protocol
         self.piece = piece
         self._messages: Sequence[Message] = ()

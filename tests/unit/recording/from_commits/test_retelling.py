@@ -12,7 +12,7 @@ from harken.context.compaction import compact, snapshot
 from harken.context.fork import fork
 from harken.core import events as ev
 from harken.core.commits import CommitId
-from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.messages import FunctionCall, Message, Role, ToolCall
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.recording.from_commits.branches import BranchTip
@@ -177,6 +177,14 @@ def test_messages_between_agents_are_linked(tmp_path: Path) -> None:
     assert results["c2"].substance == entries["agent_003 assistant"].message_id
 
 
+def test_only_the_first_input_is_the_prompt(tmp_path: Path) -> None:
+    files = family()
+    files["agent_ann"].user("You are Ann, who knows about tea.")
+    events = convert_session(*import_transcripts(tmp_path / "files", **files), tmp_path)
+    ann = [e for e in of(ev.TranscriptEntry, events) if e.agent_id == "agent_002"]
+    assert [entry.substance is not None for entry in ann if entry.role == "user"] == [True, False]
+
+
 def test_subagent_without_parent_is_created_beside_it(tmp_path: Path) -> None:
     files = family()
     del files["main"].records[2]["toolUseResult"]
@@ -219,7 +227,8 @@ def test_rewind_is_an_edit_to_an_earlier_entry(tmp_path: Path) -> None:
     assert all(edit.segments[0].start == 0 for edit in edits)
     last = [line for line in outline(events) if "assistant" in line or "user" in line][-2:]
     assert last == ["1 user: No, cake.", "1 assistant: Cake it is."]
-    assert any(e.is_error for e in of(ev.TranscriptEntry, events) if e.tool_call_id == "c1")
+    results = [e for e in of(ev.TranscriptEntry, events) if e.tool_call_id == "c1"]
+    assert results == [], "the call of the abandoned branch has no result, and gets none"
 
 
 def test_compaction_is_an_edit_that_keeps_repeated_entries(tmp_path: Path) -> None:
@@ -268,16 +277,15 @@ def test_summary_of_a_compaction_is_the_marked_message_or_the_last_new_one(
     assert len(of(ev.TranscriptEntry, events)) == 5
 
 
-def test_orphaned_result_gets_a_synthetic_call(tmp_path: Path) -> None:
+def test_orphaned_result_stays_without_its_call(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.result("gone", "It was open.")
     transcript.answer(text_block("Good."))
     events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
-    assert outline(events)[2:6] == [
-        "1 assistant:  [gone]",
+    assert outline(events)[2:5] == [
         "1 tool of gone: It was open.",
-        "1 transcript_edited",
         "1 llm_request",
+        "1 assistant: Good.",
     ]
     (request,) = of(ev.LlmRequest, events)
     assert request.count == 1
@@ -308,10 +316,8 @@ def answer(id_: str, words: str = "a door") -> ConversationEntry:
         [entry(Message("system", "Be kind.")), entry(Message("assistant")), call("c~1")],
     ],
 )
-def test_invalid_calls_are_changed_to_valid_ones(
-    tmp_path: Path, entries: list[ConversationEntry]
-) -> None:
-    """The model input is equal to the last hash, except for the ids of such calls."""
+def test_calls_are_logged_as_they_are(tmp_path: Path, entries: list[ConversationEntry]) -> None:
+    """Calls may have no result, results no call, and ids may repeat: nothing is invented."""
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=entries, origin=CommitOrigin(principal="ann")))
     events = retell(store, "cafe", [BranchTip("main", ctx)])
@@ -320,6 +326,10 @@ def test_invalid_calls_are_changed_to_valid_ones(
     places = [index for index, message in enumerate(messages) if message.role == "assistant"]
     for request, position in zip(of(ev.LlmRequest, events), places, strict=True):
         assert request.context_hash == hash_messages(messages[:position])
+    logged = of(ev.TranscriptEntry, events)
+    assert [entry.tool_calls for entry in logged] == [message.tool_calls for message in messages]
+    ids = [(message.tool_call_id or "unnamed") for message in messages if message.role == "tool"]
+    assert [entry.tool_call_id for entry in logged if entry.role == "tool"] == ids
 
 
 def test_harken_commit_becomes_events(tmp_path: Path) -> None:
@@ -356,6 +366,75 @@ def test_subagent_may_start_with_the_context_of_its_parent(tmp_path: Path) -> No
     own_entries = [e for e in of(ev.TranscriptEntry, events) if e.agent_id != "agent_001"]
     assert sorted(str(e.content) for e in own_entries) == ["And you?", "Go on alone.", "I stay."]
     assert {edit.reason for edit in of(ev.TranscriptEdited, events)} == {"inherited"}
+
+
+def at(second: int, role: Role, text: str) -> ConversationEntry:
+    return ConversationEntry(Message(role, text), f"2026-01-31T12:00:{second:02d}.000000Z")
+
+
+def spawn(store: MemoryStore, parent: CommitId, *entries: ConversationEntry) -> CommitId:
+    draft = CommitDraft(entries=entries, parent=parent, type="snapshot", trigger="spawn")
+    return checkpoint(store, draft)
+
+
+def test_entries_are_inherited_by_message_and_time(tmp_path: Path) -> None:
+    store = MemoryStore()
+    shared = [at(1, "user", "Hello"), at(2, "assistant", "Hi")]
+    first = checkpoint(store, CommitDraft(entries=shared))
+    child = spawn(store, first, *shared, at(3, "user", "Go on alone."))
+    grandchild = spawn(store, child, *shared, at(3, "user", "Go on alone."), at(4, "user", "Dig."))
+    later = spawn(store, first, shared[0], at(9, "assistant", "Hi"))
+    ends = [
+        BranchTip("main", first),
+        BranchTip("child", child),
+        BranchTip("grandchild", grandchild),
+    ]
+    events = convert_session(store, [*ends, BranchTip("later", later)], tmp_path)
+    own_texts: dict[str, list[str]] = {}
+    names = {birth.agent_id: birth.name or "" for birth in of(ev.AgentCreated, events)}
+    for entry_ in of(ev.TranscriptEntry, events):
+        own_texts.setdefault(names[entry_.agent_id], []).append(str(entry_.content))
+    assert own_texts == {
+        "main": ["Hello", "Hi"],
+        "child": ["Go on alone."],
+        "grandchild": ["Dig."],
+        "later": ["Hi"],
+    }
+
+
+def test_system_prompt_is_missing_unless_the_context_has_a_system_message(tmp_path: Path) -> None:
+    store = MemoryStore()
+    start = checkpoint(store, CommitDraft(entries=[at(1, "user", "Hello")]))
+    tips = []
+    for second, role in ((2, "system"), (4, "user"), (6, "system")):
+        entries = [at(second, role, "Be kind."), at(second + 1, "assistant", "Hi")]  # type: ignore[arg-type]
+        tips.append(checkpoint(store, CommitDraft(entries=entries, parent=start)))
+    more = [at(8, "user", "Bye"), at(9, "assistant", "Goodbye")]
+    last = checkpoint(store, CommitDraft(entries=more, parent=tips[-1]))
+    ends = [BranchTip("main", ctx) for ctx in (last, *tips)]
+    requests = of(ev.LlmRequest, convert_session(store, ends, tmp_path))
+    assert [request.missing for request in requests] == [
+        ["messages", "tools"],
+        ["messages", "system", "tools"],
+        ["messages", "tools"],
+        ["messages", "tools"],
+    ]
+
+
+def test_call_of_an_abandoned_branch_creates_no_agent(tmp_path: Path) -> None:
+    store = MemoryStore()
+    start = checkpoint(store, CommitDraft(entries=[at(1, "user", "Hello")]))
+    abandoned = checkpoint(store, CommitDraft(entries=[call("c1")], parent=start))
+    calling = checkpoint(store, CommitDraft(entries=[call("c2")], parent=start))
+    child = spawn(store, calling, at(3, "user", "Go."))
+    ends = [BranchTip("main", calling), BranchTip("main", abandoned), BranchTip("child", child)]
+    events = convert_session(store, ends, tmp_path)
+    calls = {
+        entry.tool_calls[0].id: entry
+        for entry in of(ev.TranscriptEntry, events)
+        if entry.tool_calls
+    }
+    assert of(ev.AgentCreated, events)[1].cause == calls["c2"].message_id
 
 
 def test_entries_without_time_have_the_previous_time(tmp_path: Path) -> None:

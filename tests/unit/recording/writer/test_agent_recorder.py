@@ -49,6 +49,11 @@ def voice(session: Session) -> AgentRecorder:
     return AgentRecorder(session, recorded(session))
 
 
+def session_of(voice: AgentRecorder) -> Session:
+    assert isinstance(voice.session, Session)
+    return voice.session
+
+
 def recorded(session: Session, **members: Any) -> AgentId:
     agent = session.allocate_agent_id()
     session.log_agent_created(agent, spec=AgentSpec(foreign=ForeignAgent("test")), **members)
@@ -61,8 +66,8 @@ def record_request(voice: AgentRecorder, *messages: Message, **members: Any) -> 
     placed = ("reason", "summary")
     settings = {name: members.pop(name) for name in [*members] if name not in placed}
     id_ = voice.log_request(items, RequestSettings(model="m", **settings), **members)
-    request = requests(voice.session)[id_]
-    assert saw(voice.session, request) == [text_of(message.content) for message in messages]
+    request = requests(session_of(voice))[id_]
+    assert saw(session_of(voice), request) == [text_of(message.content) for message in messages]
     hash_ = ""
     for message in messages:
         hash_ = extend_context_hash(hash_, message)
@@ -99,9 +104,23 @@ def test_request_logs_only_its_new_messages(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI)
     record_answer(voice, HELLO)
     request = record_request(voice, SYSTEM, HI, HELLO, MORE)
-    assert log_texts(voice.session) == ["You are Jack.", "Hi", "Hello.", "How are you?"]
+    assert log_texts(session_of(voice)) == ["You are Jack.", "Hi", "Hello.", "How are you?"]
     assert request.context[0] == Segment(request=request.context[0].request, start=0, stop=2)
-    assert not logged(voice.session, ev.TranscriptEdited)
+    assert not logged(session_of(voice), ev.TranscriptEdited)
+
+
+def test_context_hash_is_that_of_the_characters_in_the_log(voice: AgentRecorder) -> None:
+    """JSON joins two surrogates into one character."""
+    pair = Message("user", "\ud83d\ude00")
+    call = ToolCall("c1", FunctionCall("look", '"\ud83d\ude00"'))
+    items = [Item.from_message(pair), Item.from_message(Message("assistant", None, [call]))]
+    request_id = voice.log_request(items, RequestSettings(model="m"))
+    context = session_of(voice).context(voice.agent_id)
+    assert context[0].content == "\N{GRINNING FACE}"
+    hash_ = ""
+    for message in context:
+        hash_ = extend_context_hash(hash_, message)
+    assert requests(session_of(voice))[request_id].context_hash == hash_
 
 
 def test_known_messages_are_not_decoded(voice: AgentRecorder) -> None:
@@ -112,15 +131,15 @@ def test_known_messages_are_not_decoded(voice: AgentRecorder) -> None:
 
     known_items = [Item(message_key(message), never) for message in (SYSTEM, HI)]
     voice.log_request([*known_items, Item.from_message(MORE)], RequestSettings(model="m"))
-    assert log_texts(voice.session) == ["You are Jack.", "Hi", "How are you?"]
+    assert log_texts(session_of(voice)) == ["You are Jack.", "Hi", "How are you?"]
 
 
 def test_repeated_request_costs_one_line(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI)
     voice.log_response(voice.open_request or "", error="overloaded")  # type: ignore[arg-type]
-    before = len(list(iter_events(voice.session.path)))
+    before = len(list(iter_events(session_of(voice).path)))
     record_request(voice, SYSTEM, HI)
-    assert len(list(iter_events(voice.session.path))) == before + 1
+    assert len(list(iter_events(session_of(voice).path))) == before + 1
 
 
 def test_removed_messages_are_an_edit_of_ranges(voice: AgentRecorder) -> None:
@@ -128,10 +147,10 @@ def test_removed_messages_are_an_edit_of_ranges(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI, note)
     record_answer(voice, HELLO)
     record_request(voice, SYSTEM, HI, HELLO, MORE, reason="rewritten")
-    (edit,) = logged(voice.session, ev.TranscriptEdited)
+    (edit,) = logged(session_of(voice), ev.TranscriptEdited)
     assert edit.segments == [Segment(start=0, stop=2), Segment(start=3, stop=5)]
     assert edit.reason == "rewritten"
-    assert len(log_texts(voice.session)) == 5
+    assert len(log_texts(session_of(voice))) == 5
 
 
 def test_returning_messages_are_referenced_and_not_repeated(voice: AgentRecorder) -> None:
@@ -140,8 +159,8 @@ def test_returning_messages_are_referenced_and_not_repeated(voice: AgentRecorder
     record_answer(voice, long)
     record_request(voice, SYSTEM, MORE)
     record_request(voice, SYSTEM, HI, long, MORE)
-    assert len(log_texts(voice.session)) == 4
-    edit = logged(voice.session, ev.TranscriptEdited)[-1]
+    assert len(log_texts(session_of(voice))) == 4
+    edit = logged(session_of(voice), ev.TranscriptEdited)[-1]
     assert [segment.entries is None for segment in edit.segments] == [True, False, True]
 
 
@@ -150,22 +169,22 @@ def test_repeated_user_text_is_a_new_entry(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI, go)
     record_request(voice, SYSTEM, HI)
     record_request(voice, SYSTEM, HI, HELLO, go)
-    assert log_texts(voice.session).count("Go on.") == 2
+    assert log_texts(session_of(voice)).count("Go on.") == 2
 
 
 def test_repeated_text_in_one_request_is_two_entries(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI, HI)
     record_request(voice, SYSTEM, HI, HI, HI)
-    assert log_texts(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
+    assert log_texts(session_of(voice)) == ["You are Jack.", "Hi", "Hi", "Hi"]
 
 
 def test_compaction_references_its_summary(voice: AgentRecorder) -> None:
     summary = Message("user", "So far: a greeting.")
     record_request(voice, SYSTEM, HI, HELLO, MORE)
     record_request(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
-    (edit,) = logged(voice.session, ev.TranscriptEdited)
+    (edit,) = logged(session_of(voice), ev.TranscriptEdited)
     (entry,) = [
-        e for e in logged(voice.session, ev.TranscriptEntry) if e.content == summary.content
+        e for e in logged(session_of(voice), ev.TranscriptEntry) if e.content == summary.content
     ]
     assert (edit.reason, edit.summary) == ("compaction", entry.message_id)
 
@@ -174,7 +193,7 @@ def test_tools_are_defined_once(voice: AgentRecorder) -> None:
     tools = [{"name": "look", "description": "", "parameters": {"minimum": 0}}]
     first = record_request(voice, HI, tools=tools)
     second = record_request(voice, HI, MORE, tools=[dict(tools[0])])
-    (defined,) = logged(voice.session, ev.ToolsDefined)
+    (defined,) = logged(session_of(voice), ev.ToolsDefined)
     assert first.tools == second.tools == defined.message_id
     assert (
         record_request(voice, HI, tools=[{**tools[0], "parameters": {"minimum": 0.0}}]).tools
@@ -185,7 +204,7 @@ def test_tools_are_defined_once(voice: AgentRecorder) -> None:
 def test_unanswered_request_is_interrupted_by_the_next(voice: AgentRecorder) -> None:
     request = record_request(voice, HI)
     record_request(voice, HI, MORE)
-    (response,) = logged(voice.session, ev.LlmResponse)
+    (response,) = logged(session_of(voice), ev.LlmResponse)
     assert (response.request, response.stop_reason) == (request.message_id, "interrupted")
 
 
@@ -199,7 +218,7 @@ def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
         Message("assistant", [TextPart("?"), ToolCallSlot("c9")], [call]),
     ):
         voice.log_request([Item(str(id(message)), [message])], RequestSettings(model="m"))
-    entries = logged(voice.session, ev.TranscriptEntry)
+    entries = logged(session_of(voice), ev.TranscriptEntry)
     assert [entry.name for entry in entries] == [None, "look", "look", "unnamed", None]
     assert entries[3].tool_call_id == "unnamed"
 
@@ -219,7 +238,7 @@ class FormattedItem(Item):
 
 def forms(voice: AgentRecorder, *items: Item) -> Any:
     id_ = voice.log_request(list(items), RequestSettings(model="m", wire={"protocol": "test"}))
-    return (requests(voice.session)[id_].wire or {}).get("forms")
+    return (requests(session_of(voice))[id_].wire or {}).get("forms")
 
 
 def test_wire_format_is_logged_when_it_changes(voice: AgentRecorder) -> None:
@@ -254,16 +273,16 @@ def test_answer_is_recognized_by_similarity(voice: AgentRecorder) -> None:
         "msg_004": {"text": "Hello. "}
     }
     assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) is None
-    assert log_texts(voice.session) == ["Hi", "Hello.", "How are you?"]
+    assert log_texts(session_of(voice)) == ["Hi", "Hello.", "How are you?"]
 
 
 def test_subagent_references_shared_messages(voice: AgentRecorder) -> None:
     record_request(voice, SYSTEM, HI)
     record_answer(voice, HELLO)
-    birth = voice.session.agents[voice.agent_id].birth
-    fork = AgentRecorder.forked_from(voice, recorded(voice.session, cause=birth))
+    birth = session_of(voice).agents[voice.agent_id].birth
+    fork = AgentRecorder.forked_from(voice, recorded(session_of(voice), cause=birth))
     record_request(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
-    assert len(log_texts(voice.session)) == 4
+    assert len(log_texts(session_of(voice))) == 4
     record_request(fork, SYSTEM, HI, HELLO, MORE, HELLO)
     record_request(voice, SYSTEM, HI, HELLO)
 
@@ -277,7 +296,7 @@ def test_recorder_resumes_from_its_log(voice: AgentRecorder, *, compacted: bool)
         voice.log_request(
             [Item.from_message(SYSTEM), Item.from_message(HELLO)], RequestSettings(model="m")
         )
-    loaded = reload_session(voice.session)
+    loaded = reload_session(session_of(voice))
     known_forms = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
     resumed = AgentRecorder.from_log(loaded, voice.agent_id, forms=known_forms, known=key)
@@ -296,10 +315,10 @@ def forms_of(request: ev.LlmRequest) -> Any:
 
 
 def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> None:
-    birth = voice.session.agents[voice.agent_id].birth
+    birth = session_of(voice).agents[voice.agent_id].birth
 
     def took_s(*, is_same: bool) -> float:
-        agent = AgentRecorder(voice.session, recorded(voice.session, cause=birth))
+        agent = AgentRecorder(session_of(voice), recorded(session_of(voice), cause=birth))
         messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
         items = [Item.from_message(message) for message in messages]
         begun_s = time.process_time()
@@ -321,4 +340,4 @@ def test_copied_answer_is_recognized_when_it_returns(voice: AgentRecorder) -> No
     voice.log_request(
         [Item.from_message(HI), back, Item.from_message(MORE)], RequestSettings(model="m")
     )
-    assert log_texts(voice.session) == ["Hi", "Hello.", "How are you?"]
+    assert log_texts(session_of(voice)) == ["Hi", "Hello.", "How are you?"]
