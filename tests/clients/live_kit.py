@@ -146,9 +146,11 @@ def in_entries(entries: Sequence[ConversationEntry], client: str) -> list[tuple[
     """Return the parts of a conversation, as `in_request` does."""
     if client == "codex":
         responses = importlib.import_module("harken.formats.providers.openai_responses")
-        return [pair for item in responses.items_of(entries) for pair in _in_item(item)]
+        return [pair for item in responses.build_items(entries) for pair in _in_item(item)]
     natives = importlib.import_module("harken.formats.runtimes.registry")
-    return in_request({"messages": natives.native_for(client).sent(entries)})
+    return in_request(
+        {"messages": natives.find_runtime_format(client).build_resume_request(entries)}
+    )
 
 
 def _in_item(item: Json) -> list[tuple[str, str]]:

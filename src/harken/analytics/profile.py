@@ -95,13 +95,13 @@ _RANGE_SQL = "SELECT min(time), max(time) FROM messages WHERE NOT is_repeat AND 
 _EVENTS_SQL = """
     SELECT what, (time - :began) / :width, count(*) FROM (
         SELECT kind AS what, time FROM messages
-        WHERE kind IN ('prompt', 'response') AND NOT is_repeat AND {scope}
+        WHERE kind IN ('prompt', 'response') AND part_of IS NULL AND NOT is_repeat AND {scope}
         UNION ALL SELECT 'thinking', time FROM messages
         WHERE kind = 'response' AND thinking > 0 AND NOT is_repeat AND {scope}
         UNION ALL SELECT 'tool', time FROM tool_calls WHERE session_id = :session
         UNION ALL SELECT 'compaction', time FROM commits
         WHERE agent_id IN (SELECT id FROM agents WHERE session_id = :session)
-            AND type = 'compaction'
+            AND type = 'compaction' AND NOT is_repeat
     ) WHERE time BETWEEN :began AND :ended GROUP BY 1, 2
 """
 

@@ -19,7 +19,7 @@ QUARTER_US = 15 * 60 * US
 _QUERY = f"""
     SELECT session_id, time / {QUARTER_US}, count(*),
         count(*) FILTER (WHERE kind = 'prompt'),
-        count(*) FILTER (WHERE kind = 'response'),
+        count(*) FILTER (WHERE kind = 'response' AND part_of IS NULL),
         coalesce(sum(characters) FILTER (WHERE kind = 'prompt'), 0),
         coalesce(sum(characters) FILTER (WHERE kind = 'response'), 0)
     FROM messages WHERE NOT is_repeat AND {{scope}} GROUP BY 1, 2

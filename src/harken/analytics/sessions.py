@@ -25,7 +25,8 @@ _SESSIONS_SQL = """
     WHERE {scope} ORDER BY ended DESC, id DESC
 """
 _COMPACTIONS_SQL = """
-    SELECT session_id, count(*) FROM commits WHERE type = 'compaction' AND {scope} GROUP BY 1
+    SELECT session_id, count(*) FROM commits WHERE type = 'compaction' AND NOT is_repeat AND {scope}
+    GROUP BY 1
 """
 _CALLS_SQL = "SELECT session_id, count(*) FROM tool_calls WHERE {scope} GROUP BY 1"
 

@@ -79,6 +79,7 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("began", "timestamp", "Time of the first message"),
             TableColumn("ended", "timestamp", "Time of the last message"),
             TableColumn("outcome", "string", "`success`, `error_max_turns`, ... if known"),
+            TableColumn("log", "string", "The session id in its log; empty: no log has it"),
         ),
         session="{table}.id",
     ),
@@ -116,6 +117,9 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("time", "timestamp", "Creation time"),
             TableColumn("messages", "int64", "Number of messages"),
             TableColumn("tokens", "int64", "Estimated tokens of the messages"),
+            TableColumn(
+                "is_repeat", "bool", "Whether it is a compaction that a recording has, too"
+            ),
         ),
     ),
     TableSchema(
@@ -166,6 +170,12 @@ TABLES: tuple[TableSchema, ...] = (
                 "closed",
                 "string",
                 "For a result: why the call has none of its own: `denied`, `refused`, ...",
+            ),
+            TableColumn(
+                "part_of",
+                "int64",
+                "For an answer that a log has as several messages: messages.id of the last; null: "
+                "the last one, or whole",
             ),
         ),
         _COMMIT_OF_MESSAGE,
@@ -237,6 +247,7 @@ TABLES: tuple[TableSchema, ...] = (
                 "bool",
                 "Whether the runtime reported the cost; else computed from the price list",
             ),
+            TableColumn("is_recorded", "bool", "Whether a log has it"),
         ),
     ),
     TableSchema(

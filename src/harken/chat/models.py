@@ -76,8 +76,12 @@ def build_model_resolver(home: Home, settings: Settings) -> ModelResolver:
 
 def _replay(home: Home, session: str, name: str) -> ReplayModel:
     """Return a model that repeats the recorded answers of a session, also of an imported one."""
-    resolved = NameResolver(home).resolve(session)
+    resolver = NameResolver(home)
+    resolved = resolver.resolve(session)
     if isinstance(resolved, ImportedName):
+        recording = resolver.find_recording(resolved)
+        if recording is not None:
+            return ReplayModel.load(recording, name=name)
         return ReplayModel(
             ReplayLog.from_events(view_imported(home, resolved.session).events), name
         )
@@ -106,11 +110,16 @@ def build_chat_prompt(home: Home, model: str | None) -> ChatPrompt:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
     if kind == "replay":
-        resolved = NameResolver(home).resolve(file)
+        resolver = NameResolver(home)
+        resolved = resolver.resolve(file)
+        log: Path | None = None
         if isinstance(resolved, SessionLog | NamedLogFile):
-            recorded = find_recorded_prompt(resolved.path)
-            if recorded:
-                return ChatPrompt(recorded)
+            log = resolved.path
+        elif isinstance(resolved, ImportedName):
+            log = resolver.find_recording(resolved)
+        recorded = None if log is None else find_recorded_prompt(log)
+        if recorded:
+            return ChatPrompt(recorded)
     return build_system_prompt(current_folder(), datetime.now().astimezone().date(), Trust(home))
 
 

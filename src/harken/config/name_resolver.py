@@ -3,19 +3,22 @@
 Every command that takes a session or a commit uses `NameResolver`, so a name means the same in
 every command. The first rule that matches applies:
 
-1. the exact id of a recorded session (`demo`);
+1. the exact name of a log (`demo`);
 2. `ctx-...`, a commit or the unique beginning of one;
 3. `latest`, the first session that `harken sessions` lists;
-4. the exact id of an imported session (`codex:019f17a5-...`, or without `codex:`);
+4. the exact id of a session of another runtime (`codex:019f17a5-...`, or without `codex:`);
 5. an existing file: a log, or a file from which a session was imported;
 6. a branch, the label of a commit, or PRINCIPAL@TIME (`alice@now`);
 7. the unique beginning of a session's id;
 8. the id inside a log with a renamed file: commits and the index still have that id.
+
+A session of another runtime may be imported, recorded in a log, or both. Its id and its file stand
+for the import if there is one: `NameResolver.find_recording` returns the log of the same session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -33,6 +36,7 @@ from harken.errors import (
     NameNotFound,
     StoreError,
 )
+from harken.formats.client_sessions import read_recorded_session
 from harken.session.log.compressed import is_packed, log_path, stat_log
 
 if TYPE_CHECKING:
@@ -86,6 +90,7 @@ class CommitName:
     id: CommitId
 
 
+SessionName: TypeAlias = SessionLog | ImportedName
 Resolved: TypeAlias = SessionLog | NamedLogFile | ImportedName | CommitName
 
 
@@ -114,9 +119,9 @@ class NameResolver:
             return CommitName(self._commit_by_id(name))
         if name == LATEST:
             return self._latest()
-        imported = self._exact_import(name)
-        if imported is not None:
-            return imported
+        session = self._exact_session(name)
+        if session is not None:
+            return session
         is_path = log_path(Path(name)).suffix == ".jsonl" or "/" in name
         if name and (Path(name).is_file() or (is_path and _exists(name))):
             return self._file(name)
@@ -132,10 +137,17 @@ class NameResolver:
             raise self._store_error  # The name may be a label in the store that cannot be read.
         raise NameNotFound(_KIND, name, self.similar_names(name))
 
+    def find_recording(self, imported: ImportedName) -> Path | None:
+        """Return the log that records an imported session, the last written one.
+
+        Return None if there is none, or if the name is that of the imported file.
+        """
+        return None if imported.file is not None else self._recordings.get(imported.session.name)
+
     def log(self, name: str) -> Path:
         """Return the path of the log that a name stands for; `latest` is the newest log.
 
-        Raises ConfigError for a commit or an imported session, which have none.
+        Raises ConfigError for a commit and for an imported session without a recording.
         """
         if name == LATEST:
             return self.home.latest_log()
@@ -143,6 +155,9 @@ class NameResolver:
         if isinstance(resolved, SessionLog | NamedLogFile):
             return resolved.path
         if isinstance(resolved, ImportedName):
+            recording = self.find_recording(resolved)
+            if recording is not None:
+                return recording
             raise ConfigError(
                 f"{resolved.session.name}: an imported session has no log; "
                 f"`{command_prefix('store', 'fsck')}` checks its commits, "
@@ -183,7 +198,9 @@ class NameResolver:
         except (ConfigError, NameNotFound):
             return self._indexed_name(name, indexed)
         if isinstance(resolved, SessionLog):
-            return _recorded_id(resolved.path) or resolved.path.stem
+            recorded = read_recorded_session(resolved.path)
+            id_ = _recorded_id(resolved.path) or resolved.path.stem
+            return id_ if recorded is None else recorded.name
         if isinstance(resolved, ImportedName):
             return resolved.session.name
         raise ConfigError(
@@ -198,7 +215,7 @@ class NameResolver:
         slashes = [index for index, letter in enumerate(name) if letter == "/"]
         if not slashes or name.startswith(_COMMIT_PREFIX) or _exists(name):
             return name, None
-        if name in self._log_by_id or self._exact_import(name) is not None:
+        if name in self._log_by_id or self._exact_session(name) is not None:
             return name, None
         for index in reversed(slashes):
             session, agent = name[:index], name[index + 1 :]
@@ -221,7 +238,7 @@ class NameResolver:
     def short_names(self) -> dict[str, str]:
         """Return the shortest name that resolves to each session, by full name.
 
-        Ids of recorded sessions are short and stay as they are; an imported one keeps at least
+        Names of logs are short and stay as they are; a session of another runtime keeps at least
         eight characters of the id that its runtime gave it.
         """
         names = sorted(self.session_names())
@@ -236,8 +253,11 @@ class NameResolver:
         return short
 
     def session_names(self) -> list[str]:
-        """Return the full names of all sessions: recorded, then imported ones, newest first."""
-        return [*self._log_by_id, *(session.name for session in self._imported)]
+        """Return the names of all sessions, each once: those with logs, then imported ones."""
+        recorded = {path: name for name, path in self._recordings.items()}
+        logs = (recorded.get(path, id_) for id_, path in self._log_by_id.items())
+        imported = (session.name for session in self._imported)
+        return [*dict.fromkeys([*logs, *imported])]
 
     def similar_names(self, name: str) -> list[str]:
         """Return names of sessions and labels that resemble a name, the most similar first.
@@ -262,15 +282,42 @@ class NameResolver:
 
         return imported(self.home)
 
-    def _exact_import(self, name: str) -> ImportedName | None:
-        matches = [session for session in self._imported if name in (session.name, session.native)]
-        if len(matches) > 1:
-            raise AmbiguousName(
-                "session", name, [session.name for session in matches[:MAX_SUGGESTIONS]]
-            )
-        return ImportedName(matches[0]) if matches else None
+    @cached_property
+    def _recordings(self) -> dict[str, Path]:
+        """The last written log of each recorded session of another runtime, by its name."""
+        recordings: dict[str, Path] = {}
+        for path in self._log_by_id.values():
+            recorded = read_recorded_session(path)
+            if recorded is not None:
+                recordings.setdefault(recorded.name, path)
+        return recordings
 
-    def _latest(self) -> SessionLog | ImportedName:
+    def _exact_session(self, name: str) -> SessionName | None:
+        """Return the session of another runtime with this id. Raises AmbiguousName."""
+        sessions = self._find_imported(lambda id_: id_ == name) or self._find_recorded(
+            lambda id_: id_ == name
+        )
+        if len(sessions) > 1:
+            raise AmbiguousName("session", name, _first_names(sessions))
+        return next(iter(sessions.values()), None)
+
+    def _find_imported(self, is_match: Callable[[str], bool]) -> dict[str, SessionName]:
+        """Return the imported sessions whose full name or native id matches."""
+        return {
+            session.name: ImportedName(session)
+            for session in self._imported
+            if is_match(session.name) or is_match(session.native)
+        }
+
+    def _find_recorded(self, is_match: Callable[[str], bool]) -> dict[str, SessionName]:
+        """Return the recorded sessions of other runtimes whose full name or native id matches."""
+        return {
+            name: SessionLog(path)
+            for name, path in self._recordings.items()
+            if is_match(name) or is_match(name.partition(":")[2])
+        }
+
+    def _latest(self) -> SessionName:
         from harken.core.clock import parse_rfc3339
 
         log = next(self.home.started_logs(), None)
@@ -308,22 +355,17 @@ class NameResolver:
             return None
         return None if commit is None else CommitName(commit)
 
-    def _by_prefix(self, name: str) -> SessionLog | ImportedName | None:
-        logs = [id_ for id_ in self._log_by_id if name and id_.startswith(name)]
-        imported = [
-            session
-            for session in self._imported
-            if name and (session.name.startswith(name) or session.native.startswith(name))
-        ]
-        names = [*logs, *(session.name for session in imported)]
-        if len(names) > 1:
-            suffix = (
-                [f"{len(names) - MAX_SUGGESTIONS} more"] if len(names) > MAX_SUGGESTIONS else []
-            )
-            raise AmbiguousName("session", name, [*sorted(names)[:MAX_SUGGESTIONS], *suffix])
-        if logs:
-            return SessionLog(self._log_by_id[logs[0]])
-        return ImportedName(imported[0]) if imported else None
+    def _by_prefix(self, name: str) -> SessionName | None:
+        if not name:
+            return None
+        sessions: dict[str, SessionName] = {
+            id_: SessionLog(path) for id_, path in self._log_by_id.items() if id_.startswith(name)
+        }
+        sessions |= self._find_recorded(lambda id_: id_.startswith(name))
+        sessions |= self._find_imported(lambda id_: id_.startswith(name))
+        if len(sessions) > 1:
+            raise AmbiguousName("session", name, _first_names(sessions))
+        return next(iter(sessions.values()), None)
 
     def _indexed_name(self, name: str, indexed: Sequence[str]) -> str:
         if name == LATEST and indexed:
@@ -392,6 +434,12 @@ class NameResolver:
 
         with open_configured_store(self.home) as store:
             yield store
+
+
+def _first_names(names: Collection[str]) -> list[str]:
+    """Return the first names in alphabetical order, and the number of the others."""
+    more = len(names) - MAX_SUGGESTIONS
+    return [*sorted(names)[:MAX_SUGGESTIONS], *([f"{more} more"] if more > 0 else [])]
 
 
 def _common_length(first: str, second: str) -> int:

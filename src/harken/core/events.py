@@ -239,6 +239,8 @@ class LlmResponse(EventBase, tag="llm_response", kw_only=True):
     error: str | None = None
     partial: str | None = None
     """The received part of a cancelled or failed answer; see `core.stream.partial_of`."""
+    response_id: str | None = None
+    """The provider's id of the response."""
 
 
 class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):

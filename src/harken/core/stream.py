@@ -141,6 +141,8 @@ class Finish:
     cost_usd: float | None = None
     model: str | None = None
     """The model that answered, if the provider reports it."""
+    response_id: str | None = None
+    """The provider's id of the response, if it is known."""
 
 
 Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | ExtraDelta | Finish

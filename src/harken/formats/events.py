@@ -89,7 +89,22 @@ class MetricEvent(_Payload, tag="metric", frozen=True):
     duration_seconds: float | None = None
     turn_count: int | None = None
     status: str | None = None
-    """`success`, `error_max_turns`, `error_during_execution`, `error_max_budget_usd`."""
+    """`success`, `error_max_turns`, `error_during_execution`, `error_max_budget_usd`;
+    of a recording also `interrupted`."""
+
+    @property
+    def summary(self) -> str:
+        """Status, turns and cost on one line.
+
+        >>> MetricEvent(turn_count=1, cost_usd=0.5, status="success").summary
+        'success, 1 turn, $0.5000'
+        """
+        parts = [self.status or "ended"]
+        if self.turn_count is not None:
+            parts.append(f"{self.turn_count} turn{'' if self.turn_count == 1 else 's'}")
+        if self.cost_usd is not None:
+            parts.append(f"${self.cost_usd:.4f}")
+        return ", ".join(parts)
 
 
 class ErrorEvent(_Payload, tag="error", frozen=True):

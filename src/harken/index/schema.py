@@ -13,12 +13,13 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 TABLES_SQL = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,      -- 'claude:0f1e...'; of Harken itself: the id of its session
+    name TEXT NOT NULL UNIQUE,      -- 'claude:0f1e...', also of a recording that knows this id;
+                                    -- of Harken itself: the id of its session
     runtime TEXT NOT NULL,          -- 'claude', 'codex', 'pi', ..., 'harken'
     native TEXT NOT NULL,           -- what the runtime calls it
     title TEXT NOT NULL,            -- '' where it has none
@@ -26,7 +27,8 @@ CREATE TABLE sessions (
     version TEXT NOT NULL,          -- of the runtime, the last one
     source TEXT NOT NULL,           -- the file that was read last; '' where there is none
     began INTEGER, ended INTEGER,   -- first and last message of any of its agents, or its outcome
-    outcome TEXT                    -- 'success', 'error_max_turns', ...: where the runtime says so
+    outcome TEXT,                   -- 'success', 'error_max_turns', ...: where the runtime says so
+    log TEXT NOT NULL               -- the session id in the log that has it; '' where there is none
 ) STRICT;
 CREATE TABLE agents (
     id INTEGER PRIMARY KEY,
@@ -51,7 +53,8 @@ CREATE TABLE commits (
     checkpoint TEXT NOT NULL,       -- what triggered it: 'import', 'turn_boundary', ...
     time INTEGER NOT NULL,
     messages INTEGER NOT NULL,      -- how many it holds
-    tokens INTEGER NOT NULL         -- estimated
+    tokens INTEGER NOT NULL,        -- estimated
+    is_repeat INTEGER NOT NULL      -- a compaction of which a recording has a commit, too
 ) STRICT;
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,         -- in the order of time; also the row of its words in the search
@@ -77,7 +80,9 @@ CREATE TABLE messages (
     substance TEXT,                 -- the event that it represents; NULL: it is an original
     cause TEXT,                     -- the events or calls that caused it, with commas between
     purpose TEXT,                   -- why Harken wrote it: 'question', 'comment', 'returned', ...
-    closed TEXT                     -- of a result: why its call has none of its own: 'denied', ...
+    closed TEXT,                    -- of a result: why its call has none of its own: 'denied', ...
+    part_of INTEGER                 -- of an answer that a log has as several messages: the last of
+                                    -- them, which counts; NULL: it is whole, or the last
 ) STRICT;
 CREATE TABLE tool_calls (
     id INTEGER PRIMARY KEY,
@@ -121,7 +126,8 @@ CREATE TABLE requests (
     output_tokens INTEGER,          -- with those of thoughts
     reasoning_tokens INTEGER,       -- of `output_tokens`
     cost_usd REAL,                  -- as the runtime says, else by the price list; NULL: no price
-    is_cost_told INTEGER NOT NULL   -- whether the runtime said it
+    is_cost_told INTEGER NOT NULL,  -- whether the runtime said it
+    is_recorded INTEGER NOT NULL    -- whether a log has it, not only a file or a commit
 ) STRICT;
 CREATE TABLE edges (
     parent_id INTEGER NOT NULL,     -- a commit

@@ -44,32 +44,35 @@ def read_stored_texts(store: Store, names: Sequence[Hash]) -> dict[Hash, Message
 
 
 def read_logged_entry(
-    database: apsw.Connection, session_id: int, position: int
+    database: apsw.Connection, session_id: int, position: int, message: Hash
 ) -> TranscriptEntry | None:
-    """Return the entry at a position of a session's log, or None if that line no longer exists."""
-    location = database.execute(_LOCATION_SQL, (session_id, position)).fetchone()
-    if location is None:
-        return None
-    try:
-        with open_log(Path(os.fsdecode(location[0]))) as file:
-            file.seek(location[1])
-            event = decode_event(file.readline())
-    except (LogError, OSError, ValueError, RecursionError):
-        return None
-    return event if isinstance(event, TranscriptEntry) else None
+    """Return the entry at a position of a session's log, if it has this hash.
+
+    Return None if no log of the session has it any more.
+    """
+    for path, start in database.execute(_LOCATION_SQL, (session_id, position)):
+        try:
+            with open_log(Path(os.fsdecode(path))) as file:
+                file.seek(start)
+                event = decode_event(file.readline())
+        except (LogError, OSError, ValueError, RecursionError):
+            continue
+        if isinstance(event, TranscriptEntry) and encode_entry(event)[0].message == message:
+            return event
+    return None
 
 
 def _read_logged_text(database: apsw.Connection, row: dict[str, Any]) -> MessageText:
     """Return the text of a message in a log, if the line still has the indexed content."""
-    event = read_logged_entry(database, row["session_id"], row["position"])
+    message = Hash(row["hash"].hex())
+    event = read_logged_entry(database, row["session_id"], row["position"], message)
     if event is None:
         return MessageText()
     entry, objects = encode_entry(event)
-    is_same = entry.message == row["hash"].hex()
-    return extract_text(decode_shape(objects[entry.message]), objects) if is_same else MessageText()
+    return extract_text(decode_shape(objects[entry.message]), objects)
 
 
 _LOCATION_SQL = """
-SELECT path, start FROM places JOIN sessions s ON s.id = session_id
-JOIN logs ON logs.session = s.name WHERE session_id = ? AND number = ?
+SELECT path, start FROM logs JOIN places ON places.log_id = logs.id
+WHERE session_id = ? AND number = ?
 """

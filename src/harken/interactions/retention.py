@@ -13,6 +13,7 @@ from pathlib import Path
 from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
+from harken.formats.client_sessions import read_recorded_session
 from harken.session.log.compressed import find_packs, stat_log
 from harken.session.log.file import LogFile
 from harken.session.log.reader import find_mentioned_names
@@ -50,7 +51,9 @@ def _find_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredCom
     """Return the commits that were created by a session."""
     names = [CommitId(name) for name in find_mentioned_names(path) if name.startswith("ctx-")]
     commits = open_store().commits(names).values() if names else ()
-    return [commit for commit in commits if commit.commit.session_id == path.stem]
+    recorded = read_recorded_session(path)
+    sessions = {path.stem, path.stem if recorded is None else recorded.name}
+    return [commit for commit in commits if commit.commit.session_id in sessions]
 
 
 def _is_pinned(commits: Sequence[StoredCommit], open_store: Callable[[], Store]) -> bool:

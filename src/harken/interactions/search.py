@@ -35,9 +35,12 @@ def find_messages(
 
 def _matching_units(facts: SessionIndex, store: Store | None, hit: SearchHit) -> list[MessageUnit]:
     """Return the matching units of a message; its only unit if it has one."""
-    entry = read_logged_entry(facts.database, hit.location.session_id, hit.location.position)
+    location = hit.location
+    entry = read_logged_entry(
+        facts.database, location.session_id, location.position, location.message
+    )
     try:
-        units = _read_units(store, hit.location.message) if entry is None else split_message(entry)
+        units = _read_units(store, location.message) if entry is None else split_message(entry)
     except (ValueError, LookupError, TypeError):
         return []
     words = {text.casefold() for text, is_word in hit.excerpt.pieces if is_word}

@@ -19,6 +19,7 @@ from harken.core.clock import parse_rfc3339
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.stream import Finish
+from harken.formats.tool_calls import replace_surrogates
 from harken.formats.wire.base import ParsedRequest, ParsedResponse, Protocol
 from harken.llm.prices import Prices
 from harken.recording.exchange import (
@@ -42,12 +43,13 @@ from harken.recording.parentage import (
     free_name,
 )
 from harken.recording.writer.agent_recorder import AgentRecorder
-from harken.recording.writer.commits import SessionCommits
+from harken.recording.writer.commits import RunTotals, SessionCommits
 from harken.recording.writer.item import Item, wire_items
 from harken.recording.writer.request import RequestSettings
 from harken.session.session import Session
 
 _MAX_ANSWERS = 16
+_MAX_ID_CHARS = 200
 _AGENTIC_CLIENTS = frozenset({"claude-code", "codex", "gemini-cli", "opencode", "pi"})
 """Clients that ask for titles and summaries without tools, and work with tools."""
 _PROVIDERS = {
@@ -105,6 +107,7 @@ class RecordedSession:
     client_session: str = ""
     """The client's name for the session. If empty, the session is recognized by its content."""
     commits: SessionCommits | None = None
+    totals: RunTotals = field(default_factory=RunTotals)
     prices: Prices = field(default_factory=Prices)
     recorders: dict[AgentId, AgentRecorder] = field(default_factory=dict)
     requests_by_call: dict[str, MessageId] = field(default_factory=dict)
@@ -188,12 +191,14 @@ class RecordedSession:
             return None
         recorder, parsed = pending.recorder, parse_response(reply, pending.protocol)
         is_late = parsed.finish is not None and reply.broken in HARMLESS_INTERRUPTIONS
+        error = parsed.error or ("" if is_late else reply.broken)
+        finish = parsed.finish or Finish(stop_reason="error" if error else "interrupted")
         recorder.log_response(
             pending.request_id,
             wire_items(pending.protocol, parsed.pieces),
-            finish=self._with_cost(parsed.finish, pending.protocol),
+            finish=self._complete_finish(finish, parsed.id, pending.protocol),
             latency_s=reply.latency_s,
-            error=parsed.error or ("" if is_late else reply.broken),
+            error=error,
             partial=parsed.partial,
         )
         self._learn_response(recorder, parsed)
@@ -328,9 +333,11 @@ class RecordedSession:
         """Whether the request contains no answer."""
         return all(item.messages[0].role != "assistant" for item in request.items)
 
-    def _with_cost(self, finish: Finish | None, protocol: Protocol) -> Finish | None:
-        """Add the cost to the end of a response, if the price of the model is known."""
-        if finish is None or finish.usage is None or finish.cost_usd is not None:
+    def _complete_finish(self, finish: Finish, response_id: str, protocol: Protocol) -> Finish:
+        """Add the id to the end of a response, and the cost if the price of the model is known."""
+        id_ = replace_surrogates(response_id[:_MAX_ID_CHARS])
+        finish = replace(finish, response_id=id_ or None)
+        if finish.usage is None or finish.cost_usd is not None:
             return finish
         day = datetime.fromtimestamp(self.clock.now_us // 1_000_000, UTC).date()
         model = f"{_PROVIDERS.get(protocol.name, '')}/{finish.model or ''}"

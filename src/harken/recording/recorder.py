@@ -231,10 +231,22 @@ class Recorder:
             self._end(held_call.run, held_call.reply)
 
     def _commit(self, run: RecordedSession, recorder: AgentRecorder, trigger: Checkpoint) -> None:
-        if run.commits is None:
-            return
+        if run.commits is not None:
+            with self._reporting_store_errors():
+                run.commits.commit_new(recorder, trigger)
+
+    def _commit_end(self, run: RecordedSession) -> None:
+        """Commit the end of a run: the totals of its calls."""
+        root = run.session.state.root
+        recorder = None if root is None else run.recorders.get(root)
+        if run.commits is not None and recorder is not None:
+            with self._reporting_store_errors():
+                run.commits.commit_end(recorder, run.totals)
+
+    @contextmanager
+    def _reporting_store_errors(self) -> Iterator[None]:
         try:
-            run.commits.commit_new(recorder, trigger)
+            yield
         except StoreError as error:
             line = f"commits are not being kept: {error} (the log has everything)"
             self._problems.report("store", line)
@@ -251,6 +263,7 @@ class Recorder:
             for recorder in run.recorders.values():
                 if recorder.requested_count and recorder.open_request is None:
                     self._commit(run, recorder, "session_end")
+            self._commit_end(run)
         self._pool.drop(run)
 
     @contextmanager

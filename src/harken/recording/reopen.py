@@ -10,13 +10,14 @@ from harken.context.checkpoint import CommitIdentity
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.errors import LogError
+from harken.formats.client_sessions import identify_session
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol
 from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, PendingCall, RecordedSession
 from harken.recording.writer.agent_recorder import AgentRecorder
-from harken.recording.writer.commits import SessionCommits
+from harken.recording.writer.commits import RunTotals, SessionCommits
 from harken.recording.writer.item import SharedItems, compute_logged_key
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability, Session, SessionOptions
@@ -69,17 +70,20 @@ def open_recorded_session(
     identity: CommitIdentity | None = None,
 ) -> RecordedSession:
     """Open a recorded session, or create it. Raises LogError."""
-    wire_data = _WireData()
+    wire_data, totals = _WireData(), RunTotals()
     if path.exists() and path.stat().st_size:
         for event in iter_events(path):
             wire_data.add(event)
+            totals.add(event)
     session = Session(path, options=SessionOptions(clock=moment, durability=durability))
-    recorded = RecordedSession(session, moment, client, client_session)
+    session.add_listener(totals.add)
+    recorded = RecordedSession(session, moment, client, client_session, totals=totals)
     if store is not None:
-        id_ = session.state.session_id or path.stem
+        named = identify_session(client, client_session)
+        id_ = named.name if named is not None else session.state.session_id or path.stem
         identity = identity or CommitIdentity()
         origin = identity.origin(id_, template=identity.template or client)
-        recorded.commits = SessionCommits(store, origin)
+        recorded.commits = SessionCommits(store, origin, is_named=named is not None)
     try:
         shared_items = SharedItems()
         for agent_id, state in session.agents.items():

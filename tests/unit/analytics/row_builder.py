@@ -62,6 +62,7 @@ class RowBuilder:
             began=us(began),
             ended=us(ended),
             outcome=outcome,
+            log="",
         )
         self._insert(
             "agents", id=id_, session_id=id_, name="", principal=name, template="", tip_id=None
@@ -165,6 +166,7 @@ class RowBuilder:
             time=us(time),
             cost_usd=cost_usd,
             is_cost_told=0,
+            is_recorded=0,
             **dict(zip(names, tokens, strict=True)),
         )
 
@@ -183,6 +185,7 @@ class RowBuilder:
             time=us(time),
             messages=1,
             tokens=1,
+            is_repeat=0,
         )
 
     def _insert(self, table: str, **row: object) -> int:

@@ -56,17 +56,17 @@ def story() -> apsw.Connection:
     """Return the index of a short conversation."""
     db = apsw.Connection(":memory:")
     db.execute(TABLES_SQL)
-    times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
+    times = [(BEGAN, BEGAN + 9 * SECOND, "success", ""), (5, 6, None, "rec-b")]
     rows = [
         (*session_row, *extra_columns)
         for session_row, extra_columns in zip(_SESSIONS, times, strict=True)
     ]
-    db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)
+    db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 12)})", rows)
     for id_, session, name, parent in _AGENTS:
         agent = (id_, session, name, f"p{id_}", "", parent, id_, None, None)
         db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?,?,?)", agent)
         commit_row = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
-        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", commit_row)
+        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)}, 0)", commit_row)
     add(db, "edges", parent_id=1, child_id=2, kind="spawn")
     message(db, 1, role="user", kind="prompt")
     message(db, 2, role="assistant", kind="response", thinking=7)
@@ -79,6 +79,6 @@ def story() -> apsw.Connection:
     db.executemany(f"INSERT INTO tool_calls VALUES ({','.join('?' * 11)})", calls)
     verdict = (1, 1, 1, 2, "msg_9", "msg_2", 2, "action", "deny", 0, BEGAN)
     db.execute(f"INSERT INTO verdicts VALUES ({','.join('?' * 11)})", verdict)
-    request = (1, 2, 1, 1, "msg_1", "m", BEGAN, "tool_use", 5, 100, 0, 9, None, 0.25, 0)
-    db.execute(f"INSERT INTO requests VALUES ({','.join('?' * 15)})", request)
+    request = (1, 2, 1, 1, "msg_1", "m", BEGAN, "tool_use", 5, 100, 0, 9, None, 0.25, 0, 0)
+    db.execute(f"INSERT INTO requests VALUES ({','.join('?' * 16)})", request)
     return db

@@ -71,15 +71,15 @@ def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
     for query in (
         numbers.format(2500) + " INSERT INTO sessions SELECT i, 'claude:' || i, 'claude', i, '', "
         "'/srv/' || (i % 40), '', '', :began + i * 400 * :minute, "
-        ":began + (i + 1) * 400 * :minute, NULL FROM n",
+        ":began + (i + 1) * 400 * :minute, NULL, '' FROM n",
         numbers.format(2500)
         + " INSERT INTO agents SELECT i, i, '', i, '', NULL, NULL, NULL, NULL FROM n",
         numbers.format(1_000_000)
         + " INSERT INTO messages SELECT i, i, 0, 1 + i / 400, 1 + i / 400,"
         " 'x', CASE WHEN i % 40 = 0 THEN 'prompt' WHEN i % 5 < 2 THEN 'response' ELSE 'tool_result' "
-        "END, :began + i * :minute, zeroblob(32), 200, 0, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL FROM n",
+        "END, :began + i * :minute, zeroblob(32), 200, 0, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM n",
         "INSERT INTO tool_calls SELECT id, id, session_id, agent_id, 'tool' || (id % 11), '', time, 9, id, 0, 99 FROM messages WHERE kind = 'tool_result'",
-        "INSERT INTO requests SELECT id, id, session_id, agent_id, NULL, 'model' || (id % 3), time, NULL, 1, 2, 3, 4, NULL, 0.5, 0 FROM messages WHERE kind = 'response'",
+        "INSERT INTO requests SELECT id, id, session_id, agent_id, NULL, 'model' || (id % 3), time, NULL, 1, 2, 3, 4, NULL, 0.5, 0, 0 FROM messages WHERE kind = 'response'",
     ):
         database.execute(query, values)
     started = time.process_time()

@@ -16,7 +16,6 @@ from itertools import groupby
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
 from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin, checkpoint
-from harken.context.history import END_OF_TIME
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.commits import Checkpoint, CommitId
 from harken.errors import FormatError
@@ -70,6 +69,8 @@ class StreamCommits:
         """Write to this store. `clock` gives the time of lines without a time."""
         self._store, self._runtime, self._clock = store, runtime, clock
         self._identity = identity or CommitIdentity()
+        self._started = format_rfc3339(clock())
+        """The start of the run. Later commits of the session are those of a proxy."""
         self._session = ""
         self._agents: dict[str, _StreamAgent] = {}
         self._lines: dict[str, StreamEvent] = {}
@@ -171,9 +172,9 @@ class StreamCommits:
         return agent
 
     def _find_last_commit(self) -> CommitId | None:
-        """Return the last commit of the session, which an earlier run may have written."""
+        """Return the last commit of the session before this run, which an earlier one wrote."""
         origin = self._origin_of("")
-        ctx = self._store.latest_commit(origin.principal, END_OF_TIME)
+        ctx = self._store.latest_commit(origin.principal, self._started)
         if ctx is None:
             return None
         commit = self._store.commits([ctx])[ctx].commit
@@ -298,10 +299,4 @@ def _latest(times: Iterable[str | None]) -> str | None:
 def _format_summary(facts: Sequence[Event]) -> str:
     """Return a one-line summary of a run that has ended."""
     metrics = [event.payload for event in facts if isinstance(event.payload, MetricEvent)]
-    metric = metrics[-1] if metrics else MetricEvent()
-    parts = [metric.status or ("ended" if metrics else "ended without a result")]
-    if metric.turn_count is not None:
-        parts.append(f"{metric.turn_count} turn{'' if metric.turn_count == 1 else 's'}")
-    if metric.cost_usd is not None:
-        parts.append(f"${metric.cost_usd:.4f}")
-    return ", ".join(parts)
+    return metrics[-1].summary if metrics else "ended without a result"

@@ -104,7 +104,7 @@ def create_command(
 def _resolve_names(
     resolver: NameResolver, names: Sequence[str]
 ) -> tuple[list[CommitId], list[Path]]:
-    """Resolve names to commits and logs. Imported sessions consist of commits only."""
+    """Resolve names to commits and logs. An imported session may have a log, too."""
     tips: list[CommitId] = []
     logs: list[Path] = []
     for name in names:
@@ -113,6 +113,8 @@ def _resolve_names(
             tips.append(resolved.id)
         elif isinstance(resolved, ImportedName):
             tips += [end.ctx for end in resolved.session.branch_tips]
+            recording = resolver.find_recording(resolved)
+            logs += [] if recording is None else [recording]
         else:
             logs.append(resolved.path)
     return tips, logs

@@ -116,10 +116,17 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def resolve_log(home: Home, name: str) -> Path:
-    """Return the log of a session. Raises ConfigError for an imported session or a commit."""
-    resolved = NameResolver(home).resolve(name)
+    """Return the log of a session.
+
+    Raises ConfigError for a commit and for an imported session without a recording.
+    """
+    resolver = NameResolver(home)
+    resolved = resolver.resolve(name)
     if isinstance(resolved, SessionLog | NamedLogFile):
         return resolved.path
+    recording = resolver.find_recording(resolved) if isinstance(resolved, ImportedName) else None
+    if recording is not None:
+        return recording
     kind = "an imported session" if isinstance(resolved, ImportedName) else "a commit"
     raise ConfigError(
         f"{name}: {kind} has no log to fork; `{command_prefix('chat', '--resume', name)}` "

@@ -16,7 +16,7 @@ from harken.cli.commands.view.command import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
-from harken.config.name_resolver import NameResolver
+from harken.config.name_resolver import ImportedName, NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.core.events import Event
@@ -207,11 +207,14 @@ def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
 
 
 def _imported_threads(home: Home) -> Iterator[ThreadSummary]:
-    """Yield the threads of imported sessions."""
+    """Yield the threads of imported sessions without a log."""
     from harken.config.imported_sessions import list_imported
     from harken.interactions.records import ThreadSummary
 
+    resolver = NameResolver(home)
     for session in list_imported(home):
+        if resolver.find_recording(ImportedName(session)) is not None:
+            continue
         for agent in dict.fromkeys(tip.agent for tip in session.branch_tips):
             yield ThreadSummary(
                 thread_id=f"{session.name}/{agent}",

@@ -14,7 +14,7 @@ from harken.capture.files.imported_sessions import ImportedConversation, find_co
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home
 from harken.config.imported_sessions import list_imported
-from harken.config.name_resolver import CommitName, ImportedName, NameResolver
+from harken.config.name_resolver import ImportedName, NameResolver
 from harken.config.store import open_configured_store
 from harken.context.position import ConversationPosition, MessageCounts, count_messages
 from harken.context.position import find_position as moment
@@ -58,10 +58,8 @@ def resolve_conversation(
     if isinstance(resolved, ImportedName):
         session = resolved.session
         conversation = ImportedConversation(ctx, session.runtime, session.project, session.title)
-    elif isinstance(resolved, CommitName):
+    else:  # A recording names the session, whose file has the folder and the title.
         conversation = find_conversation(store, list_imported(home), ctx)
-    else:
-        conversation = ImportedConversation(ctx)
     place = moment(store, ctx, at)
     return ResolvedConversation(conversation, place, count_messages(store, place))
 

@@ -89,6 +89,17 @@ def get_call_id(item: Record) -> str | None:
     return get_text(item, "call_id") or get_text(item, "id")
 
 
+def find_item_id(message: ChatMessage) -> str:
+    """Return the provider's id of the first item of a message. Empty if it has none."""
+    for part in (*parts_of(message.content), *(message.tool_calls or ())):
+        metadata = (getattr(part, "meta", None) or {}).get(METADATA_KEY)
+        item = metadata.get("item") if isinstance(metadata, dict) else None
+        id_ = get_text(item, "id") if isinstance(item, dict) else ""
+        if id_:
+            return id_
+    return ""
+
+
 def parse_input_item(item: Record, time: str | None) -> ConversationEntry:
     """Return the entry of a result, or of a message of another role than the model."""
     kind = get_text(item, "type")

@@ -5,6 +5,10 @@ recognized by three keys: by the native ids of its runtime, by its position in t
 that grew has the same messages in a longer commit), and, in a compaction or a snapshot, by its
 content since the beginning of that history.
 
+A session of another runtime may have a log, too, and commits that were made from it. The messages
+of these commits are those of the log, and so are the answers of a file that the log has. All other
+messages of the file are added, and compared with those of the log later: see `message_pairs`.
+
 Source: docs/formats/facts.md, "Repeats".
 """
 
@@ -18,10 +22,16 @@ import msgspec
 from blake3 import blake3
 
 from harken.context.checkpoint import SEPARATOR
-from harken.core.commits import CommitId, DeltaEntry
+from harken.core.commits import Commit, CommitId, DeltaEntry
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.new_commits import CommitText
-from harken.index.ingest.responses import ResponseIngest, ResponseRow
+from harken.index.ingest.outcomes import OutcomeSource, note_outcome
+from harken.index.ingest.responses import (
+    ResponseIngest,
+    ResponseRow,
+    StoredResponse,
+    format_response_key,
+)
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, parse_usage, reported_cost, reported_provider
 from harken.index.message_text import MessageText, to_utf8
@@ -29,11 +39,6 @@ from harken.store.base import StoredCommit
 
 HARKEN_RUNTIME = "harken"
 """Name of Harken itself among the runtimes."""
-_MIN_GLOBAL_ID_CHARS = 16
-"""Minimum length of a response id that is unique over all sessions.
-
-A shorter one, as Pi assigns them, is unique in its session only.
-"""
 _RUNTIMES_WITHOUT_STATUS = frozenset({"codex"})
 """Runtimes whose results do not report success, except for the exit code of a command."""
 _SUMMARY_PREFIX_CHARS = 100
@@ -85,7 +90,9 @@ class _CommitRow:
     origin: CommitAuthor
     text: CommitText
     is_logged: bool
-    """Whether the session's log is indexed, which has all messages of this commit."""
+    """Whether an indexed log has all messages of this commit."""
+    is_recorded: bool
+    """Whether it was made from a log that is not indexed: no message has a native source."""
 
 
 class _CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,15 +124,20 @@ class CommitIngest:
     requests: ResponseIngest
     logged: set[int]
     """Row ids of sessions with an indexed log."""
+    recorded: set[int]
+    """Row ids of sessions of other runtimes with messages of a recording."""
     _roots: dict[CommitId, tuple[int, int, int]] = field(default_factory=dict)
     """Commit -> row ids of the commit, its root and its agent."""
     _continued: set[int] = field(default_factory=set)
     """Commits that have a `next` child."""
-    _links: dict[CommitId, int] = field(default_factory=dict)
-    """Commit -> its agent according to the log."""
+    _links: dict[tuple[CommitId, int], int] = field(default_factory=dict)
+    """Commit, and the session of a log that names it -> its agent according to the log."""
     superseded: list[tuple[int]] = field(default_factory=list)
     """Messages that a newer version replaced, to be removed from the index."""
-    _tips: list[tuple[int, int]] = field(default_factory=list)
+    _tips: list[tuple[int, int, str | None]] = field(default_factory=list)
+    """Commit, agent, and the principal of an agent of another runtime."""
+    _unrecorded: set[int] = field(default_factory=set)
+    """Sessions of other runtimes without a recording."""
 
     def add(self, texts: Sequence[CommitText]) -> None:
         """Add commits, parents first, and write them."""
@@ -165,8 +177,8 @@ class CommitIngest:
             if is_continued:
                 self._continued.add(row)
         names = [bytes.fromhex(text.stored.id[4:]) for text in texts]
-        for name, agent in self.ledger.rows("SELECT ctx, agent_id FROM links WHERE ctx IN", names):
-            self._links[CommitId(f"ctx-{name.hex()}")] = agent
+        for name, agent, session in self.ledger.rows(_LOG_LINKS_SQL, names):
+            self._links[CommitId(f"ctx-{name.hex()}"), session] = agent
 
     def _add_commit(self, text: CommitText) -> _CommitRow:
         """Add a commit and its edge from the parent."""
@@ -174,17 +186,11 @@ class CommitIngest:
         origin = parse_author(commit.principal, commit.session_id)
         parent = self._roots.get(commit.parent) if commit.parent is not None else None
         session = ledger.session(origin.session, origin.runtime, origin.native)
-        is_logged = session in self.logged
-        agent = self._links.get(stored.id) if is_logged else None
-        if agent is None:
-            is_spawn = commit.checkpoint == "spawn" and parent is not None
-            agent = ledger.agent(
-                session,
-                to_utf8(commit.principal),
-                origin.agent,
-                template=to_utf8(commit.template),
-                parent=parent[2] if is_spawn and parent is not None else None,
-            )
+        is_own = origin.runtime == HARKEN_RUNTIME
+        link = self._links.get((stored.id, session))
+        is_logged = link is not None or (is_own and session in self.logged)
+        is_recorded = not (is_own or is_logged) and _is_without_source(text)
+        agent = link or self._find_agent(session, origin, commit, parent)
         row = ledger.number("commits")
         root = row if parent is None else parent[1]
         self._roots[stored.id] = row, root, agent
@@ -200,15 +206,57 @@ class CommitIngest:
             time_us(commit.created_at),
             commit.message_count,
             commit.token_count,
+            False,
         )
         ledger.add("roots", row, root)
-        self._tips.append((row, agent))
-        if text.outcome and not is_logged:
-            end_us = time_us(commit.created_at)
-            ledger.database.execute(_OUTCOME_SQL, (to_utf8(text.outcome), end_us, session))
+        self._tips.append((row, agent, None if is_own else to_utf8(commit.principal)))
+        if not is_own:
+            self._mark_unpaired(session, origin, is_recorded=is_recorded)
+        if text.outcome and not (is_own and is_logged):
+            source = OutcomeSource.RECORDING if is_logged else OutcomeSource.OUTPUT
+            time = time_us(commit.created_at)
+            note_outcome(ledger.database, session, source, text.outcome, time)
         if parent is not None:
             ledger.add("edges", parent[0], row, self._edge_kind(stored, parent[0]))
-        return _CommitRow(row, root, session, agent, origin, text, is_logged)
+        return _CommitRow(row, root, session, agent, origin, text, is_logged, is_recorded)
+
+    def _find_agent(
+        self,
+        session: int,
+        origin: CommitAuthor,
+        commit: Commit,
+        parent: tuple[int, int, int] | None,
+    ) -> int:
+        """Return the agent of a commit by its principal, or by the runtime's name of it."""
+        is_spawn = commit.checkpoint == "spawn" and parent is not None
+        spawner = parent[2] if is_spawn and parent is not None else None
+        principal, template = to_utf8(commit.principal), to_utf8(commit.template)
+        if origin.runtime == HARKEN_RUNTIME:
+            return self.ledger.agent(
+                session, principal, origin.agent, template=template, parent=spawner
+            )
+        agent = self.ledger.native_agent(
+            session, origin.agent, principal, origin.agent, parent=spawner
+        )
+        if template:
+            self.ledger.database.execute(_TEMPLATE_SQL, (template, agent))
+        return agent
+
+    def _mark_unpaired(self, session: int, origin: CommitAuthor, *, is_recorded: bool) -> None:
+        """Note new messages of a session that has a recording, also of its parent session.
+
+        Codex stores a subagent as a session, which a recording has as an agent.
+        """
+        if is_recorded:
+            self.recorded.add(session)
+        if session in self.recorded:
+            self.ledger.mark_unpaired(session)
+        elif session not in self._unrecorded:
+            self._unrecorded.add(session)
+            for (parent,) in self.ledger.database.execute(
+                _PARENT_SESSIONS_SQL, (origin.native, origin.runtime)
+            ):
+                self.ledger.mark_unpaired(parent)
 
     def _edge_kind(self, stored: StoredCommit, parent: int) -> str:
         if stored.commit.checkpoint == "spawn":
@@ -223,15 +271,22 @@ class CommitIngest:
         self, row: _CommitRow, message: _CommitMessage, existing_keys: set[int]
     ) -> None:
         """Add a message of a commit, and the response that it belongs to."""
+        entry, counts = message.entry, parse_usage(message.usage) if message.usage else _NO_TOKENS
+        answer = self.requests.by_id.get(message.response or "")
+        is_new_answer = message.response is not None and answer is None and counts.is_nonzero
         is_same_content = (
-            row.text.stored.commit.type != "delta" and message.content in existing_keys
+            row.text.stored.commit.type != "delta"
+            and message.content in existing_keys
+            and not is_new_answer
         )
         is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
         existing_keys.update((message.content, *message.others))
         self.ledger.keys.update((message.content, *message.others))
-        entry, counts = message.entry, parse_usage(message.usage) if message.usage else _NO_TOKENS
+        logged_answer = None if is_repeat else _find_logged_answer(message, answer)
+        is_counted = not is_repeat
         if not is_repeat:
-            is_repeat = self._is_superseded(message, counts)
+            is_repeat = logged_answer is not None or self._is_superseded(message, counts)
+            is_counted = logged_answer is not None or not is_repeat
         commit, time = row.text.stored.commit, time_us(entry.time)
         new_row = MessageRow(
             commit=row.row,
@@ -249,7 +304,11 @@ class CommitIngest:
             is_repeat=is_repeat,
         )
         message_row = self.messages.add(new_row)
-        if not is_repeat and (new_row.kind == "response" or counts.is_nonzero):
+        if row.is_recorded:
+            self.ledger.add("recorded", message_row)
+        if logged_answer is not None:
+            self.ledger.add("pairs", message_row, logged_answer)
+        if is_counted and (new_row.kind == "response" or counts.is_nonzero):
             self._add_response(row, message, counts, (message_row, new_row.time_us))
 
     def _is_superseded(self, item: _CommitMessage, counts: TokenCounts) -> bool:
@@ -291,9 +350,17 @@ class CommitIngest:
 
 
 _NO_TOKENS = TokenCounts()
-_OUTCOME_SQL = "UPDATE sessions SET outcome = ?1, ended = max(ifnull(ended, ?2), ?2) WHERE id = ?3"
+_LOG_LINKS_SQL = """
+SELECT ctx, agent_id, session_id FROM links JOIN logs ON logs.id = log_id WHERE ctx IN"""
+_TEMPLATE_SQL = "UPDATE agents SET template = ?1 WHERE id = ?2 AND template = ''"
+_PARENT_SESSIONS_SQL = """
+SELECT session_id FROM native_agents JOIN sessions s ON s.id = session_id
+WHERE native_agents.native = ?1 AND s.runtime = ?2 AND native_agents.native <> s.native
+"""
 _TIP_SQL = """
-UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
+UPDATE agents SET tip_id = ?1, principal = CASE WHEN ?3 IS NULL OR EXISTS (SELECT 1 FROM agents a
+WHERE a.session_id = agents.session_id AND a.principal = ?3) THEN principal ELSE ?3 END
+WHERE id = ?2 AND (tip_id IS NULL OR
 (SELECT time FROM commits WHERE id = tip_id) <= (SELECT time FROM commits WHERE id = ?1))
 """
 
@@ -368,7 +435,18 @@ def _response_key(origin: CommitAuthor, entry: DeltaEntry) -> str | None:
         return None
     if origin.runtime == "opencode":  # OpenCode has one id for all steps of a response.
         return f"{id_}/{entry.message[:16]}"
-    return id_ if len(id_) >= _MIN_GLOBAL_ID_CHARS else f"{origin.session}/{id_}"
+    return format_response_key(id_, origin.session)
+
+
+def _find_logged_answer(message: _CommitMessage, answer: StoredResponse | None) -> int | None:
+    """Return the message of a log that is the same response. Return None if no log has it."""
+    is_logged = answer is not None and answer.is_recorded and message.said.role == "assistant"
+    return answer.message if answer is not None and is_logged else None
+
+
+def _is_without_source(text: CommitText) -> bool:
+    """Whether no message has a native source. Each commit of an import has one."""
+    return bool(text.messages) and all(entry.source is None for entry, _ in text.messages)
 
 
 def _get_text(value: Mapping[str, Any], name: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 import apsw
 import msgspec
 
 from harken.formats.runtimes.registry import list_runtime_formats
+from harken.index.ingest.outcomes import OutcomeSource, note_outcome
 from harken.index.ingest.row_writer import time_us
 from harken.index.message_text import to_utf8
 
@@ -51,7 +53,17 @@ def update_sessions(database: apsw.Connection, records: Iterable[bytes]) -> None
         if runtime is not None and report.tips:
             reports.append((report, runtime))
     reports.sort(key=lambda item: item[0].is_main)
-    database.executemany(_UPDATE_SQL, [_build_row(*item) for item in reports])
+    rows = [_build_row(*item) for item in reports]
+    database.executemany(_UPDATE_SQL, rows)
+    for row in filter(itemgetter("is_main"), rows):
+        if row["outcome"]:
+            _note_outcome(database, row)
+
+
+def _note_outcome(database: apsw.Connection, row: Mapping[str, str | int | None]) -> None:
+    for (session,) in database.execute("SELECT id FROM sessions WHERE name = ?", (row["name"],)):
+        time_us = None if row["ended"] is None else int(row["ended"])
+        note_outcome(database, session, OutcomeSource.FILE, str(row["outcome"]), time_us)
 
 
 def _build_row(report: ImportedMetadata, runtime: str) -> dict[str, str | int | None]:
@@ -71,8 +83,6 @@ _UPDATE_SQL = """
 UPDATE sessions SET source = :source,
 title = CASE WHEN :title <> '' AND (:is_main OR title = '') THEN :title ELSE title END,
 project = CASE WHEN :project <> '' THEN :project ELSE project END,
-version = CASE WHEN :version <> '' THEN :version ELSE version END,
-outcome = CASE WHEN :is_main THEN ifnull(:outcome, outcome) ELSE outcome END,
-ended = CASE WHEN :is_main THEN max(ended, ifnull(:ended, ended)) ELSE ended END
+version = CASE WHEN :version <> '' THEN :version ELSE version END
 WHERE name = :name
 """

@@ -1,16 +1,18 @@
-"""Write the logs of Harken's own sessions to the index.
+"""Write session logs to the index: of Harken's own sessions, and of recorded ones.
 
 The log is the complete record of a run. It has what commits lack: usage, errors, and messages that
-are in no commit yet. So if a session has a log, all its messages are read from the log, and its
-commits only serve as points to resume from. A message from one agent to another is in both
-transcripts and counts once.
+are in no commit yet. So if a session has a log, all its messages are read from the log, and the
+commits that were made from it only serve as points to resume from. A message from one agent to
+another is in both transcripts and counts once.
 
-Source: docs/formats/session-log.md; docs/formats/facts.md, "Sessions of Harken".
+A log that records a session of another runtime is a source of that session, beside its file.
+
+Source: docs/formats/session-log.md; docs/formats/facts.md, "Sessions of Harken" and "Recordings".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,9 +31,11 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.ids import USER, Origin, parse_id_number, reference_message_id
+from harken.formats.client_sessions import ClientSession
+from harken.formats.providers.openai_responses import find_item_id
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.messages import MessageLinks, MessageRow, Messages
-from harken.index.ingest.responses import ResponseIngest, ResponseRow
+from harken.index.ingest.responses import ResponseIngest, ResponseRow, format_response_key
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, counts_from_log
 from harken.index.message_text import MessageText, decode_shape, extract_text, to_utf8
@@ -138,9 +142,13 @@ class LogRows:
     ledger: RowWriter
     messages: Messages
     requests: ResponseIngest
-    native: str
-    """The id of the session."""
+    log: int
+    """Row id of the log."""
+    name: str
+    """The id of the session in the log."""
     session: int
+    recorded: ClientSession | None = None
+    """The session of another runtime that the log records."""
     origin: Origin | None = None
     """For a branch: the end of the events that count for another session."""
     _agents: dict[str, int] = field(default_factory=dict)
@@ -154,18 +162,49 @@ class LogRows:
     _linked_ctxs: set[bytes] = field(default_factory=set)
     """Commits named in the log so far."""
     _summaries: list[tuple[int]] = field(default_factory=list)
+    _response_keys: dict[str, str] = field(default_factory=dict)
+    """Event id of a response -> its key."""
+    _answer_parts: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """For each answer of several messages: the last one, and the range of the others."""
 
     def add(self, lines: list[IndexedLine]) -> None:
         """Add new events and write them."""
-        ids = (line.event.request for line in lines if isinstance(line.event, LlmResponse))
-        self.requests.load_existing(self._response_key(id_) for id_ in ids)
+        self._response_keys = self._find_response_keys([line.event for line in lines])
+        self.requests.load_existing(self._response_keys.values())
         for line in lines:
             self._add_event(line)
         self.messages.write()
         self.requests.write()
+        database = self.ledger.database
         summary = "UPDATE messages SET kind = 'summary' WHERE id = ?"
-        self.ledger.database.executemany(summary, self._summaries)
+        database.executemany(summary, self._summaries)
+        database.executemany(_PARTS_SQL, self._answer_parts)
         self._summaries.clear()
+        self._answer_parts.clear()
+        if self.recorded is not None:
+            self.ledger.mark_unpaired(self.session)
+
+    def _find_response_keys(self, events: Iterable[Event]) -> dict[str, str]:
+        """Return the key of each response by the id of its event.
+
+        It is the one of an import, if the provider gave an id. Codex files have the id of the first
+        item of an answer.
+        """
+        keys: dict[str, str] = {}
+        item_ids: dict[str | None, str] = {}
+        for event in events:
+            match event:
+                case LlmRequest():
+                    item_ids.pop(event.agent_id, None)
+                case TranscriptEntry(role="assistant") if not item_ids.get(event.agent_id):
+                    item_ids[event.agent_id] = find_item_id(event)
+                case LlmResponse():
+                    item_id = item_ids.pop(event.agent_id, "") if event.response_id else ""
+                    id_ = to_utf8(item_id or event.response_id or "")
+                    own_key = f"{self.name}/{to_utf8(event.request)}"
+                    session = self.name if self.recorded is None else self.recorded.name
+                    keys[event.message_id] = format_response_key(id_, session) if id_ else own_key
+        return keys
 
     def _add_event(self, line: IndexedLine) -> None:
         match line.event:
@@ -198,26 +237,31 @@ class LogRows:
         return self.origin is not None and self.origin.has_event(event.message_id)
 
     def _add_agent(self, event: AgentCreated) -> None:
-        """Add an agent. Its principal is the one of its commits, unless that name is in use."""
+        """Add an agent. Its principal is the one of its commits, unless that name is in use.
+
+        The client's name of a recorded agent is that in the session file, so both are one agent.
+        """
         id_, name = to_utf8(event.agent_id or ""), to_utf8(event.name or event.agent_id or "")
-        principal, is_main = f"{self.native}/{name}", self._find_main_agent() is None
-        if is_main:
-            principal, name = self.native, ""
-        elif self.ledger.query_value(_AGENT_SQL, self.session, principal) is not None:
-            principal = f"{self.native}/{id_}"
-        self._agents[id_] = self.ledger.agent(
-            self.session,
-            principal,
-            name,
-            template=_template_name(event),
-            parent=self._find_parent(event),
-        )
-        place = "UPDATE agents SET relation = ?1, place = ?1 WHERE id = ?2"
+        is_main, parent = self._is_first_agent(), self._find_parent(event)
+        session = self.name if self.recorded is None else self.recorded.name
+        foreign = None if event.spec is None else event.spec.foreign
+        is_named = self.recorded is not None and foreign is not None and not is_main
+        native = to_utf8(foreign.agent or "") if is_named and foreign is not None else ""
+        principal, name = (session, "") if is_main else (f"{session}/{native or name}", name)
+        if self.recorded is not None and (is_main or native):
+            row = self.ledger.native_agent(self.session, native, principal, name, parent=parent)
+        else:
+            if self.ledger.query_value(_AGENT_SQL, self.session, principal) is not None:
+                principal = f"{session}/{id_}"
+            row = self.ledger.agent(
+                self.session, principal, name, template=_template_name(event), parent=parent
+            )
+        self._agents[id_] = row
         relation = event.relation or ("primary" if is_main else "subagent")
-        self.ledger.database.execute(place, (relation, self._agents[id_]))
-        birth = parse_id_number(event.message_id, "msg_") or 0
-        self._agents_by_birth[birth] = self._agents[id_]
-        self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
+        self.ledger.database.execute(_NEW_AGENT_SQL, (name, parent, relation, row))
+        birth = _number(event.message_id)
+        self._agents_by_birth[birth] = row
+        self.ledger.add("log_agents", self.log, id_, row, birth)
 
     def _move_agent(self, event: AgentMoved) -> None:
         """Update the place of a moved agent, and of the agent that it replaces."""
@@ -262,17 +306,14 @@ class LogRows:
         rows = self._find_rows(reference_message_id(cause))
         if rows is not None:
             return rows[1]
-        query = "SELECT agent_id FROM log_agents WHERE session = ? AND birth = ?"
-        parent: int | None = self.ledger.query_value(query, self.native, number)
+        query = "SELECT agent_id FROM log_agents WHERE log_id = ? AND birth = ?"
+        parent: int | None = self.ledger.query_value(query, self.log, number)
         return parent
 
     def _add_message(self, event: TranscriptEntry, start: int) -> None:
         entry, objects = encode_entry(event)
         text = extract_text(decode_shape(objects[entry.message]), objects)
-        number, agent = (
-            parse_id_number(event.message_id, "msg_") or 0,
-            self._get_agent(event.agent_id or ""),
-        )
+        number, agent = _number(event.message_id), self._get_agent(event.agent_id or "")
         is_relayed = event.role == "user" and event.substance is not None
         is_copied = self._is_copied(event)
         row = self.messages.add(
@@ -294,27 +335,41 @@ class LogRows:
             )
         )
         self._message_rows[number] = row, agent
-        self.ledger.add("places", self.session, number, row, start)
+        self.ledger.add("places", self.log, number, row, start)
 
     def _add_response(self, event: LlmResponse) -> None:
         if self._is_copied(event):
             return
         rows = None if event.entry is None else self._find_rows(event.entry)
         model = event.model or self._models.pop(event.request, "")
-        self.requests.add(
+        message = None if rows is None else rows[0]
+        if message is not None:
+            self._note_answer_parts(event, message)
+        repeat = self.requests.add(
             ResponseRow(
-                id=self._response_key(event.request),
+                id=self._response_keys[event.message_id],
                 session=self.session,
                 agent=self._get_agent(event.agent_id or ""),
-                message=None if rows is None else rows[0],
+                message=message,
                 model=model,
                 provider="",
                 time_us=time_us(event.time),
                 stop_reason=event.stop_reason,
                 counts=TokenCounts() if event.usage is None else counts_from_log(event.usage),
                 cost_usd=event.cost_usd,
+                is_recorded=True,
             )
         )
+        if repeat is not None:
+            self.ledger.add("repeats", *repeat)
+            self.ledger.mark_unpaired(self.session)
+
+    def _note_answer_parts(self, event: LlmResponse, message: int) -> None:
+        """Note the messages before the last one of an answer."""
+        first, last = _number(event.request), _number(event.entry or "")
+        if last - first > 1:
+            agent = self._get_agent(event.agent_id or "")
+            self._answer_parts.append((message, self.log, first, last, agent))
 
     def _add_commit_link(self, event: ContextCommitted) -> None:
         """Record the last message of the agent that is in a commit; the commit may be read later.
@@ -334,38 +389,40 @@ class LogRows:
 
     def _add_link(self, ctx: bytes, agent: int, upto: int) -> None:
         self._linked_ctxs.add(ctx)
-        self.ledger.add("links", ctx, self.session, agent, upto)
+        self.ledger.add("links", ctx, self.log, agent, upto)
 
     def _is_ctx_indexed(self, ctx: bytes) -> bool:
         return ctx in self._linked_ctxs or self.ledger.query_value(_IS_INDEXED_SQL, ctx) is not None
-
-    def _response_key(self, request: str) -> str:
-        return f"{self.native}/{to_utf8(request)}"
 
     def _find_rows(self, id_: str) -> tuple[int, int] | None:
         """Return the row ids of a message and its agent, by the id of its event."""
         number = parse_id_number(id_, "msg_")
         if number is None or number in self._message_rows:
             return None if number is None else self._message_rows[number]
-        row = self.ledger.database.execute(_PLACE_SQL, (self.session, number)).fetchone()
+        row = self.ledger.database.execute(_PLACE_SQL, (self.log, number)).fetchone()
         return None if row is None else (row[0], row[1])
 
     def _get_agent(self, id_: str) -> int:
         """Return the row id of an agent. Create one if its creation event was not read."""
         id_ = to_utf8(id_)
         if id_ not in self._agents:
-            query = "SELECT agent_id FROM log_agents WHERE session = ? AND id = ?"
-            row = self.ledger.query_value(query, self.native, id_)
+            query = "SELECT agent_id FROM log_agents WHERE log_id = ? AND id = ?"
+            row = self.ledger.query_value(query, self.log, id_)
             if row is None:
-                principal = f"{self.native}/{id_}"
+                principal = f"{self.name}/{id_}"
                 row = self.ledger.agent(self.session, principal, id_, parent=None)
             self._agents[id_] = row
         return self._agents[id_]
 
-    def _find_main_agent(self) -> int | None:
-        """Return the row id of the main agent, or None if it has none yet."""
-        row: int | None = self.ledger.query_value(_AGENT_SQL, self.session, self.native)
-        return row
+    def _is_first_agent(self) -> bool:
+        """Whether no agent of the log was added yet."""
+        query = "SELECT 1 FROM log_agents WHERE log_id = ?"
+        return not self._agents_by_birth and self.ledger.query_value(query, self.log) is None
+
+
+def _number(id_: str) -> int:
+    """Return the number of an event."""
+    return parse_id_number(id_, "msg_") or 0
 
 
 def _message_kind(event: TranscriptEntry, text: MessageText) -> str:
@@ -406,7 +463,15 @@ _IS_INDEXED_SQL = (
     "SELECT 1 FROM commits WHERE name = ?1 UNION ALL SELECT 1 FROM links WHERE ctx = ?1"
 )
 _AGENT_SQL = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
+_NEW_AGENT_SQL = """
+UPDATE agents SET name = ?1, parent_id = ifnull(?2, parent_id), relation = ?3, place = ?3
+WHERE id = ?4
+"""
 _PLACE_SQL = (
     "SELECT message_id, agent_id FROM places JOIN messages ON messages.id = message_id "
-    "WHERE places.session_id = ? AND number = ?"
+    "WHERE log_id = ? AND number = ?"
 )
+_PARTS_SQL = """
+UPDATE messages SET part_of = ?1 WHERE agent_id = ?5 AND role = 'assistant' AND id IN
+(SELECT message_id FROM places WHERE log_id = ?2 AND number > ?3 AND number < ?4)
+"""

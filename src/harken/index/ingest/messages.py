@@ -99,6 +99,7 @@ class Messages:
             message.is_failed,
             message.is_repeat,
             *msgspec.structs.astuple(message.links),
+            None,
         )
         if message.time_us is not None and not message.is_copied:
             first, last = self._times.get(message.session, (message.time_us, message.time_us))

@@ -33,13 +33,16 @@ def time_us(text: str | None) -> int | None:
 
 Row: TypeAlias = tuple[Any, ...]
 _COLUMN_COUNTS = {
-    "messages": 20,
+    "messages": 21,
     "tool_calls": 11,
     "verdicts": 11,
-    "requests": 15,
-    "commits": 10,
+    "requests": 16,
+    "commits": 11,
     "edges": 3,
     "roots": 2,
+    "pairs": 2,
+    "recorded": 1,
+    "repeats": 2,
     "links": 4,
     "places": 4,
     "log_agents": 4,
@@ -64,6 +67,7 @@ class RowWriter:
         self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
         self._sessions: dict[str, int] = {}
         self._agents: dict[tuple[int, str], int] = {}
+        self._native_agents: dict[tuple[int, str], int] = {}
         self.keys: set[int] = set()
         """New deduplication keys of messages."""
 
@@ -87,10 +91,7 @@ class RowWriter:
             row = self.query_value("SELECT id FROM sessions WHERE name = ?", name)
             if row is None:
                 row = self.number("sessions")
-                self.database.execute(
-                    "INSERT INTO sessions VALUES (?, ?, ?, ?, '', '', '', '', NULL, NULL, NULL)",
-                    (row, name, runtime, native),
-                )
+                self.database.execute(_NEW_SESSION_SQL, (row, name, runtime, native))
             self._sessions[name] = row
         return self._sessions[name]
 
@@ -110,6 +111,28 @@ class RowWriter:
                 )
             self._agents[key] = row
         return self._agents[key]
+
+    def native_agent(
+        self, session: int, native: str, principal: str, name: str, *, parent: int | None
+    ) -> int:
+        """Return the row id of an agent of another runtime, by the runtime's name of it.
+
+        native: empty for the main conversation. Create the row if it does not exist.
+        """
+        key = (session, native)
+        if key not in self._native_agents:
+            query = "SELECT agent_id FROM native_agents WHERE session_id = ? AND native = ?"
+            row = self.query_value(query, *key)
+            if row is None:
+                row = self.agent(session, principal, name, parent=parent)
+                insert = "INSERT INTO native_agents VALUES (?, ?, ?)"
+                self.database.execute(insert, (*key, row))
+            self._native_agents[key] = row
+        return self._native_agents[key]
+
+    def mark_unpaired(self, session: int) -> None:
+        """Note that a session with a recording has new messages, which its file may repeat."""
+        self.database.execute("INSERT OR IGNORE INTO unpaired VALUES (?)", (session,))
 
     def query_value(self, query: str, *values: object) -> Any:
         """Return the first value of the first row, or None if there are no rows."""
@@ -139,6 +162,11 @@ class RowWriter:
         placeholders = ",".join("?" * _COLUMN_COUNTS[table])
         target = "words (rowid, text)" if table == "words" else table
         self.database.executemany(f"INSERT INTO {target} VALUES ({placeholders})", rows)  # noqa: S608 - names of ours
+
+
+_NEW_SESSION_SQL = """
+INSERT INTO sessions VALUES (?, ?, ?, ?, '', '', '', '', NULL, NULL, NULL, '')
+"""
 
 
 def _next_id(database: apsw.Connection, table: str) -> int:

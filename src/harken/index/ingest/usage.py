@@ -54,6 +54,11 @@ class TokenCounts(msgspec.Struct, frozen=True, gc=False):
         """Whether any token was counted."""
         return any((self.input, self.cache_read, self.cache_write, self.output))
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether the usage is known, if only in part."""
+        return self.input is not None or self.output is not None
+
     def usage(self) -> Usage:
         """Return the usage as logs and price lists count it: the input includes cached tokens."""
         input_tokens = None

@@ -234,6 +234,7 @@ class AgentRecorder:
                 latency_s=latency_s,
                 error=error or None,
                 partial=format_partial(*partial),
+                response_id=finish.response_id,
                 unknown=dict(extra) if extra else None,
             )
         )

@@ -8,7 +8,9 @@ is committed in full, as a snapshot.
 The log is the source of truth. If the store fails, recording continues, and the next commit
 includes what was pending.
 
-Source: docs/design/006-what-the-model-saw.md, decision 5.
+A run ends with a commit without messages: its usage, its turns, and how its last answer ended.
+
+Source: docs/design/006-what-the-model-saw.md, decision 5, and "One session from several sources".
 """
 
 from __future__ import annotations
@@ -17,15 +19,121 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
+from harken.context.checkpoint import (
+    SEPARATOR,
+    CommitDraft,
+    CommitOrigin,
+    checkpoint,
+    checkpoint_all,
+)
+from harken.core.clock import parse_rfc3339
 from harken.core.commits import Checkpoint, CommitId, CommitType
-from harken.core.events import ContextCommitted
-from harken.core.ids import MessageId, parse_id_number
+from harken.core.events import (
+    AgentCreated,
+    ContextCommitted,
+    Event,
+    LlmRequest,
+    LlmResponse,
+    Usage,
+)
+from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
+from harken.formats.events import Event as ConversationEvent
+from harken.formats.events import MetricEvent
+from harken.formats.events_v1 import encode_events
 from harken.recording.writer.agent_recorder import AgentRecorder
 from harken.recording.writer.item import ContextPrefix, LoggedItem
 from harken.session.state import AgentState
 from harken.store.base import Store
+
+
+@dataclass(slots=True)
+class RunTotals:
+    """The model calls of a session since the last end of a run, from the events of its log."""
+
+    root: AgentId | None = None
+    """The first agent."""
+    turns: int = 0
+    """The answers of the first agent."""
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    is_cost_known: bool = True
+    """Whether the cost of each response with usage is known."""
+    started: str | None = None
+    """The time of the first request."""
+    last_response: LlmResponse | None = None
+    """The last response to the first agent, or to any agent if it has none."""
+    _last_commit: ContextCommitted | None = None
+    """The last commit of the first agent."""
+
+    def add(self, event: Event) -> None:
+        """Process the next event of the log."""
+        match event:
+            case AgentCreated() if self.root is None:
+                self.root = event.agent_id
+            case LlmRequest() if self.started is None:
+                self.started = event.time
+            case LlmResponse():
+                self._add_response(event)
+            case ContextCommitted() if event.agent_id == self.root:
+                if self._is_end(event):
+                    self.turns, self.usage = 0, Usage()
+                    self.cost_usd, self.is_cost_known = None, True
+                    self.started = self.last_response = None
+                self._last_commit = event
+
+    def _is_end(self, event: ContextCommitted) -> bool:
+        """Whether a commit ends a run, and has no messages: it covers what the last one covers."""
+        before = self._last_commit
+        is_empty = before is not None and (event.parent_ctx, event.upto) == (
+            before.ctx,
+            before.upto,
+        )
+        return is_empty and event.checkpoint == "session_end"
+
+    def _add_response(self, event: LlmResponse) -> None:
+        is_root = event.agent_id == self.root
+        self.turns += is_root and event.entry is not None
+        if is_root or self.last_response is None or self.last_response.agent_id != self.root:
+            self.last_response = event
+        if event.usage is None:
+            return
+        self.usage = _add_usage(self.usage, event.usage)
+        self.is_cost_known = self.is_cost_known and event.cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (event.cost_usd or 0.0)
+
+    def metric(self, *, is_complete: bool) -> MetricEvent:
+        """Return the totals. `is_complete`: whether the first agent waits for no result."""
+        last = self.last_response
+        status = "success" if is_complete else "interrupted"
+        if last is not None and (last.error or last.stop_reason == "interrupted"):
+            status = "error_during_execution" if last.error else "interrupted"
+        return MetricEvent(
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            cache_read_tokens=self.usage.cache_read_tokens,
+            cache_write_tokens=self.usage.cache_write_tokens,
+            cost_usd=self.cost_usd if self.is_cost_known else None,
+            duration_seconds=_elapsed_s(self.started, None if last is None else last.time),
+            turn_count=self.turns,
+            status=status,
+        )
+
+
+def _add_usage(left: Usage, right: Usage) -> Usage:
+    """Add token counts. A count that is unknown in both stays unknown."""
+    counts: dict[str, int] = {}
+    for name in Usage.__struct_fields__:
+        known = [n for n in (getattr(left, name), getattr(right, name)) if n is not None]
+        if known:
+            counts[name] = sum(known)
+    return Usage(**counts)
+
+
+def _elapsed_s(start: str | None, end: str | None) -> float | None:
+    if start is None or end is None:
+        return None
+    return max(parse_rfc3339(end) - parse_rfc3339(start), 0) / 1e6
 
 
 @dataclass(slots=True)
@@ -35,6 +143,8 @@ class SessionCommits:
     store: Store
     origin: CommitOrigin
     """The origin of the first agent. Other agents append their names to its principal."""
+    is_named: bool = False
+    """Whether the client named the session. Then agents have the client's names, too."""
     _commit_ids: dict[int, CommitId] = field(default_factory=dict)
     """`entries_hash` of the prefix of a context -> the commit that holds it."""
 
@@ -91,6 +201,43 @@ class SessionCommits:
         self._commit_ids[full_prefix.entries_hash] = commit_ids[-1]
         return commit_ids[-1]
 
+    def commit_end(self, recorder: AgentRecorder, totals: RunTotals) -> CommitId | None:
+        """Commit the end of a run after the last commit of the first agent.
+
+        Return None if its context is not committed, or if no call was recorded since the last end.
+        Raises StoreError, LogError.
+        """
+        state = recorder.session.agent(recorder.agent_id)
+        prefix = recorder.prefix_at(len(recorder.items))
+        is_committed = self._commit_ids.get(prefix.entries_hash) == state.commit_id
+        if state.commit_id is None or not is_committed or totals.last_response is None:
+            return None
+        context = recorder.session.context(recorder.agent_id)
+        metric = totals.metric(is_complete=not (context and context[-1].tool_calls))
+        time = totals.last_response.time
+        draft = CommitDraft(
+            data=encode_events([ConversationEvent(metric, time)]),
+            parent=CommitId(state.commit_id),
+            trigger="session_end",
+            origin=self.origin,
+            summary=metric.summary,
+            message_count=0,
+            token_count=0,
+            created_at=time,
+        )
+        ctx = checkpoint(self.store, draft)
+        recorder.session.append(
+            ContextCommitted(
+                agent_id=recorder.agent_id,
+                ctx=ctx,
+                parent_ctx=state.commit_id,
+                checkpoint="session_end",
+                upto=state.committed_upto,
+            )
+        )
+        self._commit_ids[prefix.entries_hash] = ctx
+        return ctx
+
     def _count_committed(self, recorder: AgentRecorder) -> int:
         """Return the length of the longest prefix of an agent's items that a commit holds."""
         index = len(recorder.items)
@@ -102,9 +249,10 @@ class SessionCommits:
         state = recorder.session.agents[recorder.agent_id]
         if recorder.agent_id == recorder.session.state.root:
             return self.origin
-        return replace(
-            self.origin, principal=f"{self.origin.principal}/{state.name or recorder.agent_id}"
-        )
+        foreign = state.spec.foreign
+        client_name = foreign.agent if self.is_named and foreign is not None else None
+        name = client_name or state.name or recorder.agent_id
+        return replace(self.origin, principal=f"{self.origin.principal}{SEPARATOR}{name}")
 
 
 def _find_newest(state: AgentState, context: ContextPrefix) -> MessageId | None:

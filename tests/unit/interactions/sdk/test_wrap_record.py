@@ -60,6 +60,7 @@ def test_decoded_calls_are_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     with Provider(respond) as provider, recording(tmp_path / "s", store) as record:
         a_messages(wrap_client(sync_anthropic(provider.url), record))
-    (ctx,) = store.newest_commits()
+    end, ctx = store.newest_commits()
     assert store.commits([ctx])[ctx].commit.message_count == 2
+    assert store.commits([end])[end].commit.checkpoint == "session_end"
     store.close()

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from harken.context.checkpoint import CommitIdentity
 from harken.context.materialize import materialize
 from harken.core import events as ev
-from harken.core.commits import CommitId
+from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
 from harken.errors import StoreWriteError
-from harken.recording.exchange import ClientHints
+from harken.formats.events import MetricEvent
+from harken.formats.events_v1 import decode_events
+from harken.recording.exchange import CLIENT_DISCONNECTED, ClientHints
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from tests.recording_kit import (
@@ -173,6 +176,107 @@ def test_commits_continue_after_a_restart(
     client.recorder.close()
     client.recorder = open_recorder(tmp_path, store=store)
     client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
-    first, two = commits(tmp_path)
-    assert two.parent_ctx == first.ctx
+    first, end, two = commits(tmp_path)
+    assert (end.parent_ctx, two.parent_ctx) == (first.ctx, end.ctx)
     assert commit(store, two).type == "delta"
+
+
+def metric(store: MemoryStore, event: ev.ContextCommitted) -> MetricEvent:
+    """Return the only event of a commit that ends a run."""
+    end = commit(store, event)
+    assert (end.checkpoint, end.message_count, end.format) == ("session_end", 0, "events-v1")
+    (only,) = decode_events(store.raw(ArtifactRef(end.artifact)))
+    assert isinstance(only.payload, MetricEvent)
+    return only.payload
+
+
+@pytest.mark.req("S2-28")
+def test_a_run_ends_with_its_turns_usage_and_status(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.recorder.close()
+    *_, two, end = commits(tmp_path)
+    assert end.parent_ctx == two.ctx
+    total = metric(store, end)
+    assert (total.status, total.turn_count) == ("success", 2)
+    assert (total.input_tokens, total.output_tokens, total.duration_seconds) == (20, 10, 3.0)
+    assert (total.cost_usd or 0) > 0
+    assert texts(store, end.ctx) == texts(store, two.ctx)
+
+
+def test_the_next_end_counts_only_the_calls_since_the_last(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    client.ask(request_body("Hi"), "Hello.")
+    client.recorder.close()
+    client.recorder = open_recorder(tmp_path, store=store)
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.recorder.close()
+    client.recorder = open_recorder(tmp_path, store=store)
+    client.ask(request_body("Hi", "Hello.", "Bye", "Bye!", "Oh"), "Oh.")
+    client.recorder.close()
+    ends = [event for event in commits(tmp_path) if event.checkpoint == "session_end"]
+    assert [metric(store, end).turn_count for end in ends] == [1, 1, 1]
+
+
+def test_a_run_without_a_result_for_its_last_call_was_interrupted(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+    client.ask(request_body("Hi"), [call])
+    client.recorder.close()
+    assert metric(store, commits(tmp_path)[-1]).status == "interrupted"
+
+
+def test_a_run_whose_last_call_failed_ends_with_an_error(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    client.ask(request_body("Hi"), "Hello.")
+    id_ = client.begin(request_body("Hi", "Hello.", "Bye"))
+    client.end(id_, broken=CLIENT_DISCONNECTED)
+    client.recorder.close()
+    assert metric(store, commits(tmp_path)[-1]).status == "error_during_execution"
+
+
+def test_a_run_without_calls_has_no_end(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    client.ask(request_body("Hi"), "Hello.")
+    client.recorder.close()
+    number = len(commits(tmp_path))
+    again = RecordedClient(open_recorder(tmp_path, store=store), sent_bodies=client.sent_bodies)
+    again.recorder.begin(client.captured_request(next(iter(client.sent_bodies))))
+    again.recorder.close()
+    assert len(commits(tmp_path)) == number
+
+
+def test_commits_name_the_session_and_the_agents_as_an_import_does(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    client = RecordedClient(
+        open_recorder(tmp_path, store=store), ClientHints(client="claude-code", session="0f1e")
+    )
+    client.ask(request_body("Hi", tools=[{"name": "Task"}]), "Hello.")
+    task = {"client": "claude-code", "session": "0f1e", "agent": "a7", "name": "Explore"}
+    client.ask(request_body("Look", system="You explore."), "Seen.", hints=ClientHints(**task))
+    client.recorder.close()
+    made = [commit(store, event) for event in commits(tmp_path)]
+    assert {(one.session_id, one.principal) for one in made} == {
+        ("claude:0f1e", "claude:0f1e"),
+        ("claude:0f1e", "claude:0f1e/a7"),
+    }
+    named = open_recorder(tmp_path / "b", store=store, identity=CommitIdentity(principal="alice"))
+    client = RecordedClient(named, ClientHints(client="claude-code", session="0f1e"))
+    client.ask(request_body("Hi", tools=[{"name": "Task"}]), "Hello.")
+    (event,) = commits(tmp_path / "b")
+    assert (commit(store, event).session_id, commit(store, event).principal) == (
+        "claude:0f1e",
+        "alice",
+    )
+
+
+def test_the_id_of_a_response_is_logged(client: RecordedClient, tmp_path: Path) -> None:
+    client.ask(request_body("Hi"), "Hello.")
+    assert [r.response_id for r in read_events_of_type(tmp_path, ev.LlmResponse)] == ["msg_1"]

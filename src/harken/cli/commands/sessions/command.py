@@ -1,17 +1,18 @@
 """`harken sessions`: the logged and imported sessions, the newest first.
 
-A list must be cheap. Of a log only both ends are read, and of those that are shown the cost of
-their responses; of an imported session the catalogue and the index of facts.
+A session that was recorded and imported has one row, which names both sources. A list must be
+cheap. Of a log only both ends are read, and of those that are shown the cost of their responses; of
+an imported session the catalogue and the index of facts.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -23,7 +24,7 @@ from harken.analytics.number_text import format_cost as cost
 from harken.analytics.times import format_minute, to_datetime
 from harken.cli.command_group import CommandGroup, check_options_before_subcommand
 from harken.cli.command_tree import SESSION_COMMANDS
-from harken.cli.commands.sessions.cost import ImportedCosts, cost_of_log
+from harken.cli.commands.sessions.cost import IndexedSessions, cost_of_log
 from harken.cli.commands.sessions.table import SessionRow, table_lines, terminal_width, when_text
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import parse_time_us
@@ -47,6 +48,7 @@ from harken.core.events import (
 from harken.core.ids import Origin
 from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
+from harken.formats.client_sessions import ClientSession, read_recorded_session
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
@@ -133,7 +135,8 @@ def command(
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit cannot be combined")
-    sessions = _matching(_list_sessions(home), _Conditions(home, **conditions))
+    sessions = _list_sessions(home)
+    sessions = _matching(sessions, _Conditions({s.runtime for s in sessions}, **conditions))
     if not as_json:
         unstarted = {path.stem: path for path in home.list_logs() if has_no_event(path)}
         warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
@@ -141,7 +144,8 @@ def command(
     max_rows = 0 if is_all else limit
     max_rows = max_rows if max_rows is not None or as_json else DEFAULT_SESSIONS
     visible = sessions[: max_rows or None]
-    rows = [{**session.row, "cost_usd": session.cost()} for session in visible]
+    index = IndexedSessions(home)
+    rows = [{**session.row, **session.describe_end(index)} for session in visible]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -166,15 +170,40 @@ class _Session:
 
     name: str
     runtime: str
-    modified_s: float
-    """Seconds since 1970."""
-    describe: Callable[[], dict[str, Any]]
-    cost: Callable[[], float | None]
+    imported: ImportedSession | None = None
+    logs: Sequence[Path] = ()
+    """Its logs, the last written first."""
+
+    @cached_property
+    def modified_s(self) -> float:
+        """The time of the last change, in seconds since 1970."""
+        times = [stat_log(path).modified_ns / 1e9 for path in self.logs]
+        if self.imported is not None:
+            times.append(parse_rfc3339(self.imported.last_message_time) / 1e6)
+        return max(times)
 
     @cached_property
     def row(self) -> dict[str, Any]:
-        """The row of a list, without the cost."""
-        return self.describe()
+        """The row of a list, without the cost and the outcome."""
+        row = {} if self.imported is None else describe_imported(self.imported)
+        if not self.logs:
+            return row
+        log = describe(self.logs[0])
+        log["size_bytes"] += sum(stat_log(path).disk_bytes for path in self.logs[1:])
+        names = {"session": self.name, "runtime": self.runtime}
+        if self.imported is not None:
+            log["size_bytes"] += row["size_bytes"]
+            log["written"] = max(log["written"], row["written"])
+            log["project"] = row["project"] or log["project"]
+        return {**row, **log, **names, "logs": [path.stem for path in self.logs]}
+
+    def describe_end(self, index: IndexedSessions) -> dict[str, Any]:
+        """Return the cost and the outcome, as far as they are known."""
+        indexed = index.find(self.name, imported=self.imported, logs=self.logs)
+        cost_usd = indexed.cost_usd
+        if self.imported is None and len(self.logs) == 1:
+            cost_usd = cost_of_log(self.logs[0])
+        return {"outcome": indexed.outcome, "cost_usd": cost_usd}
 
 
 class _Conditions:
@@ -182,7 +211,7 @@ class _Conditions:
 
     def __init__(
         self,
-        home: Home,
+        existing_runtimes: Iterable[str],
         *,
         since: str | None,
         runtime: str | None,
@@ -192,7 +221,7 @@ class _Conditions:
         """Raises ConfigError for an invalid time, NameNotFound for an unknown runtime."""
         now = datetime.now(UTC)
         self.since_s = -math.inf if since is None else parse_time_us(since, LocalZone(), now) / 1e6
-        runtimes = [HARKEN, *sorted({session.runtime for session in list_imported(home)})]
+        runtimes = [HARKEN, *sorted({*existing_runtimes} - {HARKEN})]
         if runtime not in (None, *runtimes):
             raise NameNotFound("runtime", runtime or "", runtimes)
         self._runtime, self._project = runtime, project
@@ -215,28 +244,24 @@ def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Se
     return [session for session in sessions if conditions.match(session)]
 
 
-def _list_sessions(home: Home) -> Iterable[_Session]:
+def _list_sessions(home: Home) -> list[_Session]:
     """Return all sessions, the newest first."""
-    costs = ImportedCosts(home)
-    sessions = [
-        _Session(
-            name=session.name,
-            runtime=session.runtime,
-            modified_s=parse_rfc3339(session.last_message_time) / 1e6,
-            describe=partial(describe_imported, session),
-            cost=partial(costs.cost_of, session, parse_rfc3339(session.last_message_time)),
-        )
-        for session in list_imported(home)
-    ]
+    imported = {session.name: session for session in list_imported(home)}
+    sessions: list[_Session] = []
+    recordings: dict[ClientSession, list[Path]] = {}
+    for path in home.list_logs():
+        recorded = read_recorded_session(path)
+        if recorded is None:
+            sessions.append(_Session(name=path.stem, runtime=HARKEN, logs=(path,)))
+        else:
+            recordings.setdefault(recorded, []).append(path)
+    for recorded, logs in recordings.items():
+        session = imported.pop(recorded.name, None)
+        runtime = recorded.runtime
+        sessions.append(_Session(name=recorded.name, runtime=runtime, imported=session, logs=logs))
     sessions += [
-        _Session(
-            name=path.stem,
-            runtime=HARKEN,
-            modified_s=stat_log(path).modified_ns / 1e9,
-            describe=partial(describe, path),
-            cost=partial(cost_of_log, path),
-        )
-        for path in home.list_logs()
+        _Session(name=name, runtime=session.runtime, imported=session)
+        for name, session in imported.items()
     ]
     return sorted(sessions, key=lambda session: session.modified_s, reverse=True)
 
@@ -273,6 +298,7 @@ def describe_imported(session: ImportedSession) -> dict[str, Any]:
             for sub in session.subagents
         ],
         "sources": session.sources,
+        "logs": [],
     }
 
 
@@ -291,6 +317,7 @@ def describe(path: Path) -> dict[str, Any]:
         "project": None,
         "rerun": None,
         "origin": None,
+        "logs": [path.stem],
     }
     if has_no_event(path):
         return {**row, "state": "empty"}
@@ -388,10 +415,11 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
     written_at = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):
-        state = row["tips"][0]["ctx"][: len("ctx-") + SHORT_NAME_DIGITS]
+        tip = row["tips"][0]["ctx"][: len("ctx-") + SHORT_NAME_DIGITS]
+        state = f"{state}, imported" if row["logs"] else tip
     title = _describe_subject(row)
     if "error" in row:
-        title = f"(unreadable: run `harken sessions check {row['session']}`)"
+        title = f"(unreadable: run `harken sessions check {row['logs'][0]}`)"
     return SessionRow(
         name=name,
         modified=format_minute(written_at, LocalZone())

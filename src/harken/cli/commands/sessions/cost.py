@@ -1,19 +1,22 @@
-"""The cost of sessions, for a list of them.
+"""The cost and the outcome of sessions, for a list of them.
 
-Of a session with a log here, the log has the cost of each response: only these lines are decoded.
-Of an imported session the index of facts has it. The index is not brought up to date for a list:
-a session that has grown since, or was never indexed, has no known cost.
+Of a session that only has a log here, the log has the cost of each response: only these lines are
+decoded. Otherwise the index of facts has it. The index is not brought up to date for a list: a
+session that has grown since, or was never indexed, has no known cost and no known outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harken.chat.usage import UsageTotal
 from harken.config.home import Home
+from harken.core.clock import parse_rfc3339
 from harken.core.events import decode_event
 from harken.errors import HarkenError, LogError
 from harken.session.log.compressed import stat_log
@@ -21,18 +24,16 @@ from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import open_log
 
 if TYPE_CHECKING:
-    import apsw
-
     from harken.capture.files.imported_sessions import ImportedSession
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
 """The maximum size of a log whose cost is read for a list. Compressed logs are not read."""
 _RESPONSE = b'"llm_response"'
-_COSTS = """
-    SELECT sessions.name, sessions.ended, sum(requests.cost_usd),
-        count(*) FILTER (WHERE requests.cost_usd IS NULL AND requests.output_tokens > 0)
-    FROM sessions JOIN requests ON requests.session_id = sessions.id
-    WHERE sessions.runtime <> 'harken' GROUP BY sessions.id
+_SESSIONS = """
+    SELECT sessions.name, ifnull(sessions.ended, 0), sessions.outcome,
+        CASE WHEN NOT count(*) FILTER (WHERE requests.cost_usd IS NULL
+        AND requests.output_tokens > 0) THEN sum(requests.cost_usd) END
+    FROM sessions LEFT JOIN requests ON requests.session_id = sessions.id GROUP BY sessions.id
 """
 
 
@@ -59,38 +60,45 @@ def cost_of_log(path: Path) -> float | None:
     return tally.cost_usd
 
 
-class ImportedCosts:
-    """The costs of imported sessions, as far as the index of facts has them."""
+class IndexedSession(NamedTuple):
+    """A session in the index of facts."""
+
+    ended_us: int = 0
+    """The time of its last message."""
+    outcome: str | None = None
+    cost_usd: float | None = None
+    """The cost in USD. None unless it is known of every response."""
+
+
+class IndexedSessions:
+    """The sessions in the index of facts, as far as it is up to date."""
 
     def __init__(self, home: Home) -> None:
-        """The costs are read on the first access."""
+        """The index is read on the first access."""
         self._home = home
-        self._by_name: Mapping[str, tuple[int, float]] | None = None
 
-    def cost_of(self, session: ImportedSession, ended_us: int) -> float | None:
-        """Return the cost of a session in USD. Return None if the index is older than it."""
-        if self._by_name is None:
-            self._by_name = self._read()
-        indexed_us, cost_usd = self._by_name.get(session.name, (0, None))
-        return cost_usd if indexed_us >= ended_us else None
+    def find(
+        self, name: str, *, imported: ImportedSession | None, logs: Sequence[Path]
+    ) -> IndexedSession:
+        """Return the session with these sources. It is empty if the index is older than one."""
+        sessions, sizes = self._content
+        session = sessions.get(name, IndexedSession())
+        if imported is not None and session.ended_us < parse_rfc3339(imported.last_message_time):
+            return IndexedSession()
+        is_read = all(sizes.get(os.fsencode(path)) == stat_log(path).size_bytes for path in logs)
+        return session if is_read else IndexedSession()
 
-    def _read(self) -> Mapping[str, tuple[int, float]]:
+    @cached_property
+    def _content(self) -> tuple[Mapping[str, IndexedSession], Mapping[bytes, int]]:
+        """The sessions by name, and the read size of each log."""
         if not self._home.facts_file.exists():
-            return {}
+            return {}, {}
         from harken.index.session_index import SessionIndex
 
         try:
             with closing(SessionIndex(self._home.facts_file)) as facts:
-                return _costs(facts.database)
+                rows: list[Any] = facts.database.execute(_SESSIONS).fetchall()
+                sizes: list[Any] = facts.database.execute("SELECT path, size FROM logs").fetchall()
         except HarkenError:  # Commands that need the index repair it.
-            return {}
-
-
-def _costs(database: apsw.Connection) -> Mapping[str, tuple[int, float]]:
-    """Return the end and the cost of each session with a known cost, by name."""
-    rows: list[Any] = database.execute(_COSTS).fetchall()
-    return {
-        name: (ended_at or 0, cost_usd)
-        for name, ended_at, cost_usd, unpriced in rows
-        if cost_usd is not None and not unpriced
-    }
+            return {}, {}
+        return {name: IndexedSession(*row) for name, *row in rows}, dict(sizes)

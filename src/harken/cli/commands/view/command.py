@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
@@ -24,7 +25,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.imported_sessions import view_commit, view_imported
-from harken.config.name_resolver import CommitName, ImportedName, NameResolver
+from harken.config.name_resolver import CommitName, ImportedName, NameResolver, SessionLog
 from harken.config.store import build_commit_resolver
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
@@ -39,7 +40,13 @@ from harken.terminal.event_lines import (
     iter_timeline_lines,
 )
 from harken.terminal.pager import columns, page_output
-from harken.terminal.text import indent, one_line, print_json, print_text
+from harken.terminal.text import (
+    escape_control_characters,
+    indent,
+    one_line,
+    print_json,
+    print_text,
+)
 from harken.views.dialogs.dialog import Dialog
 from harken.views.dialogs.perspective import perspective
 from harken.views.filter import select, transcript
@@ -152,12 +159,20 @@ def view(
 
 
 def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session or a commit for a view; print its warnings on standard error."""
-    resolved = NameResolver(home).resolve(session)
+    """Open a session or a commit for a view; print its warnings on standard error.
+
+    Of a session that is recorded and imported, show the recording: it has the exact requests.
+    """
+    resolver = NameResolver(home)
+    resolved = resolver.resolve(session)
     if isinstance(resolved, CommitName):
         return view_commit(home, resolved.id)
     if isinstance(resolved, ImportedName):
-        return view_imported(home, resolved.session)
+        recording = resolver.find_recording(resolved)
+        if recording is None:
+            return view_imported(home, resolved.session)
+        _note(_format_sources(resolved, recording))
+        resolved = SessionLog(recording)
     viewer = SessionViewer(resolved.path)
     viewer.resolver = build_commit_resolver(home)
     if viewer.events and viewer.reading.torn:
@@ -166,6 +181,13 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
         dialect = viewer.reading.dialect or "without checksums"
         click.echo(f"An older log format ({dialect}) without checksums.", err=True)
     return viewer
+
+
+def _format_sources(imported: ImportedName, recording: Path) -> str:
+    """Return the shown source of a session with two, and the command that shows the other."""
+    file_command = command_prefix("view", imported.session.sources[0])
+    text = f"Recorded as {recording.stem}; `{file_command}` shows the imported file."
+    return escape_control_characters(text)
 
 
 def _note(text: str) -> None:
