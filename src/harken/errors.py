@@ -274,10 +274,19 @@ class NotesConflict(StoreError):
 
 
 class BranchConflict(StoreError):
-    """A branch has another head than the writer expected; it was not moved."""
+    """A branch has another head than the writer expected; it was not moved.
+
+    `commit` is the commit that was written and that the branch does not lead to, if there is one.
+    """
 
     def __init__(
-        self, store: str | Path, branch: str, *, expected: str | None, actual: str | None
+        self,
+        store: str | Path,
+        branch: str,
+        *,
+        expected: str | None,
+        actual: str | None,
+        commit: str = "",
     ) -> None:
         if expected is None:
             reason = f"branch {branch!r} exists already, at {actual}; move it from there, or use"
@@ -286,8 +295,10 @@ class BranchConflict(StoreError):
                 f"conflict: branch {branch!r} is at {actual or 'no commit'}, not at {expected}; "
                 "another writer moved it: continue from its head, or use"
             )
-        super().__init__(store, f"{reason} another name")
+        suffix = f"; the commit was written as {commit}" if commit else ""
+        super().__init__(store, f"{reason} another name{suffix}")
         self.branch, self.expected, self.actual = branch, expected, actual
+        self.commit = commit
 
 
 class SendError(HarkenError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,18 +40,21 @@ def test_a_checkpoint_moves_its_branch_and_the_next_one_continues_it(
     assert texts == ["Tea?", "Tea?!", "Milk?", "Milk?!"]
 
 
-def test_a_checkpoint_on_an_old_head_is_refused_and_writes_nothing(
+def test_a_checkpoint_on_an_old_head_leaves_the_branch_and_names_its_commit(
     cli: Cli, tmp_path: Path
 ) -> None:
     first = commit(cli, tmp_path, "Tea?", "--branch", "main")
     commit(cli, tmp_path, "Milk?", "--branch", "main")
-    before = cli.ok("ctx", "log", "--all", "--json").out
+    before = cli.ok("ctx", "branch", "--json").json
     refusal = cli.refused(
         "ctx", "checkpoint", tmp_path / "messages.json", "--branch", "main", "--parent", first
     )
     assert "branch 'main' is at ctx-" in refusal
     assert "another writer moved it" in refusal
-    assert cli.ok("ctx", "log", "--all", "--json").out == before
+    assert cli.ok("ctx", "branch", "--json").json == before
+    [commit_id] = re.findall(r"the commit was written as (ctx-[0-9a-f]{64})", refusal)
+    cli.ok("ctx", "branch", "mine", commit_id)
+    assert cli.ok("ctx", "log", "mine", "--json").json[1]["id"] == first
 
 
 def test_a_branch_is_moved_only_from_its_current_head(cli: Cli, tmp_path: Path) -> None:

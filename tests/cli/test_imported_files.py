@@ -165,7 +165,7 @@ def test_a_bundle_does_not_replace_the_bytes_of_a_file(cli: Cli, tmp_path: Path)
     cli.ok("export", str(row["session"]), "--format", file_format, "-o", out)
     assert out.read_bytes() == transcript()
     again = cli.ok("store", "bundle", "open", bundle, "--json")
-    assert again.json["files"] == {"created": [], "continued": [], "beside": []}
+    assert again.json["files"] == {"created": [], "continued": [], "conflicting": []}
     third = cli.ok("store", "bundle", "open", bundle, "--json", "--home", tmp_path / "third")
     [file] = third.json["files"]["created"]
     assert (file["path"], file["raw"]) == (str(path), hash_raw(forged))

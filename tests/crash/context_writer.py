@@ -51,11 +51,12 @@ def take(store: Store, parent: CommitId | None, step: int) -> CommitId:
         parent=parent,
         created_at=f"2026-01-01T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z",
         origin=CommitOrigin(principal=WHO),
+        branch=WHO,
     )
     if is_summed_up(step):
         return compact(store, draft, f"summary {step}")
     new_commit = checkpoint(store, draft)
-    return snapshot(store, new_commit) if step % 10 == 4 else new_commit
+    return snapshot(store, new_commit, branch=WHO) if step % 10 == 4 else new_commit
 
 
 def main(folder: Path) -> None:
@@ -105,6 +106,8 @@ def find_loss(folder: Path, acknowledged: int) -> str | None:
 
 def _find_loss(store: Store, acknowledged: int) -> str | None:
     last = store.latest_commit(WHO, LATER)
+    if store.branches().get(WHO) != last:
+        return "the branch does not lead to the last commit"
     steps = steps_in(store, last)
     if steps <= acknowledged:
         return f"{acknowledged + 1} steps were acknowledged, {steps} are there"

@@ -17,7 +17,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from harken.context.checkpoint import CommitDraft, checkpoint
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, hash_raw
+from harken.core.messages import Message
 from harken.errors import HarkenError
 from harken.store.base import RetentionPolicy, Tombstone, WriteBatch
 from harken.store.fsck import fsck
@@ -121,6 +123,18 @@ def move_branch(life: Life, store: SqliteStore) -> None:
     store.move_branch("main", life.commits[-1], expected=head)
 
 
+def checkpoint_on_branch(life: Life, store: SqliteStore) -> None:
+    """Write a commit and move a branch to it: a cut leaves both or none."""
+    count = len(life.commits)
+    draft = CommitDraft(
+        messages=[Message("user", f"on a branch {count}")],
+        parent=store.branches().get("work"),
+        created_at=f"2026-01-02T00:00:{count:02d}Z",
+        branch="work",
+    )
+    life.commits.append(checkpoint(store, draft))
+
+
 def write_raw(life: Life, store: SqliteStore) -> None:
     raw = {hash_raw(data): data for data in (b"pinned", b"a secret text")}
     store.write(WriteBatch(raw=raw))
@@ -166,7 +180,8 @@ def reopen(life: Life, store: SqliteStore) -> None:
 
 OPERATIONS: tuple[Operation, ...] = (
     *(write_commit, write_commit, write_group, change_notes, move_branch, write_raw),
-    *(set_retention, checkpoint_database, write_commit, move_branch, purge, write_commit),
+    *(checkpoint_on_branch, set_retention, checkpoint_database, checkpoint_on_branch),
+    *(write_commit, move_branch, purge, write_commit),
     *(write_garbage, collect, reopen, evict_all, write_group, checkpoint_database, write_commit),
 )
 GRADUAL = ("collect", "purge", "evict_all")

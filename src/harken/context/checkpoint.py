@@ -32,7 +32,7 @@ from harken.core.messages import ChatMessage, check_message, text_of
 from harken.errors import BranchConflict, FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.formats.client_messages import messages_in
-from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
+from harken.store.base import BranchMove, ObjectKind, Store, StoredObject, WriteBatch
 from harken.store.branches import check_branch
 
 MAX_SUMMARY_CHARS = 200
@@ -168,7 +168,8 @@ def checkpoint(store: Store, draft: CommitDraft) -> CommitId:
     """Write a commit and all its needs at once. On return it can be read.
 
     Raises ValueError for an invalid draft, ObjectNotFound if the artifact or the parent does not
-    exist, BranchConflict if another writer moved the branch of the draft, StoreError.
+    exist, StoreError. If another writer moved the branch of the draft, the commit is written, and
+    BranchConflict names it.
     """
     (commit_id,) = checkpoint_all(store, [draft])
     return commit_id
@@ -186,25 +187,34 @@ def checkpoint_all(store: Store, drafts: Sequence[CommitDraft]) -> list[CommitId
         prepared.append(_prepare(draft, parent, _read_content(store, draft)))
         names.append(prepared[-1].commit.id)
     branch = drafts[-1].branch if drafts else ""
-    head = _read_head(store, branch, drafts[0].parent, names[-1]) if branch else None
-    store.write(build_batch(prepared))
-    if branch and head != names[-1]:
-        store.move_branch(branch, names[-1], expected=head)
+    if branch:
+        write_on_branch(store, build_batch(prepared), branch, drafts[0].parent)
+    else:
+        store.write(build_batch(prepared))
     return names
 
 
-def _read_head(
-    store: Store, branch: str, parent: CommitId | None, commit: CommitId
-) -> CommitId | None:
-    """Return the head of a branch, from which a commit may move it.
+def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: CommitId | None) -> None:
+    """Write commits and move a branch to the last one, in one step.
 
-    It is the commit itself if this checkpoint is a repetition. Raises BranchConflict, ValueError.
+    The head of the branch must be `parent`, or it must not exist. If it is the last commit, this is
+    a repetition. Otherwise the commits are written without the branch, and BranchConflict names
+    the last one. Raises ConfigError for an invalid name of a branch.
     """
     check_branch(branch)
-    head = store.branches().get(branch)
-    if head not in (None, parent, commit):
-        raise BranchConflict("the store", branch, expected=parent, actual=head)
-    return head
+    commit = batch.commits[-1][0].id
+    expected = store.branches().get(branch)
+    while expected in (None, parent):
+        try:
+            store.write(replace(batch, moves={branch: BranchMove(commit, expected)}))
+            return
+        except BranchConflict as error:  # Another writer moved it since.
+            if error.actual == expected:
+                raise
+            expected = None if error.actual is None else CommitId(error.actual)
+    store.write(batch)
+    if expected != commit:
+        raise BranchConflict("the store", branch, expected=parent, actual=expected, commit=commit)
 
 
 @dataclass(frozen=True, slots=True)

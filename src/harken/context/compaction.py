@@ -12,7 +12,7 @@ from itertools import takewhile
 
 import msgspec
 
-from harken.context.checkpoint import CommitDraft, checkpoint_all
+from harken.context.checkpoint import CommitDraft, checkpoint_all, write_on_branch
 from harken.context.commit_content import read_delta_entries
 from harken.context.history import get_commit
 from harken.context.materialize import materialize, select_commits
@@ -63,11 +63,12 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
 
 
 @check_arguments
-def snapshot(store: Store, ctx: CommitId) -> CommitId:
+def snapshot(store: Store, ctx: CommitId, *, branch: str = "") -> CommitId:
     """Commit the complete conversation of a commit as one object, on top of it.
 
-    Default walks end there and read nothing before. The same commit gives the same snapshot.
-    Raises NameNotFound, ObjectNotFound, StoreError.
+    Default walks end there and read nothing before. The same commit gives the same snapshot. A
+    branch is moved to it as by `checkpoint`. Raises NameNotFound, ObjectNotFound, BranchConflict,
+    StoreError.
     """
     stored = get_commit(store, ctx)
     commits = select_commits(store, ctx)
@@ -83,7 +84,11 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
         token_count=sum(selected.commit.token_count for selected in commits),
     )
     notes = CommitNotes(summary=stored.notes.summary, derived=True)
-    store.write(
-        WriteBatch(objects=objects, deltas={commit.artifact: entries}, commits=[(commit, notes)])
+    batch = WriteBatch(
+        objects=objects, deltas={commit.artifact: entries}, commits=[(commit, notes)]
     )
+    if branch:
+        write_on_branch(store, batch, branch, ctx)
+    else:
+        store.write(batch)
     return commit.id

@@ -84,7 +84,7 @@ class NotesReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The required current notes; null accepts any."""
 
 
-class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BranchMoveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A move of the head of a branch. Null: the branch does not exist before, or afterwards."""
 
     name: str
@@ -99,7 +99,7 @@ class HeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefix: str = ""
 
 
-class HeadMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HeadMoveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A move of the head of a ticket or an imported file. Null: it is new."""
 
     name: HeadName
@@ -284,12 +284,12 @@ def branches(store: OpenStore) -> Json:
 
 @routes.post(
     "/move-branch",
-    **operation(wire.DoneBody, BranchMove),
+    **operation(wire.DoneBody, BranchMoveRequest),
     dependencies=WRITE_DEPENDENCIES,
 )
 def move_branch(store: OpenStore, body: RequestBody) -> Json:
     """Move the head of a branch, if it is the expected one."""
-    fields = body.json(BranchMove)
+    fields = body.json(BranchMoveRequest)
     store.move_branch(fields.name, fields.to, expected=fields.expected)
     return Json(wire.DoneBody())
 
@@ -302,12 +302,12 @@ def heads(store: OpenStore, body: RequestBody) -> Json:
 
 @routes.post(
     "/move-head",
-    **operation(wire.DoneBody, HeadMove),
+    **operation(wire.DoneBody, HeadMoveRequest),
     dependencies=WRITE_DEPENDENCIES,
 )
 def move_head(store: OpenStore, body: RequestBody) -> Json:
     """Move the head of a ticket or an imported file, if it is the expected one."""
-    fields = body.json(HeadMove)
+    fields = body.json(HeadMoveRequest)
     store.move_head(fields.name, fields.to, expected=fields.expected)
     return Json(wire.DoneBody())
 

@@ -42,6 +42,14 @@ class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the replacement content: the same object without the purged part."""
 
 
+class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A move of the head of a branch, by compare-and-swap."""
+
+    to: CommitId
+    expected: CommitId | None = None
+    """The required current head. None: the branch does not exist yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBatch:
     """The objects and commits of one atomic write."""
@@ -65,6 +73,10 @@ class WriteBatch:
     """Purges of another store, so that objects which need the purged content can be copied here.
     The stand-in is in the batch or in the store; that of a commit is among `commits`, and is
     entered under the old name. Existing content is unchanged: a write never purges.
+    """
+    moves: Mapping[str, BranchMove] = field(default_factory=dict)
+    """Moves of branches by name, to commits of the batch or of the store. If one of the branches
+    has another head than expected, nothing of the batch is written.
     """
 
 
@@ -149,7 +161,8 @@ class Store(Protocol):
 
         Raises ObjectNotFound if a delta, a sequence or a commit references a name that is neither
         in the store nor in the batch; ObjectCorrupted if a name is not the hash of its content;
-        StoreError if the disk refuses. In these cases nothing of the batch was written.
+        BranchConflict, NameNotFound, ConfigError for a move, as `move_branch`; StoreError if the
+        disk refuses. In these cases nothing of the batch was written.
         """
         ...
 

@@ -19,7 +19,8 @@ from harken.core import canonical, commits
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.errors import ObjectCorrupted, ObjectNotFound, ObjectTooLarge
-from harken.store.base import ObjectKind, StoredObject, Tombstone, WriteBatch
+from harken.store.base import BranchMove, ObjectKind, StoredObject, Tombstone, WriteBatch
+from harken.store.branches import check_branch
 
 BATCH = "the batch"
 MAX_OBJECT_BYTES = 256 * 1024 * 1024
@@ -91,6 +92,7 @@ class BatchContents:
     """The files among `objects`, with their chunks. Their names are not verified yet."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
+    moves: Mapping[str, BranchMove] = field(default_factory=dict)
 
 
 def compute_name(kind: ObjectKind, body: bytes) -> str:
@@ -111,10 +113,15 @@ def validate_batch(batch: WriteBatch) -> BatchContents:
     Raises ObjectCorrupted if a name does not match its content or the content is not canonical;
     ObjectTooLarge for an object of more than `MAX_OBJECT_BYTES` bytes; ObjectNotFound if a needed
     name cannot be that of an artifact or a commit; ValueError if a commit, notes or an entry has an
-    invalid member. The store checks that needs exist and are of the right kind.
+    invalid member, ConfigError for the name of a branch. The store checks that needs exist and are
+    of the right kind.
     """
     unordered = {obj.name: obj for obj in _iter_objects(batch)}
-    contents = BatchContents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
+    for branch in batch.moves:
+        check_branch(branch)
+    contents = BatchContents(
+        derived=dict(batch.derived), tombstones=dict(batch.tombstones), moves=dict(batch.moves)
+    )
     if batch.files:
         contents.files = {
             ref: tuple(pieces) for ref, pieces in batch.files.items() if ref not in batch.raw
@@ -163,6 +170,7 @@ def batch_from(contents: BatchContents) -> WriteBatch:
         raw={ArtifactRef(obj.name): obj.body for obj in by_kind[ObjectKind.RAW]},
         files=contents.files,
         commits=[(obj.commit, obj.notes) for obj in contents.commits],
+        moves=contents.moves,
     )
 
 

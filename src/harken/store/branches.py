@@ -6,12 +6,13 @@ The head of a branch is a commit. The head of a ticket or of an imported file is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from harken.core.commits import HeadName
-from harken.errors import BranchConflict, ConfigError
+from harken.core.commits import CommitId, HeadName
+from harken.errors import BranchConflict, ConfigError, NameNotFound
+from harken.store.base import BranchMove
 
 K = TypeVar("K", bound=str)
 MAX_BRANCH_CHARS = 200
@@ -51,6 +52,22 @@ def check_source(name: str) -> None:
     """Raise ConfigError unless a name is that of the head of an imported file."""
     if not check_head_name(name).startswith(SOURCE_PREFIX):
         raise ConfigError(f"{name!r} is not the name of an imported file's head: src-...")
+
+
+def check_moves(
+    store: str | Path,
+    heads: Mapping[str, CommitId],
+    moves: Mapping[str, BranchMove],
+    has_commit: Callable[[CommitId], bool],
+) -> None:
+    """Raise BranchConflict or NameNotFound unless all branches can be moved.
+
+    heads: the current heads of these branches.
+    """
+    for name, move in moves.items():
+        check_head(store, heads, name, move.expected)
+        if not has_commit(move.to):
+            raise NameNotFound("commit", move.to, [])
 
 
 def check_head(store: str | Path, heads: Mapping[K, str], name: K, expected: str | None) -> None:

@@ -34,8 +34,8 @@ class FileCopyResult:
 
     created: list[ImportedFile] = field(default_factory=list)
     continued: list[ImportedFile] = field(default_factory=list)
-    beside: list[ImportedFile] = field(default_factory=list)
-    """Files whose bytes differ from those in the target, which were left as they are."""
+    conflicting: list[ImportedFile] = field(default_factory=list)
+    """Files whose bytes differ from those in the target. They are stored beside these."""
 
 
 def copy_imported_files(source: Store, target: Store, commits: Collection[CommitId]) -> None:
@@ -78,21 +78,21 @@ class _FileCopy:
     def add(self) -> None:
         """Add the file, unless the target has its bytes."""
         record = self.file.record
-        own, copied = name_head(record.machine, record.path), _name_slot(record)
+        original, copied = name_head(record.machine, record.path), _name_slot(record)
         heads = self.target.heads(SOURCE_PREFIX)
-        names = [name for name in (own, copied, self._name_beside()) if name in heads]
+        names = [name for name in (original, copied, self._name_beside()) if name in heads]
         existing = {name: heads[name] for name in names}
         if self.file.head in existing.values() or self._is_contained(existing.values()):
             return
         if copied not in existing:
             self._copy_to(copied, None)
-            is_continued = own not in existing or self._continues(existing[own])
-            (self.result.created if is_continued else self.result.beside).append(self.file)
+            is_continued = original not in existing or self._continues(existing[original])
+            (self.result.created if is_continued else self.result.conflicting).append(self.file)
         elif self._continues(existing[copied]) and self._copy_to(copied, existing[copied]):
             self.result.continued.append(self.file)
         else:
             self._copy_to(self._name_beside(), existing.get(self._name_beside()))
-            self.result.beside.append(self.file)
+            self.result.conflicting.append(self.file)
 
     def _name_beside(self) -> HeadName:
         record = self.file.record

@@ -24,7 +24,13 @@ from harken.store.base import (
 )
 from harken.store.base import compute_stats as stats
 from harken.store.batch import BatchContents, is_allowed_need, parse_file, validate_batch
-from harken.store.branches import check_branch, check_head, check_head_name, check_source
+from harken.store.branches import (
+    check_branch,
+    check_head,
+    check_head_name,
+    check_moves,
+    check_source,
+)
 from harken.store.chunking import verify_chunks
 from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
 from harken.store.retention import active_names, check_policy, find_reachable
@@ -62,6 +68,13 @@ class MemoryStore:
             purge_new_files(contents, self._tombstones, self._find_object)
             select_new_tombstones(NAME, contents, lambda name: self._find_object(name) is not None)
             self._check(contents)
+            new_commits = {commit.id for commit in contents.commits}
+            check_moves(
+                NAME,
+                self._branches,
+                contents.moves,
+                lambda name: name in new_commits or name in self._notes,
+            )
             now_us = self._clock()
             for name, obj in contents.objects.items():
                 self._write_times_us[name] = now_us
@@ -75,6 +88,7 @@ class MemoryStore:
                 if name.startswith("art-"):
                     self._index_name(name)
             self._derived |= contents.derived
+            self._branches |= {name: move.to for name, move in contents.moves.items()}
 
     def _check(self, contents: BatchContents) -> None:
         """Raise ObjectNotFound unless all needs exist and parents precede their children."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 
 from harken.core.commits import CommitId
 from harken.errors import BranchConflict, NameNotFound
-from harken.store.base import Store
+from harken.store.base import BranchMove, Store, WriteBatch
 from harken.testing.store_kit import OTHER, batch_of, chain_in, commit_in, refused
 from harken.testing.store_refusals import RefusalSuite
 
@@ -78,6 +79,74 @@ class BranchSuite(RefusalSuite):
             thread.join()
         assert (len(moved), len(told)) == (1, 7)
         assert store.branches() == {"main": moved[0]}
+
+    def test_a_batch_moves_branches_to_its_commits(self) -> None:
+        store = self.store()
+        batches = [batch_of("first")]
+        batches.append(batch_of("second", parent=commit_in(batches[0]), second=1))
+        first, second = map(commit_in, batches)
+        store.write(replace(batches[0], moves={"main": BranchMove(first)}))
+        for reader in self.stores(store):
+            assert (reader.branches(), [*reader.commits([first])]) == ({"main": first}, [first])
+        moves = {"main": BranchMove(second, first), "old": BranchMove(first)}
+        store.write(replace(batches[1], moves=moves))
+        store.write(WriteBatch(moves={"old": BranchMove(second, first)}))
+        for reader in self.stores(store):
+            assert reader.branches() == {"main": second, "old": second}
+
+    def test_a_batch_is_not_written_if_a_branch_has_another_head(self) -> None:
+        store = self.store()
+        names = chain_in(store, 2)
+        store.move_branch("main", names[1], expected=None)
+        batch = batch_of("late", parent=names[0], second=9)
+        for expected in (None, names[0]):
+            moves = {"new": BranchMove(commit_in(batch)), "main": BranchMove(names[0], expected)}
+            try:
+                store.write(replace(batch, moves=moves))
+            except BranchConflict as error:
+                facts = (error.branch, error.expected, error.actual)
+                assert facts == ("main", expected, names[1])
+            else:
+                raise AssertionError("the write was not refused")
+            for reader in self.stores(store):
+                assert reader.branches() == {"main": names[1]}
+                assert reader.commits([commit_in(batch)]) == {}
+                assert reader.deltas(batch.deltas) == {}
+
+    def test_a_batch_moves_a_valid_branch_to_an_existing_commit(self) -> None:
+        store = self.store()
+        batch, missing = batch_of("one"), CommitId("ctx-" + OTHER)
+        for to in (missing, CommitId("ctx-1"), CommitId("")):
+            refused(NameNotFound, store.write, replace(batch, moves={"main": BranchMove(to)}))
+        for branch in ("", "a b", "ctx-1", "tkt-1", "a@b", "a//b", "/a", "a/"):
+            move = BranchMove(commit_in(batch))
+            refused(ValueError, store.write, replace(batch, moves={branch: move}))
+        assert (store.branches(), store.newest_commits(5)) == ({}, [])
+
+    def test_of_batches_at_once_exactly_one_moves_a_branch(self) -> None:
+        store = self.store()
+        [root] = chain_in(store, 1)
+        store.move_branch("main", root, expected=None)
+        batches = [batch_of(f"writer {index}", parent=root, second=1) for index in range(8)]
+        winners: list[CommitId] = []
+        conflicts: list[BranchConflict] = []
+
+        def write(batch: WriteBatch) -> None:
+            try:
+                store.write(replace(batch, moves={"main": BranchMove(commit_in(batch), root)}))
+                winners.append(commit_in(batch))
+            except BranchConflict as error:
+                conflicts.append(error)
+
+        threads = [threading.Thread(target=write, args=[batch]) for batch in batches]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(winners), len(conflicts)) == (1, 7)
+        assert {error.actual for error in conflicts} == {*winners}
+        assert store.branches() == {"main": winners[0]}
+        assert [*store.commits(map(commit_in, batches))] == winners
 
     def test_a_clock_that_steps_back_does_not_hide_the_last_commit(self) -> None:
         store = self.store()

@@ -91,7 +91,7 @@ def test_other_bytes_of_the_same_file_are_stored_beside_and_reported(
 ) -> None:
     head = write_file(store, b"one\n", machine=machine)
     result = bring(store, (b"two, and longer\n", {"machine": machine}))
-    assert (result.created, result.continued, paths(result.beside)) == ([], [], ["/a.jsonl"])
+    assert (result.created, result.continued, paths(result.conflicting)) == ([], [], ["/a.jsonl"])
     assert store.heads()[name_head(machine, "/a.jsonl")] == head
     assert stored_bytes(store) == {b"one\n", b"two, and longer\n"}
     before = store.heads()
@@ -115,7 +115,7 @@ def test_a_copy_with_more_bytes_continues_an_earlier_copy(store: MemoryStore) ->
 def test_a_copy_of_another_session_continues_nothing(store: MemoryStore) -> None:
     bring(store, (b"one\n", {}))
     result = bring(store, (b"one\ntwo\n", {"session": "other"}))
-    assert (result.continued, paths(result.beside)) == ([], ["/a.jsonl"])
+    assert (result.continued, paths(result.conflicting)) == ([], ["/a.jsonl"])
     assert stored_bytes(store) == {b"one\n", b"one\ntwo\n"}
 
 
@@ -138,7 +138,7 @@ def test_a_copy_with_more_bytes_does_not_change_a_file_of_this_machine(store: Me
 
 def test_a_forged_size_continues_nothing(store: MemoryStore) -> None:
     bring(store, (b"one\n", {"size": 2}))
-    assert paths(bring(store, (b"one\ntwo\n", {})).beside) == ["/a.jsonl"]
+    assert paths(bring(store, (b"one\ntwo\n", {})).conflicting) == ["/a.jsonl"]
 
 
 @pytest.mark.parametrize("machine", [HERE, ELSEWHERE])

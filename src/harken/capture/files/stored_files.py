@@ -47,7 +47,7 @@ class StoredFiles:
     def find_uncontained(
         self,
         path: str,
-        source_file: OpenedFile,
+        file: OpenedFile,
         *,
         is_grown: bool,
         has_commits: Callable[[Iterable[CommitId]], bool],
@@ -62,22 +62,22 @@ class StoredFiles:
             return self._find_unreadable(path)
         is_contained = (
             is_grown
-            or source_file.raw == earlier.raw
+            or file.raw == earlier.raw
             or (bool(earlier.tips) and has_commits(earlier.tips))
-            or starts_with(self._read_bytes(source_file), earlier)
+            or starts_with(self._read_bytes(file), earlier)
         )
         return earlier.earlier if is_contained else earlier.head
 
     def _find_unreadable(self, path: str) -> ArtifactRef | None:
-        """Return the head of a file whose record cannot be read, if other heads can name it."""
+        """Return the head of an unreadable record, if other heads can name it."""
         head = self.get_head(path)
         with suppress(ObjectCorrupted):
             if head is not None and self._store.sequences([head]):
                 return head
         return None
 
-    def _read_bytes(self, source_file: OpenedFile) -> Iterable[bytes]:
-        """Return the bytes of a source file, which a large file has in the store."""
-        if source_file.pieces or source_file.raw is None:
-            return (piece.body for piece in source_file.pieces)
-        return self._store.read_chunks(source_file.raw)
+    def _read_bytes(self, file: OpenedFile) -> Iterable[bytes]:
+        """Return the bytes of an open file. Those of a large file are in the store."""
+        if file.pieces or file.raw is None:
+            return (piece.body for piece in file.pieces)
+        return self._store.read_chunks(file.raw)

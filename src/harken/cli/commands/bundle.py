@@ -228,7 +228,7 @@ def print_imported_bundle(
         files = {
             "created": [_file_row(file) for file in result.files.created],
             "continued": [_file_row(file) for file in result.files.continued],
-            "beside": [_file_row(file) for file in result.files.beside],
+            "conflicting": [_file_row(file) for file in result.files.conflicting],
         }
         print_json(row | {"tickets": asdict(result.tickets), "files": files})
         return
@@ -239,7 +239,7 @@ def print_imported_bundle(
         if log.path.name != log.name:
             print_text(f"session {log.name.removesuffix('.jsonl')} was imported as {log.path.stem}")
     print_imported_tickets(result.tickets)
-    print_files_beside(result.files.beside)
+    print_files_beside(result.files.conflicting)
     print_next_steps(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
 
 

@@ -178,8 +178,9 @@ def decode_error(problem: Problem, store: str) -> Exception:
         case "notes_changed":
             return NotesConflict(store, problem.name)
         case "branch_moved":
-            expected, actual = (head or None for head in (*problem.known, "", "")[:2])
-            return BranchConflict(store, problem.name, expected=expected, actual=actual)
+            expected, actual, commit = (*problem.known, "", "", "")[:3]
+            heads = {"expected": expected or None, "actual": actual or None}
+            return BranchConflict(store, problem.name, **heads, commit=commit)
         case "store_full":
             return StoreWriteError(store, reason=problem.reason)
         case "invalid":
@@ -198,8 +199,8 @@ def decode_error(problem: Problem, store: str) -> Exception:
 def _encode_conflict(error: NotesConflict | BranchConflict, text: str) -> Problem:
     if isinstance(error, NotesConflict):
         return Problem("notes_changed", text, name=error.name)
-    heads = (error.expected or "", error.actual or "")
-    return Problem("branch_moved", text, name=error.branch, known=heads)
+    names = (error.expected or "", error.actual or "", error.commit)
+    return Problem("branch_moved", text, name=error.branch, known=names)
 
 
 def _format_line(error: Exception) -> str:

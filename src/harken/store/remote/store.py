@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -76,7 +77,14 @@ class RemoteStore:
         """Cached on demand; the service may have more."""
 
     def write(self, batch: WriteBatch) -> None:
-        self._connection.request("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
+        try:
+            self._connection.request("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
+        # This may be our own move: the response was lost, and the request was repeated.
+        except BranchConflict:
+            heads = self.branches()
+            if any(heads.get(name) != move.to for name, move in batch.moves.items()):
+                raise
+            self.write(replace(batch, moves={}))
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)

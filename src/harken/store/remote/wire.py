@@ -23,7 +23,14 @@ from harken.core.commits import (
     Hash,
     HeadName,
 )
-from harken.store.base import ObjectKind, RetentionPolicy, StoredCommit, Tombstone, WriteBatch
+from harken.store.base import (
+    BranchMove,
+    ObjectKind,
+    RetentionPolicy,
+    StoredCommit,
+    Tombstone,
+    WriteBatch,
+)
 from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
 
 PACKED = "application/msgpack"
@@ -61,6 +68,8 @@ class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     commits: list[tuple[bytes, bytes]] = []
     tombstones: bytes = b"{}"
     """A JSON object: name -> tombstone."""
+    moves: bytes = b"{}"
+    """A JSON object: branch -> move."""
 
 
 class CommitAndNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +90,8 @@ class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     derived: dict[str, str] = {}
     commits: list[CommitAndNotes] = []
     tombstones: dict[str, Tombstone] = {}
+    moves: dict[str, BranchMove] = {}
+    """Moves of branches by name. If a branch has another head than expected, nothing is written."""
 
 
 class LogEndBody(msgspec.Struct, frozen=True):
@@ -230,6 +241,7 @@ def encode_batch(batch: WriteBatch) -> bytes:
             for new in contents.commits
         ],
         tombstones=canonical.to_canonical_bytes(dict(batch.tombstones)),
+        moves=canonical.to_canonical_bytes(dict(batch.moves)),
     )
     return pack(packed)
 
@@ -253,6 +265,7 @@ def decode_batch(data: bytes) -> WriteBatch:
             (commits.decode_commit(commit), decode_notes(notes)) for commit, notes in packed.commits
         ],
         tombstones=read_json(packed.tombstones, dict[str, Tombstone]),
+        moves=read_json(packed.moves, dict[str, BranchMove]),
     )
 
 
@@ -276,6 +289,7 @@ def batch_from_json(source: PlainBatch) -> WriteBatch:
         derived={key: ArtifactRef(name) for key, name in source.derived.items()},
         commits=[(member.commit, member.notes) for member in source.commits],
         tombstones=source.tombstones,
+        moves=source.moves,
     )
 
 

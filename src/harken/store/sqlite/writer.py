@@ -14,9 +14,16 @@ from dataclasses import dataclass, field
 
 from harken.core.clock import Clock
 from harken.core.commits import ArtifactRef, CommitId
-from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError, StoreLocked
+from harken.errors import (
+    NameNotFound,
+    ObjectCorrupted,
+    ObjectNotFound,
+    StoreError,
+    StoreLocked,
+)
 from harken.store.base import ObjectKind, StoredObject
 from harken.store.batch import BatchCommit, BatchContents, is_allowed_need
+from harken.store.branches import check_moves
 from harken.store.purge import select_new_tombstones as bring
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase
@@ -52,6 +59,8 @@ class _ExistingObjects:
     """The kinds of evicted objects: they may be referenced, and written again."""
     damaged: set[str] = field(default_factory=set)
     """Names of damaged objects."""
+    branches: dict[str, CommitId] = field(default_factory=dict)
+    """The heads of the branches that the batches move."""
 
 
 class Writer:
@@ -167,11 +176,13 @@ class Writer:
         for turn in group:
             try:
                 added = self._find_new(turn.contents, existing)
-            except StoreError as error:
+                self._check_moves(turn.contents, existing, added)
+            except (StoreError, NameNotFound) as error:
                 turn.error = error
             else:
                 new |= added
                 existing.kinds |= {name: obj.kind for name, obj in added.items()}
+                existing.branches |= {n: move.to for n, move in turn.contents.moves.items()}
         packs = list(pack_table.insert_packs(connection, new.values()))
         numbers = {name: number for number, pack in packs for name in pack.objects}
         insert_keys(connection, numbers)
@@ -187,12 +198,26 @@ class Writer:
             self._record_mark(connection, max(numbers.values()))
         return packs
 
+    def _check_moves(
+        self, contents: BatchContents, existing: _ExistingObjects, new: Mapping[str, StoredObject]
+    ) -> None:
+        """Raise BranchConflict or NameNotFound unless the branches of a batch can be moved."""
+
+        def has_commit(name: CommitId) -> bool:
+            is_new = name in new and new[name].kind is ObjectKind.COMMIT
+            # A purged commit has no kind, and its row.
+            return is_new or existing.kinds.get(name, 0) in (ObjectKind.COMMIT, None)
+
+        check_moves(self._database.path, existing.branches, contents.moves, has_commit)
+
     def _write_extras(
         self, connection: SqliteConnection, contents: BatchContents, numbers: Mapping[str, int]
     ) -> None:
-        """Write the derived artifacts of a batch, and update the records of repeated objects."""
+        """Write derived artifacts and heads, and update the records of repeated objects."""
         if contents.derived:
             side_tables.enter_derived(connection, contents.derived)
+        for name, move in contents.moves.items():
+            side_tables.set_head(connection, name, move.to)
         repeated_names = contents.objects.keys() - numbers.keys()
         if repeated_names:
             self._record_repeats(connection, contents, repeated_names)
@@ -236,9 +261,15 @@ class Writer:
         needed: set[str] = set()
         for contents in batches:
             names.update(contents.objects, contents.derived.values())
+            names.update(move.to for move in contents.moves.values())
             needed.update(*[obj.needs for obj in contents.objects.values()])
         names |= needed
         existing = _ExistingObjects()
+        for branch in {branch for contents in batches for branch in contents.moves}:
+            existing.branches |= {
+                name: CommitId(head)
+                for name, head in side_tables.read_heads(connection, branch).items()
+            }
         missing: list[str] = []
         cache, stand_ins = self._cache, self._cache.stand_ins
         for name in names:

@@ -12,7 +12,8 @@ unavailable. If both have a commit, its local summary and labels are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
+    BranchMove,
     GcResult,
     Name,
     ObjectKind,
@@ -32,7 +34,13 @@ from harken.store.base import (
     WriteBatch,
 )
 from harken.store.batch import compute_name, validate_batch
-from harken.store.branches import SOURCE_PREFIX, check_branch, check_head, check_head_name
+from harken.store.branches import (
+    SOURCE_PREFIX,
+    check_branch,
+    check_head,
+    check_head_name,
+    check_moves,
+)
 from harken.store.copy import Progress, copy_artifacts, copy_commits
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
@@ -56,12 +64,42 @@ class TieredStore:
         self._reader = ReadThrough(local, backing)
 
     def write(self, batch: WriteBatch) -> None:
-        """Write locally. Needs that only the backing store has are fetched first."""
+        """Write locally. Needs that only the backing store has are fetched first.
+
+        Branches are moved as by `move_branch`.
+        """
+        local_batch = replace(batch, moves=self._localize_moves(batch)) if batch.moves else batch
+        with self._naming_expected_heads(batch.moves):
+            try:
+                self.local.write(local_batch)
+            except ObjectNotFound:
+                self._fetch_needs(batch)
+                self.local.write(local_batch)
+
+    def _localize_moves(self, batch: WriteBatch) -> dict[str, BranchMove]:
+        """Return the moves of a batch in the local store, which may not have the branches yet."""
+        for name in batch.moves:
+            check_branch(name)
+        heads, local = self.branches(), self.local.branches()
+        new = {commit.id for commit, _ in batch.commits}
+        check_moves(
+            self.local.path, heads, batch.moves, lambda name: name in new or self._fetch(name)
+        )
+        return {
+            name: move if name in local else BranchMove(move.to, None)
+            for name, move in batch.moves.items()
+        }
+
+    @contextmanager
+    def _naming_expected_heads(self, moves: Mapping[str, BranchMove]) -> Iterator[None]:
+        """Convert a conflict of the local store to one with the expected head of the caller."""
         try:
-            self.local.write(batch)
-        except ObjectNotFound:
-            self._fetch_needs(batch)
-            self.local.write(batch)
+            yield
+        except BranchConflict as error:  # Another writer moved it after the check.
+            move, actual = moves[error.branch], error.actual
+            raise BranchConflict(
+                self.local.path, error.branch, expected=move.expected, actual=actual
+            ) from None
 
     def _fetch_needs(self, batch: WriteBatch) -> None:
         """Fetch the needs of a batch that neither it nor the local store has."""
@@ -155,16 +193,13 @@ class TieredStore:
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         """Move the local head of a branch. `push` moves the head in the backing store."""
+        if to is not None:
+            self.write(WriteBatch(moves={name: BranchMove(to, expected)}))
+            return
         check_branch(name)
         check_head(self.local.path, self.branches(), name, expected)
-        is_local = name in self.local.branches()
-        if to is not None and not self._fetch(to):
-            raise NameNotFound("commit", to, self.newest_commits(3))
-        try:
-            self.local.move_branch(name, to, expected=expected if is_local else None)
-        except BranchConflict as error:  # Another writer moved it after the check.
-            path = self.local.path
-            raise BranchConflict(path, name, expected=expected, actual=error.actual) from None
+        local = self.local.branches()
+        self.local.move_branch(name, None, expected=expected if name in local else None)
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         """Return the heads of tickets in the backing store, and the local ones of others.

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ import msgspec
 import pytest
 
 from harken.core.commits import Commit, CommitId, CommitNotes, Hash, commit_bytes, hash_raw
-from harken.errors import ConfigError, NotesConflict, ObjectCorrupted, StoreError
+from harken.errors import BranchConflict, ConfigError, NotesConflict, ObjectCorrupted, StoreError
 from harken.service.dependencies import ServiceLimits
 from harken.service.sockets import address_of, listen_at
-from harken.store.base import ObjectKind, Store, WriteBatch
+from harken.store.base import BranchMove, ObjectKind, Store, WriteBatch
 from harken.store.memory import MemoryStore
 from harken.store.remote import wire
 from harken.store.remote.store import RemoteStore
@@ -349,6 +349,21 @@ def test_equal_metadata_is_no_conflict() -> None:
             store.update_notes(commit_in(batch), after, was=before)
         with pytest.raises(NotesConflict):
             store.update_notes(commit_in(batch), CommitNotes(summary="other"), was=before)
+
+
+def test_repeated_batch_with_the_same_move_is_no_conflict() -> None:
+    """After a lost answer the retry finds its own move, and writes what may be missing."""
+    with remote() as store:
+        batch, other = batch_of("Hi"), batch_of("Bye")
+        moved = replace(batch, moves={"main": BranchMove(commit_in(batch))})
+        for _ in range(2):
+            store.write(moved)
+        store.write(replace(other, moves=moved.moves))
+        assert store.commits([commit_in(other)])
+        assert store.branches() == {"main": commit_in(batch)}
+        with pytest.raises(BranchConflict) as refusal:
+            store.write(replace(other, moves={"main": BranchMove(commit_in(other))}))
+        assert (refusal.value.actual, refusal.value.commit) == (commit_in(batch), "")
 
 
 def test_acknowledged_commit_is_readable_by_another_client() -> None:

@@ -100,11 +100,7 @@ def snapshot_command(
 ) -> None:
     """Commit the complete conversation of CTX as one object, so that it is read at once."""
     name = resolver.commit(ctx)
-    created = snapshot(store, name)
-    head = store.branches().get(branch)
-    if branch and head != created:
-        store.move_branch(branch, created, expected=None if head is None else name)
-    _print_commit(store, created, as_json=as_json)
+    _print_commit(store, snapshot(store, name, branch=branch), as_json=as_json)
 
 
 @make_store_command
