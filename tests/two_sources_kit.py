@@ -100,7 +100,7 @@ class TwoSources:
         if exchange.prompt is not None:
             transcript.user(exchange.prompt)
         else:
-            error = {"is_error": True} if exchange.is_failed else {}
+            error: dict[str, Any] = {"is_error": True} if exchange.is_failed else {}
             transcript.result(self._call_id(index), f"result {index}", **error)
         transcript.answer(*self._blocks(index), id=_response_id(index), model=MODEL)
 

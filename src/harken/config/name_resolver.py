@@ -36,7 +36,7 @@ from harken.errors import (
     NameNotFound,
     StoreError,
 )
-from harken.formats.client_sessions import read_recorded_session
+from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.session.log.compressed import is_packed, log_path, stat_log
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import apsw
 from harken.core.commits import CommitId
 from harken.core.events import SessionStarted
 from harken.errors import LogError, StoreWriteError
-from harken.formats.client_sessions import ClientSession, read_recorded_session
+from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.index import database, schema
 from harken.index.catalogue import Catalogue
 from harken.index.ingest.commits import HARKEN_RUNTIME, CommitIngest

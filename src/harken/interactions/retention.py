@@ -13,7 +13,7 @@ from pathlib import Path
 from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
-from harken.formats.client_sessions import read_recorded_session
+from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.session.log.compressed import find_packs, stat_log
 from harken.session.log.file import LogFile
 from harken.session.log.reader import find_mentioned_names

@@ -19,7 +19,7 @@ from harken.core.messages import ChatMessage
 from harken.errors import FormatError, NameNotFound
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Body, Form, ParsedRequest, Protocol
-from harken.recording.writer.agent_recorder import JOINED_FORM
+from harken.recording.writer.logged_items import JOINED_FORM
 from harken.session.segments import Loaded, resolve_context, segment_length
 
 

@@ -10,7 +10,7 @@ from harken.context.checkpoint import CommitIdentity
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.errors import LogError
-from harken.formats.client_sessions import identify_session
+from harken.formats.runtimes.client_sessions import identify_session
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol

@@ -28,8 +28,8 @@ from harken.formats.wire import registry as wires
 from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, ParsedCall, RecordedSession
 from harken.recording.reopen import open_recorded_session, read_client
-from harken.recording.writer.agent_recorder import group_items
 from harken.recording.writer.item import compute_logged_key
+from harken.recording.writer.logged_items import group_items
 from harken.session.log.reader import iter_events
 from harken.session.session import Durability
 from harken.store.base import Store

@@ -31,8 +31,8 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.ids import USER, Origin, parse_id_number, reference_message_id
-from harken.formats.client_sessions import ClientSession
 from harken.formats.providers.openai_responses import find_item_id
+from harken.formats.runtimes.client_sessions import ClientSession
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.messages import MessageLinks, MessageRow, Messages
 from harken.index.ingest.responses import ResponseIngest, ResponseRow, format_response_key

@@ -11,9 +11,9 @@ equals the context in the log at any time, also after an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import ReferenceType, ref
 
 from harken.core import canonical
@@ -30,17 +30,19 @@ from harken.formats.shared_list import SharedList
 from harken.formats.wire.base import Form
 from harken.recording.writer.context_diff import SegmentBuilder, common_prefix_length, find_origins
 from harken.recording.writer.item import ContextPrefix, Item, LoggedItem, SharedItems, message_key
+from harken.recording.writer.logged_items import (
+    JOINED_FORM,
+    KeyFunction,
+    group_items,
+    load_item,
+)
 from harken.recording.writer.memory_session import WritableSession
 from harken.recording.writer.request import RequestSettings
 from harken.session.fold import iter_loaded_entries
 from harken.session.session import build_entry
 
-JOINED_FORM = {"joined": True}
-"""The form of an entry that belongs to the same item as the entry before it."""
 UNNAMED_CALL = "unnamed"
 """The tool name, or the call id, of a tool result that does not name its own."""
-KeyFunction: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]]
-"""A function from the entries of an item and its form to its key and likeness."""
 
 
 class AgentRecorder:
@@ -115,12 +117,12 @@ class AgentRecorder:
         for entries in group_items(context_entries, forms):
             recorder.requested_count += recorder.count < request_count
             is_answer = recorder.count >= request_count and entries[0].role == "assistant"
-            item = _from_log(entries, forms, make_key, shared_items, is_answer=is_answer)
+            item = load_item(entries, forms, make_key, shared_items, is_answer=is_answer)
             recorder._remember(item)
             recorder._place(item)
         other_entries = [entry for id_, entry in agent_entries.items() if id_ not in context_ids]
         for entries in group_items(other_entries, forms):
-            recorder._remember(_from_log(entries, forms, make_key, shared_items, is_answer=False))
+            recorder._remember(load_item(entries, forms, make_key, shared_items, is_answer=False))
         for entry in agent_entries.values():
             recorder._learn_calls(entry)
         recorder.open_request = _open_request(session, recorder.agent_id)
@@ -468,42 +470,6 @@ def _equal(left: Form, right: Form) -> bool:
     if left is None or right is None:
         return left is right
     return canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(right)
-
-
-def group_items(
-    entries: Sequence[ev.TranscriptEntry], forms: Mapping[MessageId, Form]
-) -> list[list[ev.TranscriptEntry]]:
-    """Group entries into items: each entry with the entries that are joined to it."""
-    items: list[list[ev.TranscriptEntry]] = []
-    for entry in entries:
-        if items and forms.get(entry.message_id) == JOINED_FORM:
-            items[-1].append(entry)
-        else:
-            items.append([entry])
-    return items
-
-
-def _from_log(
-    entries: Sequence[ev.TranscriptEntry],
-    forms: Mapping[MessageId, Form],
-    make_key: KeyFunction,
-    shared_items: dict[tuple[MessageId, ...], LoggedItem],
-    *,
-    is_answer: bool,
-) -> LoggedItem:
-    """Return the item of these entries, shared by all agents that have them."""
-    ids = tuple(entry.message_id for entry in entries)
-    item = shared_items.get(ids)
-    if item is None:
-        form = forms.get(entries[0].message_id)
-        key, likeness = make_key(entries, form)
-        hashes = tuple(message_hash(entry) for entry in entries)
-        item = LoggedItem(key, ids, hashes, entries[0].role, form, likeness=likeness)
-        item.is_joined = not is_answer
-        shared_items[ids] = item
-    if not is_answer:  # The client sent the answer back in a request.
-        item.is_joined, item.likeness = True, ""
-    return item
 
 
 def _open_request(session: WritableSession, agent_id: AgentId) -> MessageId | None:

@@ -48,7 +48,7 @@ from harken.core.events import (
 from harken.core.ids import Origin
 from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
-from harken.formats.client_sessions import ClientSession, read_recorded_session
+from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written

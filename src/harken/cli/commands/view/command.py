@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
@@ -21,6 +20,7 @@ from harken.cli.commands.view.follow import (
     follow_session,
     print_perspective,
 )
+from harken.cli.commands.view.sources import format_sources
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
@@ -41,7 +41,6 @@ from harken.terminal.event_lines import (
 )
 from harken.terminal.pager import columns, page_output
 from harken.terminal.text import (
-    escape_control_characters,
     indent,
     one_line,
     print_json,
@@ -171,7 +170,7 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
         recording = resolver.find_recording(resolved)
         if recording is None:
             return view_imported(home, resolved.session)
-        _note(_format_sources(resolved, recording))
+        _note(format_sources(resolved, recording))
         resolved = SessionLog(recording)
     viewer = SessionViewer(resolved.path)
     viewer.resolver = build_commit_resolver(home)
@@ -181,13 +180,6 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
         dialect = viewer.reading.dialect or "without checksums"
         click.echo(f"An older log format ({dialect}) without checksums.", err=True)
     return viewer
-
-
-def _format_sources(imported: ImportedName, recording: Path) -> str:
-    """Return the shown source of a session with two, and the command that shows the other."""
-    file_command = command_prefix("view", imported.session.sources[0])
-    text = f"Recorded as {recording.stem}; `{file_command}` shows the imported file."
-    return escape_control_characters(text)
 
 
 def _note(text: str) -> None:
