@@ -79,11 +79,15 @@ def open_recorded_session(
     session.add_listener(totals.add)
     recorded = RecordedSession(session, moment, client, client_session, totals=totals)
     if store is not None:
-        named = identify_session(client, client_session)
-        id_ = named.name if named is not None else session.state.session_id or path.stem
+        native_session = identify_session(client, client_session)
+        id_ = (
+            native_session.name
+            if native_session is not None
+            else session.state.session_id or path.stem
+        )
         identity = identity or CommitIdentity()
         origin = identity.origin(id_, template=identity.template or client)
-        recorded.commits = SessionCommits(store, origin, is_named=named is not None)
+        recorded.commits = SessionCommits(store, origin, is_named=native_session is not None)
     try:
         shared_items = SharedItems()
         for agent_id, state in session.agents.items():

@@ -1,7 +1,7 @@
 """Read objects of which each member is an attribute: `gen_ai.prompt.0.role`.
 
 Two families of libraries write them: OpenLLMetry, and OpenInference, which wraps each object in one
-with a single member. A member beside such a wrapper, and a value that stands where others have an
+with a single member. A member others such a wrapper, and a value that stands where others have an
 object, stay members.
 
 Source: OpenInference, "Messages and Content"; OpenLLMetry, "GenAI Semantic Conventions".
@@ -75,15 +75,15 @@ def unwrap_message(wrapper: Any) -> Any:
 
 
 def unwrap(wrapper: Any, name: str) -> Any:
-    """Return the object in a wrapper, with the members beside it.
+    """Return the object in a wrapper, with the members others it.
 
     A member that both have has a number in its outer name.
     """
     if not isinstance(wrapper, dict) or not isinstance(wrapper.get(name), dict):
         return wrapper
-    beside = {key: value for key, value in wrapper.items() if key != name}
-    clashes = {f"{key}#1": beside.pop(key) for key in [*beside] if key in wrapper[name]}
-    return {**beside, **clashes, **wrapper[name]}
+    others = {key: value for key, value in wrapper.items() if key != name}
+    clashes = {f"{key}#1": others.pop(key) for key in [*others] if key in wrapper[name]}
+    return {**others, **clashes, **wrapper[name]}
 
 
 def _unwrap_content(wrapper: Any) -> Any:

@@ -105,8 +105,8 @@ def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, A
     parameters = _parameters(attributes)
     if parameters:
         body["parameters"] = parameters
-    if messages.left:
-        body["attributes"] = messages.left
+    if messages.leftovers:
+        body["attributes"] = messages.leftovers
     return body
 
 

@@ -4,7 +4,7 @@ For each convention a function returns records of messages or nothing, and the f
 the current conventions, the older ones (events), and the two families of libraries that write one
 attribute for each member of each message. A span may state its messages in several conventions:
 what a further one states otherwise is content of the message at the same place, and other data that
-no field carries is in `left`.
+no field carries is in `leftovers`.
 
 Source: `harken.formats.providers.otel_attributes` names the conventions; OpenInference, "Messages
 and Content"; OpenLLMetry, "GenAI Semantic Conventions".
@@ -58,7 +58,7 @@ class SpanMessages:
     answers: Sequence[Message]
     """The output. Usually one message, several if several choices were requested."""
     tools: Sequence[Record]
-    left: Record = field(default_factory=dict)
+    leftovers: Record = field(default_factory=dict)
     """Other values of the attributes that hold them, by attribute."""
 
 
@@ -78,27 +78,27 @@ def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> S
     """Return the messages of a span. They are empty if its program does not capture content."""
     details = [event.attributes for event in events if event.name == otel_attributes.DETAILS_EVENT]
     sources = [attributes, *details]
-    left: Record = {}
-    system = _read_instructions(sources, left)
+    leftovers: Record = {}
+    system = _read_instructions(sources, leftovers)
     input_messages = _combine(
         [
-            *_from_attributes(sources, otel_attributes.INPUT_MESSAGES, "user", left),
-            *_from_events(events, left),
+            *_from_attributes(sources, otel_attributes.INPUT_MESSAGES, "user", leftovers),
+            *_from_events(events, leftovers),
             *_from_flat_attributes(attributes, _FLAT_INPUT, "user"),
         ],
-        left,
+        leftovers,
         already=system,
     )
     answers = _combine(
         [
-            *_from_attributes(sources, otel_attributes.OUTPUT_MESSAGES, "assistant", left),
-            *_answers_from_events(events, left),
+            *_from_attributes(sources, otel_attributes.OUTPUT_MESSAGES, "assistant", leftovers),
+            *_answers_from_events(events, leftovers),
             *_from_flat_attributes(attributes, _FLAT_OUTPUT, "assistant"),
         ],
-        left,
+        leftovers,
     )
-    tools = _read_tools(sources, attributes, left)
-    return SpanMessages([*system, *input_messages], answers, tools, to_safe_json(left))
+    tools = _read_tools(sources, attributes, leftovers)
+    return SpanMessages([*system, *input_messages], answers, tools, to_safe_json(leftovers))
 
 
 def _iter_values(sources: Iterable[Attributes], name: str) -> Iterator[tuple[str, Any]]:
@@ -109,28 +109,28 @@ def _iter_values(sources: Iterable[Attributes], name: str) -> Iterator[tuple[str
                 yield alias, source[alias]
 
 
-def _leave(left: Record, name: str, value: Any) -> None:
+def _add_leftover(leftovers: Record, name: str, value: Any) -> None:
     """Add a value that no message carries. Several values of one name are a list."""
-    if name not in left:
-        left[name] = value
-    elif not equal_json(left[name], value):
-        old = left[name]
-        left[name] = [*old, value] if isinstance(old, list) else [old, value]
+    if name not in leftovers:
+        leftovers[name] = value
+    elif not equal_json(leftovers[name], value):
+        old = leftovers[name]
+        leftovers[name] = [*old, value] if isinstance(old, list) else [old, value]
 
 
-def _read_instructions(sources: Sequence[Attributes], left: Record) -> Messages:
+def _read_instructions(sources: Sequence[Attributes], leftovers: Record) -> Messages:
     system: Messages = []
     for name, value in _iter_values(sources, otel_attributes.SYSTEM_INSTRUCTIONS):
         messages = instructions_from_otel(value)
         if not system:
             system = messages
         elif _hashes(messages) != _hashes(system):
-            _leave(left, name, value)
+            _add_leftover(leftovers, name, value)
     return system
 
 
 def _read_tools(
-    sources: Sequence[Attributes], attributes: Attributes, left: Record
+    sources: Sequence[Attributes], attributes: Attributes, leftovers: Record
 ) -> Sequence[Record]:
     """Return the tools of the first convention that has some."""
     statements: list[tuple[str, list[Any]]] = []
@@ -149,7 +149,7 @@ def _read_tools(
         elif not equal_json(parsed_tools, tools):
             unread = definitions
         if unread:
-            _leave(left, name, unread)
+            _add_leftover(leftovers, name, unread)
     return tools
 
 
@@ -162,16 +162,16 @@ def _state(source: str, records: Sequence[Any], roles: Sequence[str]) -> list[_S
 
 
 def _from_attributes(
-    sources: Iterable[Attributes], name: str, role: str, left: Record
+    sources: Iterable[Attributes], name: str, role: str, leftovers: Record
 ) -> Iterator[_Statement]:
     for alias, value in _iter_values(sources, name):
         records, members = records_of(value)
         if members:
-            _leave(left, alias, members)
+            _add_leftover(leftovers, alias, members)
         yield from _state(alias, records, [role] * len(records))
 
 
-def _from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[_Statement]:
+def _from_events(events: Iterable[SpanEvent], leftovers: Record) -> Iterator[_Statement]:
     """Yield the messages of the older events, one for each message or all in one."""
     records: list[Any] = []
     roles: list[str] = []
@@ -183,13 +183,13 @@ def _from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[_Stateme
         elif event.name == _PROMPT_EVENT:
             inner, members = records_of(event.attributes.get("gen_ai.prompt"))
             if members:
-                _leave(left, event.name, members)
+                _add_leftover(leftovers, event.name, members)
             records += inner
             roles += ["user"] * len(inner)
     yield from _state("events", records, roles)
 
 
-def _answers_from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[_Statement]:
+def _answers_from_events(events: Iterable[SpanEvent], leftovers: Record) -> Iterator[_Statement]:
     records: list[Any] = []
     for event in events:
         if event.name == _CHOICE:
@@ -197,7 +197,7 @@ def _answers_from_events(events: Iterable[SpanEvent], left: Record) -> Iterator[
         elif event.name == _COMPLETION_EVENT:
             inner, members = records_of(event.attributes.get("gen_ai.completion"))
             if members:
-                _leave(left, event.name, members)
+                _add_leftover(leftovers, event.name, members)
             records += inner
     yield from _state("events", records, ["assistant"] * len(records))
 
@@ -240,12 +240,12 @@ def _hashes(messages: Iterable[Message]) -> list[str]:
 
 
 def _combine(
-    statements: Sequence[_Statement], left: Record, already: Sequence[Message] = ()
+    statements: Sequence[_Statement], leftovers: Record, already: Sequence[Message] = ()
 ) -> Messages:
     """Return the messages of the first statement, with the differing content of the others.
 
     A record of another statement belongs to the message at its place among those that both do not
-    share. Without such a message, it is left.
+    share. Without such a message, it is a leftover.
 
     already: messages that another statement may repeat.
     """
@@ -267,8 +267,8 @@ def _combine(
             if not known.issuperset(_hashes(messages))
         ]
         for number, record in enumerate(differing):
-            target = beside[places[number]] if number < len(places) else left
-            _leave(target, statement.source, record)
+            target = beside[places[number]] if number < len(places) else leftovers
+            _add_leftover(target, statement.source, record)
     groups = zip(first.messages, beside, strict=True)
     return [message for messages, more in groups for message in with_members(messages, more)]
 

@@ -296,18 +296,18 @@ class AgentRecorder:
         ):
             logged.likeness = ""
             self._rename(logged, item.key)
-        changed = items[shared_count:]
+        tail_items = items[shared_count:]
         origins = find_origins(items, self.items, shared_count, self.items_by_key)
         is_more = shared_count == len(self.items) and all(origin.is_new for origin in origins)
         arranged = [
             self._append(item)
             if origin.is_new
             else origin.removed_item or self.items[origin.index or 0]
-            for item, origin in zip(changed, origins, strict=True)
+            for item, origin in zip(tail_items, origins, strict=True)
         ]
         if is_more:
             return compared_count
-        for item, logged in zip(changed, arranged, strict=True):
+        for item, logged in zip(tail_items, arranged, strict=True):
             self._rename(logged, item.key)
         self._edit(shared_count, arranged, reason, summary)
         return compared_count

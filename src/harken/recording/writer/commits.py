@@ -124,9 +124,9 @@ def _add_usage(left: Usage, right: Usage) -> Usage:
     """Add token counts. A count that is unknown in both stays unknown."""
     counts: dict[str, int] = {}
     for name in Usage.__struct_fields__:
-        known = [n for n in (getattr(left, name), getattr(right, name)) if n is not None]
-        if known:
-            counts[name] = sum(known)
+        counted = [n for n in (getattr(left, name), getattr(right, name)) if n is not None]
+        if counted:
+            counts[name] = sum(counted)
     return Usage(**counts)
 
 
