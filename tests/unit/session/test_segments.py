@@ -100,6 +100,19 @@ def test_request_names_ranges_of_earlier_ones() -> None:
     assert read_context(third, first, second) == "aecd"
 
 
+def test_segment_without_a_start_begins_with_the_first_message() -> None:
+    first = create_request(10, entry_segment("a", "b", "c"))
+    range_ = Segment(request=MessageId("msg_010"), stop=2)
+    second = create_request(20, range_, entry_segment("d"))
+    empty = create_request(30, Segment(request=MessageId("msg_020")))
+    assert read_context(second, first) == "abd"
+    assert read_context(empty, first, second) == ""
+    assert slice_segments([range_], 1, 2) == [of("msg_010", 1, 2)]
+    loaded = create_request(10, Segment(loaded=MessageId("msg_002"), stop=1))
+    messages = [Message("user", text) for text in "xy"]
+    assert resolve_context(loaded, {}, ENTRIES, lambda _: messages) == messages[:1]
+
+
 def test_leaves_are_entries_and_loaded_messages_only() -> None:
     loaded = Segment(loaded=MessageId("msg_002"), start=0, stop=3)
     first = create_request(10, loaded, entry_segment("a"))
