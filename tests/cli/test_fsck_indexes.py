@@ -18,7 +18,9 @@ import pytest
 
 from harken.index.database import find_damage
 from harken.interactions.logger import InteractionLogger
+from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
+from tests.two_sources_kit import Exchange, TwoSources
 from tests.unit.capture.session_samples import lines
 from tests.unit.formats.transcript_kit import (
     Transcript,
@@ -33,13 +35,14 @@ TABLES = {
     FACTS: {
         *("sessions", "agents", "commits", "messages", "tool_calls", "verdicts", "requests"),
         *("edges", "state", "roots", "said", "logs", "log_agents", "places", "links", "linked"),
+        *("native_agents", "recorded", "unpaired", "repeats", "pairs", "text_keys", "outcomes"),
         *("words_data", "words_idx", "words_config"),
     },
-    CATALOGUE: {"source", "reading", "lineage", "spawned", "lost"},
+    CATALOGUE: {"source", "reading", "lineage", "spawned", "lost", "restored"},
     THREADS: {"logs", "units", "threads"},
 }
-EMPTY = {(CATALOGUE, "lost")}
-"""Tables that have rows only after a repair."""
+EMPTY = {(CATALOGUE, "lost"), (FACTS, "unpaired"), (FACTS, "repeats")}
+"""Tables that have rows only after a repair, and between two steps of an update."""
 QUERIES: dict[str, list[tuple[str, ...]]] = {
     FACTS: [
         ("stats", "--json", "--utc"),
@@ -73,6 +76,20 @@ def write_sessions(path: Path) -> None:
     rollout.write_bytes(b"".join(line + b"\n" for line in lines("codex-v1")))
 
 
+def write_two_sources(folder: Path, home: Path) -> None:
+    """Write a conversation as a file, and record it in a home, once without its log."""
+    exchanges = (Exchange("I look.", "Is the cafe open?", has_call=True), Exchange("It is open."))
+    with closing(SqliteStore(home / "store.db")) as store:
+        sources = TwoSources(exchanges, home / "sessions", store)
+        sources.record(len(exchanges))
+        sources.close()
+        without_log = TwoSources((Exchange("Two.", "How many teas?"),), folder / "logs", store)
+        without_log.record()
+        without_log.close()
+    for name, data in sources.files(len(exchanges)).items():
+        (folder / name).write_bytes(data)
+
+
 @dataclass
 class DamagedHome:
     """A home whose databases can be damaged and restored."""
@@ -94,6 +111,8 @@ def damaged(cli: Cli, tmp_path: Path) -> DamagedHome:
     write_sessions(tmp_path / "sources" / "a.jsonl")
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT)
+    cli.ok("import", tmp_path / "sources")
+    write_two_sources(tmp_path / "sources", cli.home)
     cli.ok("import", tmp_path / "sources")
     (cli.home / "config.toml").write_text('[hooks]\nuse = ["single-minded"]\n')
     chat = ("chat", "--model", f"scripted:{script}", "-p", "Tea?", "--name")
