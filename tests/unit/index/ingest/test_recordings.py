@@ -39,6 +39,8 @@ SCRIPT = (
     Exchange("Two.", "How many teas?"),
 )
 N = len(SCRIPT)
+TOOLS = [{"name": "Bash", "description": "d", "input_schema": {}}]
+"""Claude Code asks for titles without tools."""
 
 
 @pytest.fixture
@@ -182,7 +184,7 @@ def test_equal_answers_with_different_ids_are_two(imports: Imports, tmp_path: Pa
         open_recorder(tmp_path / "logs"), ClientHints(client="claude-code", session=NATIVE)
     )
     body = {**response_body("Yes."), "id": "msg_01B000000000000000000"}
-    client.end(client.begin(request_body("Cake?")), whole=body)
+    client.end(client.begin(request_body("Cake?", tools=TOOLS)), whole=body)
     client.recorder.close()
     imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
     imports.add_and_update("a.jsonl", transcript)
@@ -198,7 +200,7 @@ def test_a_user_message_that_the_client_wrote_is_no_prompt(
     client = RecordedClient(
         open_recorder(tmp_path / "logs"), ClientHints(client="claude-code", session=NATIVE)
     )
-    client.ask(request_body("Keep it short."), "Yes.")
+    client.ask(request_body("Keep it short.", tools=TOOLS), "Yes.")
     client.recorder.close()
     imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
     imports.update()
@@ -209,6 +211,23 @@ def test_a_user_message_that_the_client_wrote_is_no_prompt(
     transcript.answer(text_block("Yes."), id="msg_1")
     imports.add_and_update("a.jsonl", transcript)
     assert imports.column(query) == ["system"]
+
+
+def test_a_request_without_an_answer_yet_repeats_no_prompt(
+    imports: Imports, tmp_path: Path
+) -> None:
+    transcript = Transcript(NATIVE)
+    transcript.user("Tea?")
+    transcript.answer(text_block("Yes."), id="msg_1")
+    imports.add_and_update("a.jsonl", transcript)
+    client = RecordedClient(
+        open_recorder(tmp_path / "logs"), ClientHints(client="claude-code", session=NATIVE)
+    )
+    client.begin(request_body("Tea?", tools=TOOLS))
+    imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
+    imports.update()
+    query = "SELECT event IS NULL FROM messages WHERE kind = 'prompt' AND NOT is_repeat"
+    assert imports.column(query) == [0]
 
 
 def test_a_recorded_call_gets_the_recorded_result(
@@ -359,6 +378,7 @@ def test_an_answer_of_a_subagent_that_equals_an_earlier_one_counts(imports: Impo
     main.answer(text_block("It is."))
     child = Transcript(NATIVE, shared={"isSidechain": True, "agentId": SUBAGENT})
     child.user("Look.")
+    child.user("Be quick.")  # So that the answer has an id of its own.
     child.answer(text_block("I look."), tool_use_block("c2", "Task"), id="msg_9")
     imports.add("a.jsonl", main)
     imports.add_and_update("agent.jsonl", child)
