@@ -244,6 +244,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "request": ID,
         "entry": st.none() | ID,
         "stop_reason": MAYBE,
+        "response_id": MAYBE,
         "model": MAYBE,
         "usage": st.none() | USAGE,
         "cost_usd": MONEY,

@@ -133,7 +133,7 @@ def assert_complete(
 ) -> None:
     read = read_span_messages(attributes, [SpanEvent(name, value) for name, value in events])
     messages = msgspec.to_builtins([*read.input_messages, *read.answers])
-    text = json.dumps([messages, [*read.tools], read.left])
+    text = json.dumps([messages, [*read.tools], read.leftovers])
     missing = [word for word in words if word not in text]
     assert missing == [], json.dumps([attributes, events])
 

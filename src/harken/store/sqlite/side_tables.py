@@ -248,7 +248,7 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
-    """Return the heads of all branches. Raises RowCorrupted."""
+    """Return the heads of all branches. Raises SealMismatch."""
     heads = _select_heads(connection, f"substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})")
     return {name: CommitId(head) for name, head in heads.items()}
 
@@ -256,7 +256,7 @@ def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
 def read_artifact_heads(
     connection: sqlite3.Connection, prefix: str = ""
 ) -> dict[HeadName, ArtifactRef]:
-    """Return the heads of artifacts with a prefix. Raises RowCorrupted."""
+    """Return the heads of artifacts with a prefix. Raises SealMismatch."""
     first = _encode_key(prefix)
     where = f"name BETWEEN ? AND ? AND substr(name, 1, 4) IN ({_PREFIX_MARKS})"
     heads = _select_heads(connection, where, first, first + b"\xff")
@@ -266,7 +266,7 @@ def read_artifact_heads(
 def read_heads(connection: sqlite3.Connection, name: str) -> dict[str, str]:
     """Return the head of a branch or of an artifact by its name, if it exists.
 
-    Raises RowCorrupted.
+    Raises SealMismatch.
     """
     return _select_heads(connection, "name = ?", _encode_key(name))
 
@@ -281,16 +281,13 @@ def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> Non
 
 
 def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:
-    """Return the heads of branches and artifacts by name. Raises RowCorrupted."""
+    """Return the heads of branches and artifacts by name. Raises SealMismatch."""
     query = f"SELECT name, head FROM branch WHERE {where} ORDER BY name"  # noqa: S608 - ours
     heads: dict[str, str] = {}
     for key, data in connection.execute(query, values).fetchall():
         name = key.decode("utf-8", "surrogatepass")
         prefix = "art-" if name.startswith(HEAD_PREFIXES) else "ctx-"
-        try:
-            heads[name] = prefix + remove_seal(name, data).hex()
-        except ValueError as error:
-            raise RowCorrupted(f"the head of {name!r} is damaged: {error}") from None
+        heads[name] = prefix + remove_seal(name, data).hex()
     return heads
 
 

@@ -61,13 +61,6 @@ def test_blocks_without_content_leave_no_part() -> None:
     assert decode(signed) == [ThinkingPart("", {"signature": "c2ln", "model": "m"})]
 
 
-def test_citation_of_an_empty_text_is_dropped() -> None:
-    cited = {"type": "citations_delta", "citation": {"url": "https://example.org"}}
-    start, stop = content_blocks({"type": "text", "text": ""})
-    events = [start, {"type": "content_block_delta", "index": 0, "delta": cited}, stop]
-    assert decode(events) is None
-
-
 def test_part_after_a_call_keeps_its_place() -> None:
     events = content_blocks(
         {"type": "text", "text": "one"},
