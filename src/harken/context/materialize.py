@@ -47,8 +47,9 @@ from harken.store.sequence_tree import SequenceTree, read_artifacts
 
 Stop: TypeAlias = str
 """`compaction`, `root`, or the full name of a commit."""
-_INITIAL_DEPTH = 16
-"""The depth of the first request of a walk, which is doubled in each following one."""
+_INITIAL_DEPTH, _MAX_DEPTH = 16, 8192
+"""The depth of the first request of a walk, which is doubled in each following one, and its limit.
+"""
 
 
 class WalkResult(msgspec.Struct, frozen=True):
@@ -199,7 +200,7 @@ def _iter_chain(store: Store, ctx: CommitId) -> Iterator[list[StoredCommit]]:
     while name is not None:
         commits = store.chain(name, steps)
         yield commits
-        name, steps = commits[-1].commit.parent, steps * 2
+        name, steps = commits[-1].commit.parent, min(2 * steps, _MAX_DEPTH)
 
 
 def is_spawn(commit: StoredCommit) -> bool:
@@ -232,13 +233,13 @@ def _compute(
         token_count + sum(commit.commit.token_count for commit in selection.commits),
     )
     record = canonical.to_canonical_bytes(result)
-    refs = (tree.ref, hash_raw(record))
+    record_ref = hash_raw(record)
     _write_derived(
         store,
         WriteBatch(
             sequences=tree.new_sequences(),
-            raw={hash_raw(record): record},
-            derived=dict(zip(_derived_keys(ctx, stop), refs, strict=True)),
+            raw={record_ref: record},
+            derived={_sequence_key(ctx, stop): tree.ref, _record_key(ctx, stop): record_ref},
         ),
     )
     return result, artifacts if earlier is None else None
@@ -258,18 +259,31 @@ def _find_results(
         for name in names:
             if (name, stop) in cache:
                 return {name: cache[name, stop]}
-    keys = {name: _derived_keys(name, stop) for name in names}
-    refs = store.find_derived(key for pair in keys.values() for key in pair)
-    for name, (sequence_key, record_key) in keys.items():
-        if sequence_key in refs and record_key in refs:
-            with suppress(ObjectNotFound, ValueError):
-                record = store.raw(refs[record_key])
-                result = msgspec.convert(canonical.from_json(record), WalkResult)
-                if result.ref == refs[sequence_key]:
-                    return {name: result}
+    keys = {_sequence_key(name, stop): name for name in names}
+    refs = store.find_derived(keys)
+    for key in keys if refs else ():
+        if key in refs and (result := _read_result(store, keys[key], stop, refs[key])):
+            return {keys[key]: result}
     return {}
 
 
-def _derived_keys(ctx: CommitId, stop: Stop) -> tuple[str, str]:
-    """Return the derived keys of the sequence and of the record of a walk."""
-    return f"materialized {stop} {ctx}", f"counts of materialized {stop} {ctx}"
+def _read_result(store: Store, name: CommitId, stop: Stop, ref: ArtifactRef) -> WalkResult | None:
+    """Return the stored result of a walk with this sequence. Return None if a part is missing."""
+    record_ref = store.find_derived([_record_key(name, stop)]).get(_record_key(name, stop))
+    if record_ref is not None:
+        with suppress(ObjectNotFound, ValueError):
+            record = store.raw(record_ref)
+            result = msgspec.convert(canonical.from_json(record), WalkResult)
+            if result.ref == ref:
+                return result
+    return None
+
+
+def _sequence_key(ctx: CommitId, stop: Stop) -> str:
+    """Return the derived key of the sequence of a walk."""
+    return f"materialized {stop} {ctx}"
+
+
+def _record_key(ctx: CommitId, stop: Stop) -> str:
+    """Return the derived key of the record of a walk."""
+    return f"counts of materialized {stop} {ctx}"

@@ -80,7 +80,7 @@ class WriteBatch:
     """
 
 
-class StoredCommit(msgspec.Struct, frozen=True):
+class StoredCommit(msgspec.Struct, frozen=True, gc=False):
     """A commit with its id and its notes, as read from a store."""
 
     id: CommitId

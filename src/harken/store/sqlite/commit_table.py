@@ -51,7 +51,7 @@ INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
 """
 
 
-class CommitRow(msgspec.Struct, frozen=True):
+class CommitRow(msgspec.Struct, frozen=True, gc=False):
     """A row of the history table."""
 
     id: int

@@ -7,8 +7,6 @@ the pack proves its integrity. Names follow from the content: only those of arti
 since they depend on all their needs; the others are computed on demand. Large raw bytes are stored
 behind the other objects.
 
-Source: docs/formats/store.md, "Packs".
-
 Raw bytes are in the same frame as the other objects, because messages often repeat parts of the
 file that was read. So the raw bytes compress to half the size. They are decompressed only on
 demand, since a frame can be decompressed from its beginning up to any position.
@@ -104,6 +102,13 @@ _KINDS_WITH_MARKS = frozenset(
 _STORED_NAME_KINDS = frozenset(
     {ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE}
 )
+_HAS_MARKS, _IS_NAME_STORED = (
+    bytes(number in kinds for number in range(256))
+    for kinds in (_KINDS_WITH_MARKS, _STORED_NAME_KINDS)
+)
+"""1 for the number of each kind of these, 0 for others."""
+_FEW_NAMES = 4
+"""So many names in a body are replaced faster one by one."""
 
 
 class PackCorrupted(ValueError):
@@ -123,6 +128,14 @@ class _Inside(msgspec.Struct, array_like=True):
     bodies: list[bytes]
 
 
+class _ArtifactNames(msgspec.Struct, array_like=True):
+    """The first members of a pack. Its bodies are skipped."""
+
+    outside: bytes
+    kinds: bytes
+    names: bytes
+
+
 class Pack:
     """A decoded pack. Threads may share it."""
 
@@ -133,7 +146,7 @@ class Pack:
 
         Raises ValueError, LookupError if the content is invalid.
         """
-        self._kinds = [_KINDS[number] for number in inside.kinds]
+        self._kinds = [*map(_KINDS.__getitem__, inside.kinds)]
         self._behind: RawFrame | None = None
         if woven is not None:
             raws = [position for position, kind in enumerate(self._kinds) if kind is ObjectKind.RAW]
@@ -142,13 +155,19 @@ class Pack:
             )
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
-        self._starts = _starts(self._kinds, inside)
-        self._digits: list[bytes | None] = [*digits] or self._decode_stored_names(inside.names)
-        self.places: dict[str, int] = {}
+        self._starts = _starts(inside)
+        self._digits: list[bytes | None] = [*digits] or _decode_stored_names(inside)
+        self._unread_bodies: dict[int, bytes] = {}
+        """Bodies that were built for their names, until they are read."""
+        pairs = zip(self._kinds, self._digits, strict=True)
+        self.places = {
+            _PREFIXES[kind] + digits.decode(): position
+            for position, (kind, digits) in enumerate(pairs)
+            if digits is not None
+        }
         """The known full names, and the position of each."""
         self._name_kinds = _STORED_NAME_KINDS
         """The kinds of which all names are known."""
-        self._index_names()
 
     @property
     def size_bytes(self) -> int:
@@ -168,11 +187,19 @@ class Pack:
         """
         if kinds <= self._name_kinds:
             return False
+        places: dict[str, int] = {}
         for position, kind in enumerate(self._kinds):
-            if kind in kinds and self._digits[position] is None:
-                self._digits[position] = self._hash(position)
+            if kind not in kinds:
+                continue
+            digits = self._digits[position]
+            if digits is None:
+                body = self._body(position)
+                digits = self._digits[position] = self._hash(kind, body)
+                if kind is ObjectKind.COMMIT:  # A walk reads all commits of a pack.
+                    self._unread_bodies[position] = body
+            places[_PREFIXES[kind] + digits.decode()] = position
         self._name_kinds |= kinds
-        self._index_names()
+        self.places = self.places | places  # Not in place: other threads may iterate it.
         return True
 
     def decode_objects(self) -> dict[str, Body]:
@@ -201,7 +228,8 @@ class Pack:
 
     def read_object(self, position: int) -> Body:
         """Return the kind and the canonical bytes of an object."""
-        return self._kinds[position], self._body(position)
+        body = self._unread_bodies.pop(position, None) if self._unread_bodies else None
+        return self._kinds[position], self._body(position) if body is None else body
 
     def read_marked_body(self, position: int) -> bytes:
         """Return the stored bytes of an object, with marks in place of names."""
@@ -218,11 +246,16 @@ class Pack:
             return self._behind.body(position)
         if start == end:
             return self._bodies[position]
-        pieces = self._bodies[position].split(MARK)
+        body = self._bodies[position]
         names = [
             self._name(position - lead) if lead > 0 else self._outside[-lead]
             for lead in self._leads[start:end]
         ]
+        if len(names) <= _FEW_NAMES:
+            for name in names:
+                body = body.replace(MARK, name, 1)
+            return body
+        pieces = body.split(MARK)
         pieces_and_names = [b""] * (len(pieces) + len(names))
         pieces_and_names[::2], pieces_and_names[1::2] = pieces, names
         return b"".join(pieces_and_names)
@@ -236,30 +269,15 @@ class Pack:
         """Compute the unknown names in order, since an object needs only earlier ones."""
         for position, digits in enumerate(self._digits[: last + 1]):
             if digits is None:
-                self._digits[position] = self._hash(position)
+                self._digits[position] = self._hash(self._kinds[position], self._body(position))
         digits = self._digits[last]
         assert digits is not None
         return digits
 
-    def _hash(self, position: int) -> bytes:
-        kind, body = self._kinds[position], self._body(position)
-        return blake3(DOMAIN_BY_KIND[kind] + body).hexdigest().encode()
-
-    def _decode_stored_names(self, names: bytes) -> list[bytes | None]:
-        """Decode the stored names. Raises PackCorrupted if their number is wrong."""
-        stored = _digits(names)
-        if len(stored) != sum([kind in _STORED_NAME_KINDS for kind in self._kinds]):
-            raise PackCorrupted("it has not a name for each artifact")
-        remaining = iter(stored)
-        return [next(remaining) if kind in _STORED_NAME_KINDS else None for kind in self._kinds]
-
-    def _index_names(self) -> None:
-        pairs = zip(self._kinds, self._digits, strict=True)
-        self.places = {
-            _PREFIXES[kind] + digits.decode(): position
-            for position, (kind, digits) in enumerate(pairs)
-            if digits is not None
-        }
+    @staticmethod
+    def _hash(kind: ObjectKind, body: bytes) -> bytes:
+        """Return the digits of the name of an object."""
+        return blake3(DOMAIN_BY_KIND[kind] + body).digest().hex().encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +365,33 @@ def _split_names(body: bytes) -> tuple[list[bytes], list[bytes]]:
 
 def decode_pack(data: bytes) -> Pack:
     """Decode a pack. Raises PackCorrupted."""
+    content, woven = _decompress(data)
+    try:
+        return Pack(_inside_decoder.decode(content), woven=woven)
+    except (ValueError, LookupError) as error:
+        raise PackCorrupted(f"it cannot be opened: {error}") from None
+
+
+def decode_artifact_kinds(data: bytes) -> dict[str, ObjectKind]:
+    """Return the names of the artifacts in a pack, with their kinds. Raises PackCorrupted.
+
+    The checksum proves the integrity of all objects, but none is decoded.
+    """
+    content, _ = _decompress(data)
+    try:
+        head = _artifact_names_decoder.decode(content)
+        kinds = [kind for number in head.kinds if (kind := _KINDS[number]) in _STORED_NAME_KINDS]
+        digits = map(bytes.decode, _digits(head.names))
+        return {f"art-{name}": kind for name, kind in zip(digits, kinds, strict=True)}
+    except (ValueError, LookupError) as error:
+        raise PackCorrupted(f"it cannot be opened: {error}") from None
+
+
+def _decompress(data: bytes) -> tuple[bytes, bytes | None]:
+    """Return the content of a pack, and its frame if raw bytes are behind the other objects.
+
+    Raises PackCorrupted.
+    """
     # A damaged table may return any value.
     if not isinstance(data, bytes) or len(data) <= CHECKSUM_BYTES:
         raise PackCorrupted("it has no bytes")
@@ -355,11 +400,11 @@ def decode_pack(data: bytes) -> Pack:
     form, body = data[CHECKSUM_BYTES], data[CHECKSUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
-            return Pack(_inside_decoder.decode(compression.decompress(body)))
+            return compression.decompress(body), None
         if form == WOVEN:
-            return Pack(_inside_decoder.decode(decode_first(body)), woven=body)
+            return decode_first(body), body
         if form == PLAIN:
-            return Pack(_inside_decoder.decode(body))
+            return body, None
     except (ValueError, LookupError) as error:
         raise PackCorrupted(f"it cannot be opened: {error}") from None
     raise PackCorrupted(f"it has the unknown form {form}")
@@ -407,14 +452,24 @@ def _digits(names: bytes) -> list[bytes]:
     return [digits[start : start + 64] for start in range(0, len(digits), 64)]
 
 
-def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
+def _decode_stored_names(inside: _Inside) -> list[bytes | None]:
+    """Return the stored name of each object. Raises PackCorrupted if their number is wrong."""
+    names, is_stored = _digits(inside.names), inside.kinds.translate(_IS_NAME_STORED)
+    if len(names) != sum(is_stored):
+        raise PackCorrupted("it has not a name for each artifact")
+    remaining = iter(names)
+    return [next(remaining) if is_name else None for is_name in is_stored]
+
+
+def _starts(inside: _Inside) -> list[int]:
     """Return the index of the first lead of each object.
 
     Raises PackCorrupted if the count is wrong.
     """
+    have_marks = inside.kinds.translate(_HAS_MARKS)
     counts = [
-        body.count(MARK) if kind in _KINDS_WITH_MARKS else 0
-        for kind, body in zip(kinds, inside.bodies, strict=True)
+        body.count(MARK) if has_marks else 0
+        for has_marks, body in zip(have_marks, inside.bodies, strict=True)
     ]
     starts = list(accumulate(counts, initial=0))
     if starts[-1] != len(inside.leads):
@@ -423,6 +478,7 @@ def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
 
 
 _inside_decoder = msgspec.msgpack.Decoder(_Inside)
+_artifact_names_decoder = msgspec.msgpack.Decoder(_ArtifactNames)
 _KINDS = {kind.value: kind for kind in ObjectKind}
 _PREFIXES = {kind: PREFIX_BY_KIND.get(kind, "") for kind in ObjectKind}
 

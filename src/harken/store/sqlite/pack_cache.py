@@ -29,7 +29,15 @@ from harken.errors import ObjectCorrupted, StoreError
 from harken.store.base import Name, ObjectKind
 from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.name_index import find_numbers, key_prefix, select_artifacts
-from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Pack, PackCorrupted, decode_pack
+from harken.store.sqlite.pack import (
+    ELSEWHERE,
+    MARK,
+    Body,
+    Pack,
+    PackCorrupted,
+    decode_artifact_kinds,
+    decode_pack,
+)
 from harken.store.sqlite.side_tables import read_stand_ins
 
 
@@ -153,14 +161,14 @@ class PackCache:
         """Return the cached pack of an object, or None."""
         return self._young.get(name) or self._old.get(name)
 
-    def kind(self, name: str) -> ObjectKind | None:
-        """Return the kind of a cached object, or None."""
-        pack = self.get(name)
-        return None if pack is None else pack.kind(pack.places[name])
-
-    def has_raw(self, name: str) -> bool:
-        """Whether a raw object is known to exist, without reading its pack."""
-        return name in self._raw_names
+    def find_cached_kinds(self, names: set[str]) -> dict[str, ObjectKind | None]:
+        """Return the kinds of those of these names that are known to exist."""
+        kinds: dict[str, ObjectKind | None] = dict.fromkeys(names & self._raw_names, ObjectKind.RAW)
+        for packs in (self._old, self._young):
+            for name in names & packs.keys():
+                pack = packs[name]
+                kinds[name] = pack.kind(pack.places[name])
+        return kinds
 
     def note_raw(self, connection: SqliteConnection, names: Iterable[str]) -> None:
         """Remember that raw objects exist: a file that grows needs all its chunks again."""
@@ -191,6 +199,24 @@ class PackCache:
             # Damage is reported by `find`, if an object of the pack is requested.
             with suppress(PackCorrupted):
                 self._load_pack(connection, number)
+
+    def find_kinds(
+        self, connection: SqliteConnection, names: Sequence[str], number: int
+    ) -> dict[str, ObjectKind]:
+        """Return the kinds of those of these names that the pack with this number holds.
+
+        A pack that is not cached is not decoded for its artifacts, whose names it stores. Then all
+        of them are returned: a batch may need those of the whole store. Nothing is returned of a
+        damaged pack.
+        """
+        with suppress(PackCorrupted):
+            pack, _ = self._find_pack(number)
+            if pack is None and all(name.startswith("art-") for name in names):
+                row = connection.execute(_ROW_SQL, [number]).fetchone()
+                return {} if row is None else decode_artifact_kinds(row[1])
+            pack, _ = self._load_pack(connection, number)
+            return {name: pack.kind(pack.places[name]) for name in names if name in pack.places}
+        return {}
 
     def find(self, connection: SqliteConnection, name: str, numbers: Iterable[int]) -> Body | None:
         """Return an object that should be in one of these packs, or None.
@@ -313,11 +339,9 @@ class PackCache:
 
         Raises PackCorrupted.
         """
-        starts, ends = self._starts, self._ends  # Other threads may replace both meanwhile.
-        index = bisect_right(starts, number) - 1
-        end, pack = ends.get(starts[index], _NO_PACK) if index >= 0 else _NO_PACK
-        if pack is not None and number < end:
-            return pack, end
+        cached_pack, end = self._find_pack(number)
+        if cached_pack is not None:
+            return cached_pack, end
         row = connection.execute(_ROW_SQL, [number]).fetchone()
         if row is None:
             raise PackCorrupted("the pack is missing")
@@ -328,6 +352,13 @@ class PackCache:
         end = following or first + 1
         self.add(connection, (first, end), pack)
         return pack, end
+
+    def _find_pack(self, number: int) -> tuple[Pack | None, int]:
+        """Return the cached pack that holds a number, or None, and the end of its numbers."""
+        starts, ends = self._starts, self._ends  # Other threads may replace both meanwhile.
+        index = bisect_right(starts, number) - 1
+        end, pack = ends.get(starts[index], _NO_PACK) if index >= 0 else _NO_PACK
+        return (pack if number < end else None), end
 
     def _clear(self) -> None:
         self._young, self._old, self._size = {}, {}, 0

@@ -31,6 +31,8 @@ from harken.store.sqlite.name_index import find_numbers, insert_keys, iter_batch
 from harken.store.sqlite.pack import EncodedPack
 from harken.store.sqlite.pack_cache import PackCache
 
+_BATCH_SIZE = 500
+"""The number of names that are looked up in the index at once."""
 MARK_US = 600 * 1_000_000
 """The interval at which the highest pack number is recorded, from which the age of objects
 follows.
@@ -264,42 +266,59 @@ class Writer:
             names.update(move.to for move in contents.moves.values())
             needed.update(*[obj.needs for obj in contents.objects.values()])
         names |= needed
-        existing = _ExistingObjects()
+        existing = _ExistingObjects(self._cache.find_cached_kinds(names))
         for branch in {branch for contents in batches for branch in contents.moves}:
             existing.branches |= {
                 name: CommitId(head)
                 for name, head in side_tables.read_heads(connection, branch).items()
             }
-        missing: list[str] = []
-        cache, stand_ins = self._cache, self._cache.stand_ins
-        for name in names:
-            if (pack := cache.get(name)) is not None:
-                existing.kinds[name] = pack.kind(pack.places[name])
-            elif cache.has_raw(name):
-                existing.kinds[name] = ObjectKind.RAW
-            elif stand_ins.get(name):
+        missing = names - existing.kinds.keys()
+        for name in missing & self._cache.stand_ins.keys():
+            if self._cache.stand_ins[name]:
                 existing.kinds[name] = None
-            else:
-                missing.append(name)
-        locations = sorted(
-            find_numbers(connection, missing).items(), key=lambda place: place[1][-1]
-        )
-        for name, numbers in locations:  # By pack, since the cache is smaller than the store.
-            self._cache.load(connection, [numbers[-1]])
-            kind = self._cache.kind(name)
-            if kind is None:
-                with suppress(ObjectCorrupted):  # A damaged object may be written again.
-                    body = self._cache.find(connection, name, numbers[::-1])
-                    kind = body and body[0]
-            if kind is None:
-                existing.damaged.add(name)
-            else:
-                existing.kinds[name] = kind
-        raw_names = [name for name, _ in locations if existing.kinds.get(name) is ObjectKind.RAW]
-        self._cache.note_raw(connection, raw_names)
+                missing.remove(name)
+        self._find_stored(connection, missing, existing)
         if self._cache.has_evicted:
             existing.evicted = self._find_evicted(connection, needed - existing.kinds.keys())
         return existing
+
+    def _find_stored(
+        self, connection: SqliteConnection, names: set[str], existing: _ExistingObjects
+    ) -> None:
+        """Add the objects of these names that are in packs.
+
+        A pack with some of them often has many more, which are not looked up in the index then.
+        """
+        unknown, raw_names = set(names), set[str]()
+        while unknown:
+            batch = [unknown.pop() for _ in range(min(len(unknown), _BATCH_SIZE))]
+            numbers = find_numbers(connection, batch)
+            names_by_pack: dict[int, list[str]] = {}
+            for name in numbers:
+                names_by_pack.setdefault(numbers[name][-1], []).append(name)
+            for number, pack_names in sorted(names_by_pack.items()):
+                kinds = self._cache.find_kinds(connection, pack_names, number)
+                others = unknown & kinds.keys()
+                unknown -= others
+                existing.kinds |= {name: kinds[name] for name in others}
+                for name in pack_names:
+                    kind = kinds.get(name) or self._find_kind(connection, name, numbers[name])
+                    if kind is None:
+                        existing.damaged.add(name)
+                    else:
+                        existing.kinds[name] = kind
+                raws = (name for name, kind in kinds.items() if kind is ObjectKind.RAW)
+                raw_names.update(name for name in raws if name in names)
+        self._cache.note_raw(connection, raw_names)
+
+    def _find_kind(
+        self, connection: SqliteConnection, name: str, numbers: Sequence[int]
+    ) -> ObjectKind | None:
+        """Return the kind of an object in one of these packs. Return None if it is damaged."""
+        with suppress(ObjectCorrupted):  # A damaged object may be written again.
+            body = self._cache.find(connection, name, numbers[::-1])
+            return None if body is None else body[0]
+        return None
 
     def _find_evicted(
         self, connection: SqliteConnection, names: Collection[str]

@@ -12,7 +12,7 @@ import pytest
 from blake3 import blake3
 from zstandard import ZstdCompressor
 
-from harken.core.commits import encode_delta, encode_entry, hash_raw
+from harken.core.commits import encode_delta, encode_entry, encode_sequence, hash_raw
 from harken.core.messages import Message
 from harken.errors import ObjectNotFound
 from harken.store.base import ObjectKind, Tombstone, WriteBatch
@@ -29,6 +29,8 @@ from harken.store.sqlite import compression
 from harken.store.sqlite.pack import (
     MIN_RAW_BYTES,
     PackCorrupted,
+    decode_artifact_kinds,
+    decode_objects,
     decode_pack,
     encode_packs,
     has_raw_frame,
@@ -214,3 +216,36 @@ def test_damage_in_the_referenced_file_is_detected_on_open() -> None:
     pack = decode_pack(sealed(len(first), compression.compress_parts([first, FILE])[:-9]))
     with pytest.raises(compression.DecompressionError, match="it has only"):
         pack.read_object(0)
+
+
+def test_kinds_of_artifacts_are_those_of_the_decoded_objects(store: SqliteStore) -> None:
+    batch = batch_of("Hi", "Ho")
+    [delta] = batch.deltas
+    sequence = encode_sequence([delta])[0]
+    store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, raw={hash_raw(b"a"): b"a"}))
+    store.write(WriteBatch(sequences={sequence: [delta]}, commits=batch.commits))
+    store.write(read_from(SAID, FILE))
+    assert {has_raw_frame(data) for data in rows(store)} == {False, True}
+    for data in rows(store):
+        objects = decode_objects(data)
+        expected = {name: kind for name, (kind, _) in objects.items() if name.startswith("art-")}
+        assert decode_artifact_kinds(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ([b"", bytes([ObjectKind.DELTA]), bytes(64), [], [b"[]"]], "cannot be opened"),
+        ([b"", bytes([ObjectKind.DELTA]), bytes(31), [], [b"[]"]], "incomplete"),
+        ([b"", bytes([99]), bytes(32), [], [b"[]"]], "cannot be opened"),
+        ([b"", 7, bytes(32), [], [b"[]"]], "cannot be opened"),
+    ],
+)
+def test_kinds_of_an_inconsistent_pack_are_damage(members: list[object], reason: str) -> None:
+    body = bytes([0]) + msgspec.msgpack.encode(members)
+    data = blake3(body).digest(8) + body
+    for decode in (decode_artifact_kinds, decode_pack):
+        with pytest.raises(PackCorrupted, match=reason):
+            decode(data)
+    with pytest.raises(PackCorrupted, match="checksum"):
+        decode_artifact_kinds(bytes(8) + body)
