@@ -24,7 +24,8 @@ from harken.formats.wire.base import BodyPrefix, Mark, Piece
 Text: TypeAlias = bytes | msgspec.Raw
 _OPENING = b'["%b"' % token_hex(16).encode()
 """The beginning of an array in a short body."""
-_SPACE = b" \t\r\n"
+_SPACE, _LAST_BYTES = b" \t\r\n", b'}]"'
+"""White space, and the last bytes of elements that are no numbers: a number may continue."""
 _LAST_ELEMENTS = 4
 """The number of elements at the end that are read again with the next request."""
 MIN_ELEMENTS = 16
@@ -106,17 +107,8 @@ def build_prefix(
     new_count = count - len(array.known)
     if count < MIN_ELEMENTS or new_count < 0:
         return None
-    end = array.end - 1
-    for text in reversed(array.new[new_count:]):
-        element = bytes(text)
-        end = _strip_space(body, end) - len(element)
-        if end <= array.start or not body.startswith(element, end):
-            return None
-        end = _strip_space(body, end) - 1
-        if body[end : end + 1] != b",":
-            return None
-    end = _strip_space(body, end)
-    if body[end - 1 : end] not in (b"}", b"]", b'"'):
+    end = _find_tail(body, array.end - 1, [b"", *map(bytes, array.new[new_count:])])
+    if end is None or end <= array.start or body[end - 1] not in _LAST_BYTES:
         return None
     piece_count = len(pieces) - _LAST_ELEMENTS
     new_pieces = pieces[piece_count - new_count : piece_count]
@@ -133,6 +125,19 @@ def build_prefix(
     )
 
 
+def _find_tail(body: bytes, end: int, elements: Sequence[bytes]) -> int | None:
+    """Return the offset at which the last elements of an array begin, or None.
+
+    end: of the last one. Bodies that are indented are not recognized: no client sends them.
+    """
+    for separator in (b",", b", "):
+        tail = separator.join(elements)
+        start = end - len(tail)
+        if start > 0 and body.startswith(tail, start):
+            return start
+    return None
+
+
 def _is_before(mark: Mark, name: str, count: int) -> bool:
     """Whether a mark is in one of the first elements of an array."""
     path, _ = mark
@@ -142,10 +147,4 @@ def _is_before(mark: Mark, name: str, count: int) -> bool:
 def _skip_space(body: bytes, offset: int) -> int:
     while body[offset : offset + 1] and body[offset] in _SPACE:
         offset += 1
-    return offset
-
-
-def _strip_space(body: bytes, offset: int) -> int:
-    while offset and body[offset - 1] in _SPACE:
-        offset -= 1
     return offset
