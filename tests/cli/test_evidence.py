@@ -9,6 +9,17 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import Cli
+from tests.unit.formats.native_kit import encode_lines
+from tests.unit.formats.runtimes.codex.test_reader import (
+    CALL,
+    DONE,
+    META,
+    OUTPUT,
+    THOUGHT,
+    USER,
+    item,
+    line,
+)
 from tests.unit.formats.sent_requests_kit import build_transcript
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
@@ -45,7 +56,7 @@ def replay(cli: Cli, session: str) -> list[dict[str, Any]]:
 def test_context_of_a_transcript_is_rebuilt_and_not_verified(imported: Cli) -> None:
     view = imported.ok("view", NAME, "context", "main", "--json").json
     assert (view["evidence"], view["verified"]) == ("rebuilt", False)
-    assert view["missing"] == ["messages", "system", "tools"]
+    assert view["missing"] == ["messages", "system", "tools", "parameters"]
     lines = imported.ok("view", NAME, "context", "main").out.splitlines()
     assert lines[1].startswith("Rebuilt from a transcript, not recorded; unknown: ")
     assert lines[-1] == "system prompt: unknown; tools: unknown; parameters: unknown"
@@ -110,3 +121,41 @@ def test_imported_session_is_shown_with_its_recorded_tools(cli: Cli, tmp_path: P
     assert lines[-1] == (
         "system prompt: 1 block, with --json in full; tools: Look; parameters: max_tokens=8"
     )
+
+
+@pytest.fixture
+def imported_codex(cli: Cli, tmp_path: Path) -> Cli:
+    """`harken` after a session of Codex was imported, whose rollout states its turns."""
+    (tmp_path / "rollout-1.jsonl").write_bytes(encode_lines(*TURNS))
+    cli.ok("import", tmp_path / "rollout-1.jsonl")
+    return cli
+
+
+TURNS = [
+    line(
+        "session_meta",
+        {**META, "originator": "codex-tui", "base_instructions": {"text": "Be brief."}},
+    ),
+    line("turn_context", {"model": "gpt-x", "cwd": "/w", "effort": "high", "summary": "auto"}),
+    item(USER, 1),
+    item(THOUGHT, 2),
+    item(CALL, 2),
+    item(OUTPUT, 3),
+    item(DONE, 4),
+]
+
+
+def test_context_of_codex_has_the_parts_that_its_rollout_determines(imported_codex: Cli) -> None:
+    name = f"codex:{META['id'][:8]}"
+    view = imported_codex.ok("view", name, "context", "main", "--json").json
+    assert (view["evidence"], view["verified"]) == ("rebuilt", False)
+    assert view["missing"] == ["tools", "parameters"]
+    reasoning = {"effort": "high", "summary": "auto"}
+    include = ["reasoning.encrypted_content"]
+    assert view["parameters"] == {"include": include, "reasoning": reasoning}
+    lines = imported_codex.ok("view", name, "context", "main").out.splitlines()
+    assert lines[1] == ("Rebuilt from a transcript, not recorded; unknown: its tools, parameters.")
+    assert lines[-1].startswith("tools: unknown; parameters: ")
+    assert lines[-1].endswith(", others unknown")
+    rows = replay(imported_codex, name)
+    assert [row["missing"] for row in rows] == [["tools", "parameters"]] * 2

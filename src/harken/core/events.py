@@ -197,9 +197,9 @@ class ToolsDefined(EventBase, tag="tools_defined", kw_only=True):
 Evidence: TypeAlias = Literal["recorded", "partial", "rebuilt"]
 """How a request is known: seen as it was made; reported or confirmed in part by the program that
 made it; or derived from a transcript."""
-RequestPart: TypeAlias = Literal["messages", "system", "tools"]
+RequestPart: TypeAlias = Literal["messages", "system", "tools", "parameters"]
 """A part of a request that its source may lack: messages that the program added for this request
-only, its system prompt, its tools."""
+only, its system prompt, its tools, some or all of its other parameters."""
 
 
 class LlmRequest(EventBase, tag="llm_request", kw_only=True):

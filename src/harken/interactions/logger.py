@@ -301,14 +301,15 @@ class InteractionLogger:
         """Return a context manager that logs the request and the outcome of a model call.
 
         Each tool has `name`, `description` and `parameters`; None means that the tools are unknown,
-        an empty list that there were none. A message of an unknown shape is kept as it is. Entering
-        the context manager raises NameNotFound, LogError.
+        an empty list that there were none; the same for parameters. A message of an unknown shape
+        is kept as it is. Entering the context manager raises NameNotFound, LogError.
         """
+        unknown = {"tools": tools is None, "parameters": parameters is None}
         settings = RequestSettings(
             model=model,
             parameters=parameters or {},
             tools=tools or (),
-            missing=ROW_MISSING if tools is None else (),
+            missing=[part for part in ROW_MISSING if unknown[part]],
         )
         parsed_messages = messages_in(messages)
         begin = partial(self._begin, thread_id, parsed_messages, settings)

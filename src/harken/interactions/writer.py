@@ -39,7 +39,7 @@ from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 
 Kind = ThreadEventType
-ROW_MISSING: tuple[ev.RequestPart, ...] = ("tools",)
+ROW_MISSING: tuple[ev.RequestPart, ...] = ("tools", "parameters")
 """The parts of a request that its rows do not have."""
 
 

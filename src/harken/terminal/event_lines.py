@@ -96,10 +96,11 @@ def format_call_options(view: ContextView) -> str:
         if name != "system"
     ]
     tools, parameter_text = join_tool_names(view.tools or ()), ", ".join(parameters)
-    is_certain = view.evidence == "recorded" or view.parameters is not None
+    if "parameters" in view.missing:
+        parameter_text = f"{parameter_text}, others unknown" if parameter_text else "unknown"
     options = [
         f"tools: {'unknown' if 'tools' in view.missing else tools or 'none'}",
-        f"parameters: {parameter_text or ('none' if is_certain else 'unknown')}",
+        f"parameters: {parameter_text or 'none'}",
     ]
     if "system" in view.missing:
         options.insert(0, "system prompt: unknown")

@@ -223,6 +223,7 @@ _PARTS: dict[RequestPart, str] = {
     "messages": "messages that the program added for this request only",
     "system": "its system prompt",
     "tools": "its tools",
+    "parameters": "parameters",
 }
 _SOURCES: dict[Evidence, str] = {
     "recorded": "Recorded",

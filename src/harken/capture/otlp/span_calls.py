@@ -67,7 +67,7 @@ def parse_exchange(
         time=format_rfc3339(span.start_ns // 1000),
         hints=hints,
         evidence="partial",
-        missing=_find_missing(messages),
+        missing=_find_missing(span.attributes, messages),
     )
     first_s = otel_attributes.get_attribute(span.attributes, otel_attributes.FIRST_CHUNK)
     has_failed = span.failed is not None and not messages.answers
@@ -85,11 +85,17 @@ def parse_exchange(
     return Exchange(call, reply)
 
 
-def _find_missing(messages: SpanMessages) -> tuple[RequestPart, ...]:
-    """Return the parts that a span does not report; it may omit them although they were sent."""
-    has_system = any(message.role == "system" for message in messages.input_messages)
-    parts: list[RequestPart] = [] if has_system else ["system"]
-    return tuple(parts if messages.tools else [*parts, "tools"])
+def _find_missing(attributes: Attributes, messages: SpanMessages) -> tuple[RequestPart, ...]:
+    """Return the parts that a span does not report; it may omit them although they were sent.
+
+    Only OpenInference reports all parameters.
+    """
+    reported: dict[RequestPart, bool] = {
+        "system": any(message.role == "system" for message in messages.input_messages),
+        "tools": bool(messages.tools),
+        "parameters": attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS) is not None,
+    }
+    return tuple(part for part, is_reported in reported.items() if not is_reported)
 
 
 def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, Any]:

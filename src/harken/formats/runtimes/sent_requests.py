@@ -1,17 +1,23 @@
-"""`SentRequests`: the requests of a client, as far as its transcript records them.
+"""The requests of a client, as far as its transcript records them.
 
 A conversation does not determine the requests: the client adds a system prompt, tools, and messages
-for one request. Some clients record these beside the conversation. A message of a request is
-recorded as a hash, by which it is compared with the messages of the conversation.
+for one request. Some clients record these beside the conversation: `SentRequests`. A message of a
+request is recorded as a hash, by which it is compared with the messages of the conversation. Others
+state settings that determine a part of a request: `StatedRequest`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, get_args
 
+from harken.core.events import RequestPart
 from harken.formats.base import ConversationEntry
+from harken.formats.json_records import Record, get_object
+
+_MEMBER = "sent"
+"""The member of the source of an answer with its stated request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +43,33 @@ class SentRequests:
 
 SentRequestReader: TypeAlias = Callable[[Iterable[bytes]], SentRequests]
 """Reads the requests of a file, given in chunks. Invalid records are ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedRequest:
+    """The part of a request that a transcript determines, in the source of its answer."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The known parameters. There may be others, unless `parameters` is known."""
+    known: Sequence[RequestPart] = ()
+    """The parts of the request that the conversation and `parameters` have completely."""
+
+    def to_source(self) -> Record:
+        """Return the members of the source of an answer. Empty if nothing is known."""
+        members: Record = {}
+        if self.parameters:
+            members["parameters"] = dict(self.parameters)
+        if self.known:
+            members["known"] = list(self.known)
+        return {_MEMBER: members} if members else {}
+
+    @classmethod
+    def from_source(cls, source: Mapping[str, Any] | None) -> StatedRequest | None:
+        """Return the stated request of an answer, or None. Members of a wrong type are ignored."""
+        members = get_object(dict(source or {}), _MEMBER)
+        if not members:
+            return None
+        value = members.get("known")
+        names = value if isinstance(value, list) else []
+        known = [part for part in get_args(RequestPart) if part in names]
+        return cls(parameters=get_object(members, "parameters"), known=known)

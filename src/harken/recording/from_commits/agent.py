@@ -17,7 +17,8 @@ from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import Message, text_of
 from harken.core.stream import Finish
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.sent_requests import SentRequest
+from harken.formats.runtimes.sent_requests import SentRequest, StatedRequest
+from harken.formats.runtimes.steps import NOTIFICATION
 from harken.recording.from_commits.known_requests import KnownRequests
 from harken.recording.from_commits.response_facts import (
     UNKNOWN,
@@ -57,8 +58,8 @@ class AgentEvents:
     recorder: AgentRecorder = field(init=False)
     _times: dict[MessageId, str | None] = field(default_factory=dict)
     """Entry -> its time in its commit, for the entries of its context."""
-    _has_system: bool | None = None
-    """Whether its context has a system message. None if that is not known."""
+    _notifications: set[MessageId] = field(default_factory=set)
+    """System messages that the program received or wrote during the session."""
 
     def __post_init__(self) -> None:
         """Start with an empty context."""
@@ -91,12 +92,14 @@ class AgentEvents:
             self.model = model
             self.session.append(ev.AgentConfigured(agent_id=self.id, language_model=model))
         sent_request = self.requests.find(find_response_id(answer))
+        stated = StatedRequest.from_source(answer.source)
+        source = sent_request or stated
         settings = RequestSettings(
             model=self.model or UNKNOWN,
-            parameters=sent_request.parameters if sent_request is not None else {},
+            parameters=source.parameters if source is not None else {},
             tools=sent_request.tools if sent_request is not None else (),
             evidence="rebuilt",
-            missing=self._find_missing(sent_request),
+            missing=self._find_missing(sent_request, stated),
         )
         self.recorder.log_request_for_context(settings)
 
@@ -116,7 +119,7 @@ class AgentEvents:
             if request is not None:
                 error = text_of(entry.message.content)
                 self.recorder.log_response(request, finish=Finish(stop_reason="error"), error=error)
-        self._times[self.recorder.items[-1].ids[0]] = entry.time
+        self._note_entry(self.recorder.items[-1], entry)
 
     def _append(self, message: Message) -> None:
         """Log a message that is no answer of a model call."""
@@ -126,8 +129,6 @@ class AgentEvents:
             self.prompt = None
         elif message.role == "tool":
             substance, cause = self._find_origin(message)
-        elif message.role == "system":
-            self._has_system = True
         self.recorder.append_item(Item.from_message(message), substance=substance, cause=cause)
 
     def log_replacement(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
@@ -141,15 +142,14 @@ class AgentEvents:
         ]
         summary = max(summaries)[1] if summaries else None
         self.recorder.set_context(items, reason=reason, summary=summary)
-        self._has_system = None
         for entry, logged in zip(entries, self.recorder.items, strict=True):
-            self._times.setdefault(logged.ids[0], entry.time)
+            if logged.ids[0] not in self._times:
+                self._note_entry(logged, entry)
 
     def log_rewind(self, target: Sequence[LoggedItem]) -> None:
         """Log a rewind to an earlier context."""
         self.session.time = self.time
         self.recorder.restore(target, "rewind")
-        self._has_system = None
 
     def inherit(self, parent: AgentEvents, count: int) -> None:
         """Log that it starts with the first messages of its parent's context."""
@@ -157,7 +157,7 @@ class AgentEvents:
         self.recorder.inherit(parent.recorder, count)
         inherited = [item.ids[0] for item in self.recorder.items]
         self._times |= {id_: parent._times[id_] for id_ in inherited}
-        self._has_system = None
+        self._notifications |= parent._notifications
 
     def count_common(self, entries: Sequence[ConversationEntry]) -> int:
         """Return how many entries begin its context, too: the same messages at the same times."""
@@ -182,18 +182,35 @@ class AgentEvents:
         )
         self.session.append(event)
 
-    def _find_missing(self, sent_request: SentRequest | None) -> list[ev.RequestPart]:
+    def _note_entry(self, logged: LoggedItem, entry: ConversationEntry) -> None:
+        self._times[logged.ids[0]] = entry.time
+        if (entry.source or {}).get("kind") == NOTIFICATION:
+            self._notifications.add(logged.ids[0])
+
+    def _find_missing(
+        self, sent_request: SentRequest | None, stated: StatedRequest | None
+    ) -> list[ev.RequestPart]:
         """Return the parts of a request that neither commits nor the transcript have.
 
-        A program may have added messages for one request only, unless the hashes of all messages
-        are those of the conversation.
+        A program may have added messages for one request only, unless its transcript states that it
+        did not, or the hashes of all messages are those of the conversation.
         """
         if sent_request is not None:
             has_all = self.requests.has_only_known(sent_request, self.recorder.count)
             return [] if has_all else ["messages"]
-        if self._has_system is None:
-            self._has_system = any(item.role == "system" for item in self.recorder.items)
-        return ["messages", "tools"] if self._has_system else ["messages", "system", "tools"]
+        known_parts: list[ev.RequestPart] = []
+        if stated is not None:
+            known_parts += stated.known
+        elif self._begins_with_system_prompt():
+            known_parts.append("system")
+        return [part for part in get_args(ev.RequestPart) if part not in known_parts]
+
+    def _begins_with_system_prompt(self) -> bool:
+        """Whether the context begins with a system message that is no notification."""
+        first = next(iter(self.recorder.items), None)
+        if first is None or first.role != "system":
+            return False
+        return first.ids[0] not in self._notifications
 
     def _find_origin(self, result: Message) -> tuple[MessageId | None, MessageId | None]:
         """Return the substance and the cause of a result, if it has a spawned agent's utterance."""

@@ -72,10 +72,11 @@ def test_call_of_a_span_is_partial_and_names_what_the_span_does_not_report() -> 
     complete = {
         "gen_ai.tool.definitions": [{"name": "look", "description": "", "parameters": {}}],
         "gen_ai.system_instructions": instructions,
+        "llm.invocation_parameters": '{"temperature": 0.5}',
     }
     receiver.add([new_span(1, chat_attributes()), new_span(2, {**chat_attributes(), **complete})])
     assert [(call.evidence, call.missing) for call in ear.calls] == [
-        ("partial", ("system", "tools")),
+        ("partial", ("system", "tools", "parameters")),
         ("partial", ()),
     ]
 

@@ -52,6 +52,7 @@ from harken.formats.runtimes.codex.resume_request import (
     build_resume_request,
 )
 from harken.formats.runtimes.codex.rollout_state import RolloutState
+from harken.formats.runtimes.codex.turn_settings import TurnSettings
 from harken.formats.runtimes.codex.writer import write_session
 from harken.formats.runtimes.json_lines import normalize_time, read_records
 from harken.formats.runtimes.new_session import build_format
@@ -134,7 +135,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
                     payload, normalize_time(record.get("timestamp")), line
                 )
             case "turn_context":
-                rollout.model = get_text(payload, "model") or rollout.model
+                rollout.begin_turn(payload)
             case "event_msg":
                 yield from rollout.process_event(payload)
     if not rollout.is_rollout:
@@ -142,6 +143,8 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     yield from rollout.finish_step()
 
 
+_ORIGINATOR = "codex"
+"""The beginning of the names of all of Codex's own programs."""
 _MAX_SAVED_TURNS = 200
 """The number of last prompts to which a rollback may return after a read point."""
 
@@ -149,7 +152,7 @@ _MAX_SAVED_TURNS = 200
 def _load_rollout(point: ReadPoint, report: ReadReport) -> _Rollout:
     """Return the state at a read point. Raises EarlierStepChanged if it is not of this version."""
     state = decode_state(point, RolloutState)
-    rollout = _Rollout(report, first=state.first or b"-", is_rollout=True, model=state.model)
+    rollout = _Rollout(report, first=state.first or b"-", is_rollout=True, turn=state.turn)
     rollout.instructions_text, rollout.agent = state.instructions, state.agent
     rollout.parent, rollout.turns = state.parent, state.turns
     rollout.has_all_turns = state.has_all_turns
@@ -182,7 +185,7 @@ class _Rollout:
     first: bytes = b""
     """The first record, from which a fragment without a header is named."""
     is_rollout: bool = False
-    model: str = ""
+    turn: TurnSettings = field(default_factory=TurnSettings)
     instructions_text: tuple[str, str | None] | None = None
     """The client's instructions for the model and their time, which are in the header and in no
     item."""
@@ -216,6 +219,7 @@ class _Rollout:
         if report.session_id:
             return
         report.session_id = get_text(meta, "id")
+        self.turn.is_codex = get_text(meta, "originator").lower().startswith(_ORIGINATOR)
         report.folder = get_text(meta, "cwd")
         report.version = get_text(meta, "cli_version")
         spawned = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
@@ -225,6 +229,12 @@ class _Rollout:
         text = get_text(get_object(meta, "base_instructions"), "text")
         if text:
             self.instructions_text = text, time
+
+    def begin_turn(self, context: Record) -> None:
+        """Read the settings of a turn. An answer before it is of the previous turn."""
+        self.is_answered = self.is_answered or bool(self.answer)
+        self._close_answer()
+        self.turn.read(context)
 
     def add_item(self, item: Record, time: str | None, line: SourceLine) -> Iterator[ImportStep]:
         """Add an item that the model reads."""
@@ -258,8 +268,10 @@ class _Rollout:
         self.compaction = get_text(payload, "message")
         self._open_step(line)
         if isinstance(payload.get("replacement_history"), list):
+            self.turn.is_complete = True
             self._replace_history(get_objects(payload, "replacement_history"), time)
         else:
+            self.turn.is_complete = False
             prompts = [(text, PROMPT) for text in self.prompts.latest()]
             for text, kind in [*prompts, (self.compaction or NO_SUMMARY, SYSTEM)]:
                 self.entries.append(ConversationEntry(Message("user", text), time, {"kind": kind}))
@@ -347,7 +359,7 @@ class _Rollout:
         turns = self.turns[-_MAX_SAVED_TURNS:]
         state = RolloutState(
             first=b"" if report.session_id else self.first,
-            model=self.model,
+            turn=self.turn,
             instructions=self.instructions_text,
             agent=self.agent,
             parent=self.parent,
@@ -373,8 +385,12 @@ class _Rollout:
     def _close_answer(self) -> None:
         if self.answer:
             message = build_answer_message(self.answer)
-            source: Record = {"model": self.model} if self.model else {}
-            if any(item.extra for item in iter_items(message)):
+            source: Record = {"model": self.turn.model} if self.turn.model else {}
+            for item in self.answer:
+                self.turn.note_item(item)
+            has_instructions = self.instructions_text is not None
+            source |= self.turn.state_request(has_instructions=has_instructions).to_source()
+            if any(part.extra for part in iter_items(message)):
                 source[METADATA_KEY] = {}  # The writer gives extra members to Codex alone.
             response_id = next(filter(None, (get_text(item, "id") for item in self.answer)), "")
             if response_id:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from harken.formats.runtimes.codex.turn_settings import TurnSettings
+
 
 class RolloutState(msgspec.Struct, array_like=True):
     """The state of reading a rollout between two steps."""
 
     first: bytes
     """Empty if it is not needed."""
-    model: str
     instructions: tuple[str, str | None] | None
     agent: str
     parent: str | None
@@ -20,3 +21,4 @@ class RolloutState(msgspec.Struct, array_like=True):
     total: bytes
     """As JSON, because its numbers may be of any size."""
     usage: dict[str, int]
+    turn: TurnSettings

@@ -28,6 +28,7 @@ from harken.formats.runtimes.codex.resume_request import ABORTED, build_closing_
 from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
 from harken.formats.runtimes.normalize import normalize_entries
+from harken.formats.runtimes.sent_requests import StatedRequest
 from harken.formats.runtimes.steps import PROMPT
 from harken.formats.runtimes.target import Block, TargetRules, has_metadata
 
@@ -115,12 +116,13 @@ def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -
     )
     time = format_milliseconds(session.time)
     yield _build_line(time, "session_meta", _session_meta(session, instructions_text))
-    totals, model = dict.fromkeys(_COUNT_NAMES, 0), ""
+    totals, settings = dict.fromkeys(_COUNT_NAMES, 0), Record()
     for index, (entry, time) in enumerate(iter_timed(entries, session)):
-        entry_model = get_text(entry.source or {}, "model")
-        if entry_model != model and entry.message.role == "assistant" and _owns(entry):
-            model = entry_model
-            yield _build_line(time, "turn_context", _turn_context(model, session))
+        if entry.message.role == "assistant" and _owns(entry):
+            entry_settings = _read_settings(entry)
+            if entry_settings != settings:
+                settings = entry_settings
+                yield _build_line(time, "turn_context", _turn_context(settings, session))
         for item in build_items([entry]):
             yield _build_line(time, "response_item", _with_text_arguments(item))
         for event in _display_events(entry):
@@ -134,7 +136,7 @@ def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -
             totals = {name: totals[name] + last[name] for name in _COUNT_NAMES}
             yield _build_line(time, "event_msg", _token_count(totals, last))
     if session.model:
-        yield _build_line(time, "turn_context", _turn_context(session.model, session))
+        yield _build_line(time, "turn_context", _turn_context({"model": session.model}, session))
 
 
 def _with_text_arguments(item: Record) -> Record:
@@ -161,10 +163,18 @@ def _session_meta(session: NewSessionInfo, instructions_text: str) -> Record:
     return {**meta, "base_instructions": {"text": instructions_text}} if instructions_text else meta
 
 
-def _turn_context(model: str, session: NewSessionInfo) -> Record:
+def _read_settings(entry: ConversationEntry) -> Record:
+    """Return the model of an answer, and the effort and summary of its thinking."""
+    stated = StatedRequest.from_source(entry.source)
+    reasoning = get_object(dict(stated.parameters), "reasoning") if stated is not None else {}
+    members: Record = {n: v for n, v in reasoning.items() if n in ("effort", "summary")}
+    return {"model": get_text(entry.source or {}, "model"), **members}
+
+
+def _turn_context(settings: Record, session: NewSessionInfo) -> Record:
     """Return a turn context. When it resumes, Codex reads only the model of it."""
     policy = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}}
-    return {"cwd": session.folder, **policy, "model": model}
+    return {"cwd": session.folder, **policy, **settings}
 
 
 def _display_events(entry: ConversationEntry) -> Iterator[Record]:

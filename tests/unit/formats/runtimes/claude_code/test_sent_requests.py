@@ -54,7 +54,7 @@ def test_messages_are_compared_by_their_hashes(
 def test_request_without_records_is_unknown(tmp_path: Path) -> None:
     data = build_transcript().replace(b"api-request-shape", b"api-request-other")
     views = view_requests(tmp_path, data)
-    assert [view.missing for view in views] == [["messages", "system", "tools"]] * 2
+    assert [view.missing for view in views] == [["messages", "system", "tools", "parameters"]] * 2
     assert [view.tools for view in views] == [None, None]
 
 

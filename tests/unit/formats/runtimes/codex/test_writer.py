@@ -38,7 +38,11 @@ from tests.unit.formats.runtimes.codex.test_reader import (
 from tests.unit.formats.runtimes.codex.test_reader import META as OLD_META
 
 NEW = NewSessionInfo(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z")
-INSTRUCTED = {**OLD_META, "base_instructions": {"text": "Be brief."}}
+INSTRUCTED = {
+    **OLD_META,
+    "originator": "codex_cli_rs",
+    "base_instructions": {"text": "Be brief."},
+}
 """A header with the base instructions of Codex."""
 MODEL = line("turn_context", {"model": "gpt-x", "cwd": "/w"})
 TOKENS = {
