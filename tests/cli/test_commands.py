@@ -134,7 +134,8 @@ def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "Ann" in talk("/view tree")
     assert "Ann: Tea." in talk("/view dialog main Ann")
     assert "/view timeline     Show all events" in talk("/view")
-    assert talk("/view dialog") == "Missing argument 'AGENTS...'; it takes: AGENTS..."
+    assert talk("/view dialog") == talk("/view dialog main")
+    assert talk("/view flow") == "Missing argument 'MESSAGE'; it takes: MESSAGE"
     assert "No such command 'nonsense'; existing commands: conversation, context, dialog," in talk(
         "/view nonsense"
     )

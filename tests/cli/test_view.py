@@ -15,6 +15,7 @@ from tests.cli.kit import HARKEN, Cli, start
 
 EXPECTED = {
     "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model call)", 4),
+    "dialog": ("user: Let Jack and Jill meet in a cafe.", 2),
     "dialog Jack Jill": ("Jack: Hi, I'm Jack. *extends hand*", 3),
     "perspective Jill": ("[Heard]: [Jack]: Hi, I'm Jack. *extends hand*", 8),
     "transcript Jill": ("msg_031 [substance=msg_028] user: [Jack]: Hi, I'm Jack.", 8),
@@ -207,7 +208,7 @@ def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) ->
         ("raw --agent Jakc", "existing agents: main (agent_001)"),
         ("raw --link 999", "existing messages: msg_000 to msg_059"),
         ("nonsense", "commands: conversation, context, dialog, flow, hooks"),
-        ("dialog", "Missing argument 'AGENTS...'; see `harken view SESSION dialog --help`"),
+        ("flow", "Missing argument 'MESSAGE'; see `harken view SESSION flow --help`"),
     ],
 )
 def test_what_does_not_exist_is_answered_with_what_does(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from harken.core import events as ev
 from harken.core.clock import format_rfc3339, parse_rfc3339

@@ -21,6 +21,8 @@ import msgspec
 
 from harken.core.event_types.spec import HookPoint
 from harken.core.events import (
+    AgentCreated,
+    AgentMoved,
     Event,
     HookVerdict,
     PieceOfText,
@@ -120,6 +122,23 @@ def dialog(
     """
     links = Links.of(events)
     return Dialog(links, agent_ids, drafts=drafts).add(links)
+
+
+def find_primary_agents(events: Iterable[Event]) -> list[AgentId]:
+    """Return the agents that the user talked with, in the order in which they became primary.
+
+    Older logs state no relation: there it is the first agent.
+    """
+    agents: dict[AgentId, None] = {}
+    first: AgentId | None = None
+    for event in events:
+        if not isinstance(event, AgentCreated | AgentMoved) or event.agent_id is None:
+            continue
+        first = first or event.agent_id
+        place = event.relation if isinstance(event, AgentCreated) else event.place
+        if place == "primary":
+            agents[event.agent_id] = None
+    return [*agents] or ([] if first is None else [first])
 
 
 class Dialog:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.core.events import AgentCreated, PieceOfText, TranscriptEntry
+from harken.core.events import AgentCreated, AgentMoved, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, TextPart, ThinkingPart
-from harken.views.dialogs.dialog import dialog
+from harken.views.dialogs.dialog import dialog, find_primary_agents
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import (
     ADVICE,
@@ -233,3 +233,19 @@ def test_piece_without_agent_belongs_to_the_agent_of_its_cause(tmp_path: Path) -
         return dialog([agent_event, piece, entry_event], ["jack"])[0].agent_id
 
     assert (author("msg_0"), author("msg_7"), author(None)) == ("root", None, None)
+
+
+def test_user_talked_with_every_agent_that_was_primary(play: LogBuilder, jack: AgentId) -> None:
+    assert find_primary_agents(play.viewer().events) == [play.root]
+    play.session.append(
+        AgentMoved(
+            agent_id=jack, place="primary", replaces=AgentId(play.root), replaced_as="subagent"
+        )
+    )
+    assert find_primary_agents(play.viewer().events) == [play.root, jack]
+
+
+def test_first_agent_of_a_log_without_relations_is_primary() -> None:
+    events = [AgentCreated(agent_id=AgentId(name)) for name in ("agent_001", "agent_002")]
+    assert find_primary_agents(events) == ["agent_001"]
+    assert find_primary_agents([]) == []

@@ -40,13 +40,8 @@ from harken.terminal.event_lines import (
     iter_timeline_lines,
 )
 from harken.terminal.pager import columns, page_output
-from harken.terminal.text import (
-    indent,
-    one_line,
-    print_json,
-    print_text,
-)
-from harken.views.dialogs.dialog import Dialog
+from harken.terminal.text import indent, one_line, print_json, print_text
+from harken.views.dialogs.dialog import Dialog, find_primary_agents
 from harken.views.dialogs.perspective import perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
@@ -216,7 +211,7 @@ def _agent_line(row: TreeRow) -> str:
 def _follow_dialog(
     viewer: SessionViewer, agents: Sequence[str], drafts: bool, as_json: bool
 ) -> PrintEvents:
-    conversation = Dialog(viewer.events, map(viewer.resolve_agent, agents), drafts=drafts)
+    conversation = Dialog(viewer.events, _dialog_agents(viewer, agents), drafts=drafts)
 
     def show(events: Sequence[Event]) -> None:
         for item in conversation.add(events):
@@ -231,16 +226,18 @@ def _follow_dialog(
 
 
 @view("dialog", _follow_dialog)
-@click.argument("agents", nargs=-1, required=True)
+@click.argument("agents", nargs=-1)
 @drafts_option
 def dialog_command(
     viewer: SessionViewer, agents: Sequence[str], drafts: bool, as_json: bool
 ) -> None:
     """Show the messages that AGENTS sent and received, each once.
 
-    Answers that hooks denied are left out, since nobody received them; --drafts includes them.
+    Without AGENTS, show those between the user and the primary agent. Calls of tools and their
+    results are no messages. Answers that hooks denied are left out, since nobody received them;
+    --drafts includes them.
     """
-    items = viewer.extract_dialog(agents, drafts=drafts)
+    items = viewer.extract_dialog(_dialog_agents(viewer, agents), drafts=drafts)
     if as_json:
         print_json(items)
         return
@@ -248,6 +245,13 @@ def dialog_command(
         _print_dialog_item(viewer, item)
     if not items:
         _note("No messages between these agents.")
+
+
+def _dialog_agents(viewer: SessionViewer, names: Sequence[str]) -> list[AgentId]:
+    """Return the named agents, or those that the user talked with. Raises NameNotFound."""
+    if not names:
+        return find_primary_agents(viewer.events)
+    return [viewer.resolve_agent(name) for name in names]
 
 
 def _print_dialog_item(viewer: SessionViewer, item: Row) -> None:
