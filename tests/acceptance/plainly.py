@@ -106,7 +106,7 @@ def claude(data: bytes) -> list[Item]:
 
 def _is_said(record: Record) -> bool:
     if record.get("type") == "attachment":
-        return bool(record["attachment"].get("type") == "queued_command")
+        return record["attachment"].get("type") == "queued_command" or bool(_hook_text(record))
     if record.get("type") == "system":
         return record.get("subtype") in ("local_command", "compact_boundary")
     return record.get("type") in ("user", "assistant") and isinstance(record.get("message"), dict)
@@ -168,7 +168,7 @@ def _answer(
 
 def _heard(record: Record, done_ids: set[str]) -> Iterator[Item]:
     if record["type"] == "attachment":
-        content = record["attachment"]["prompt"]
+        content = _hook_text(record) or record["attachment"]["prompt"]
     elif record["type"] == "system":
         content = record["content"]
     else:
@@ -183,8 +183,20 @@ def _heard(record: Record, done_ids: set[str]) -> Iterator[Item]:
             yield ("image",) if block["type"] == "image" else ("other", block["type"])
 
 
+def _hook_text(record: Record) -> str:
+    """Return the output of a hook that the model read."""
+    attachment = record.get("attachment") or {}
+    content = attachment.get("content") or ""
+    if attachment.get("type") == "hook_additional_context":
+        return "\n".join(content)
+    is_read = attachment.get("hookEvent") in ("SessionStart", "UserPromptSubmit")
+    return content if attachment.get("type") == "hook_success" and is_read else ""
+
+
 def _is_of_user(record: Record) -> bool:
     attachment = record.get("attachment") or {}
+    if _hook_text(record):
+        return False
     kind = (attachment.get("origin") or record.get("origin") or {}).get("kind")
     return attachment.get("commandMode", "prompt") == "prompt" and kind in (None, "human")
 

@@ -34,6 +34,7 @@ from harken.formats.first_part import add_leftover, take_leftover, with_first_pa
 from harken.formats.json_records import get_object
 from harken.formats.providers.anthropic import OCCURRENCE_MEMBERS, THINKING_MODEL_KEY, parse_block
 from harken.formats.runtimes.base import parse_time
+from harken.formats.runtimes.claude_code.hook_output import read_hook
 from harken.formats.runtimes.claude_code.origins import read_origin
 from harken.formats.runtimes.claude_code.records import (
     RecordKind,
@@ -162,6 +163,8 @@ def _build_source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
         source["meta"] = True
     if record.get("isCompactSummary") is True:
         source["summary"] = True
+    if hook := read_hook(attachment):
+        return source | hook
     if record.get("type") == "attachment":
         source["queued"] = True
     if record.get("type") == "system":

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from harken.core import canonical
+from harken.formats.runtimes.claude_code.hook_output import hook_output
 from harken.formats.runtimes.claude_code.origins import find_origin, is_other, read_origin
 from harken.formats.runtimes.steps import NOTIFICATION, PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CLAUDE_CODE_PHRASES, CLAUDE_CODE_TAGS
@@ -57,6 +58,8 @@ class _Body(msgspec.Struct, gc=False):
 
 class _Attachment(msgspec.Struct, gc=False):
     type: str = ""
+    hookEvent: str = ""  # noqa: N815
+    content: Any = None
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -177,7 +180,11 @@ def _parse_head(record: Mapping[str, Any]) -> _Head:
         message=_Body(text(body, "id"), text(body, "role"), _to_raw(body.get("content")))
         if isinstance(body, dict)
         else None,
-        attachment=_Attachment(text(attachment, "type") or "")
+        attachment=_Attachment(
+            text(attachment, "type") or "",
+            text(attachment, "hookEvent") or "",
+            attachment.get("content"),
+        )
         if isinstance(attachment, dict)
         else None,
         compactMetadata=metadata if isinstance(metadata, dict) else None,
@@ -200,9 +207,17 @@ def _classify(head: _Head) -> tuple[RecordKind, tuple[str, ...]]:
         return RecordKind.BOUNDARY, ()
     if head.type == "system" and head.subtype == LOCAL_COMMAND:
         return RecordKind.PROMPT, ()
-    if head.attachment is not None and head.attachment.type == QUEUED:
+    if head.attachment is not None and _is_read(head.attachment):
         return RecordKind.PROMPT, ()
     return (RecordKind.LINK if head.uuid else RecordKind.ASIDE), ()
+
+
+def _is_read(attachment: _Attachment) -> bool:
+    """Whether the model reads an attachment: a message, or the output of a hook."""
+    members = {"type": attachment.type, "hookEvent": attachment.hookEvent}
+    return attachment.type == QUEUED or bool(
+        hook_output({**members, "content": attachment.content})
+    )
 
 
 def _result_call_ids(content: bytes) -> tuple[str, ...] | None:
@@ -243,9 +258,9 @@ def classify_origin(record: Mapping[str, Any]) -> str:
     without an origin is recognized by its text.
     """
     origin = find_origin(read_origin(record))
-    if is_other(origin):
-        return NOTIFICATION
     attachment = record.get("attachment")
+    if is_other(origin) or hook_output(attachment):
+        return NOTIFICATION
     is_meta = isinstance(attachment, dict) and attachment.get("isMeta") is True
     if is_meta or record.get("isMeta") is True or record.get("isCompactSummary") is True:
         return SYSTEM
@@ -269,7 +284,9 @@ def record_content(record: Mapping[str, Any]) -> object:
     body, attachment = record.get("message"), record.get("attachment")
     if isinstance(body, dict):
         return body.get("content")
-    return attachment.get("prompt") if isinstance(attachment, dict) else record.get("content")
+    if not isinstance(attachment, dict):
+        return record.get("content")
+    return hook_output(attachment) or attachment.get("prompt")
 
 
 def iter_blocks(content: object) -> Iterator[dict[str, Any]]:

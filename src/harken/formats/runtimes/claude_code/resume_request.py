@@ -22,11 +22,12 @@ from itertools import groupby
 from typing import Any
 
 from harken.core import canonical
-from harken.core.messages import Message, Part, ToolCall, parts_of
+from harken.core.messages import Message, Part, ToolCall, parts_of, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import ModelUse
 from harken.formats.runtimes.claude_code.entries import build_block, take_result_members
+from harken.formats.runtimes.claude_code.hook_output import HOOK, format_hook_output
 from harken.formats.runtimes.claude_code.origins import (
     find_origin,
     frame_message,
@@ -98,6 +99,7 @@ def build_partial_request(entries: Sequence[ConversationEntry]) -> list[dict[str
 
 def _needs_no_answer(entries: Sequence[ConversationEntry]) -> bool:
     """Whether all entries after the last answer are local actions of a user."""
+    entries = [entry for entry in entries if HOOK not in (entry.source or {})]
     roles = [entry.message.role for entry in entries]
     last = max((i for i, role in enumerate(roles) if role in ("assistant", "tool")), default=-1)
     after = entries[last + 1 :]
@@ -112,7 +114,7 @@ def _iter_turns(entries: Sequence[ConversationEntry], model: str) -> Iterator[_T
     """Yield the turns that are not omitted. model: the one that continues, or empty."""
     result_ids = {entry.message.tool_call_id for entry in entries if entry.message.role == "tool"}
     model = identify_model(model) or _last_model(entries)
-    last = max((index for index, e in enumerate(entries) if e.message.role != "tool"), default=-1)
+    last = max((index for index, e in enumerate(entries) if _is_turn(e)), default=-1)
     for index, entry in enumerate(entries):
         source = entry.source or {}
         match entry.message.role:
@@ -122,15 +124,23 @@ def _iter_turns(entries: Sequence[ConversationEntry], model: str) -> Iterator[_T
                     yield _Turn("assistant", blocks)
             case "tool":
                 yield _Turn("user", _build_result(entry))
-            case "user" | "system" if source.get("queued") is True:
+            case "user" | "system" if source.get("queued") is True or HOOK in source:
                 yield _queued_turn(entry)
             case "user" | "system":
                 yield _Turn("user", frame_message(source, _user_blocks(entry.message)))
 
 
+def _is_turn(entry: ConversationEntry) -> bool:
+    """Whether an entry is neither a result nor the output of a hook."""
+    return entry.message.role != "tool" and HOOK not in (entry.source or {})
+
+
 def _queued_turn(entry: ConversationEntry) -> _Turn:
-    """Return the turn of a message that was sent during a turn of the model."""
+    """Return the turn of a message that was sent during a turn of the model, or of a hook."""
     source = entry.source or {}
+    output = format_hook_output(source, text_of(entry.message.content))
+    if output is not None:
+        return _Turn("user", [], output, is_from_user=False)
     blocks = [_build_block(part) for part in parts_of(entry.message.content)]
     text = frame_queued_text(source, [b["text"] for b in blocks if b["type"] == "text"])
     others = [block for block in blocks if block["type"] != "text"]

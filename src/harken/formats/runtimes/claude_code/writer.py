@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core import canonical
-from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart
+from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.entries import COST, build_block, take_result_members
+from harken.formats.runtimes.claude_code.hook_output import build_hook_attachment
 from harken.formats.runtimes.claude_code.origins import MODE, ORIGIN
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
 from harken.formats.runtimes.claude_code.resume_request import INTERRUPTED
@@ -219,8 +220,11 @@ class _TranscriptBuilder:
         """Yield the record of a result or of a user message."""
         source = _source_of(entry)
         origin = {ORIGIN: source[ORIGIN]} if _owns(entry) and ORIGIN in source else {}
+        hook = build_hook_attachment(source, text_of(entry.message.content))
         if entry.message.role == "tool":
             record: Record = {"type": "user", "message": _user_message([_build_result(entry)])}
+        elif _owns(entry) and hook is not None:
+            record = {"type": "attachment", "attachment": hook}
         elif _owns(entry) and source.get("queued") is True:
             mode = source.get(MODE, "prompt")
             attachment = {"type": QUEUED, "prompt": _build_content(entry), "commandMode": mode}
