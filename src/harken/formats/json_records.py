@@ -102,11 +102,31 @@ def equal_json(left: object, right: object) -> bool:
     >>> equal_json({"a": 1, "b": 2}, {"b": 2, "a": 1}), equal_json([1], [1.0]), equal_json(1, True)
     (True, False, False)
     """
-    if left != right:
-        return False
-    if isinstance(left, str):
+    try:
+        return _are_equal(left, right)
+    except RecursionError:
+        return _have_equal_bytes(left, right)
+
+
+def _are_equal(left: object, right: object) -> bool:
+    if left is right:
         return True
-    return canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(right)
+    if type(left) is not type(right) or isinstance(left, float):
+        return _have_equal_bytes(left, right)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return len(left) == len(right) and all(
+            name in right and _are_equal(value, right[name]) for name, value in left.items()
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_are_equal, left, right))
+    return left == right
+
+
+def _have_equal_bytes(left: object, right: object) -> bool:
+    """Whether two values have equal canonical bytes: `-0.0` differs from `0.0`."""
+    return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
+        right
+    )
 
 
 def changed_members(built: Record, value: Record) -> Record | None:

@@ -47,6 +47,7 @@ from harken.formats.json_records import (
     apply_members,
     as_objects,
     changed_members,
+    equal_json,
     extra_members,
     get_object,
     get_objects,
@@ -55,6 +56,7 @@ from harken.formats.json_records import (
 from harken.formats.providers.openai_item_content import (
     CALL_TYPES,
     DEFAULT_OUTPUT_TYPE,
+    OCCURRENCE_MEMBERS,
     OUTPUT_TYPES,
     item_content,
     verbatim_content,
@@ -126,9 +128,19 @@ def _parse_input_message(item: Record) -> Message:
 
 def _find_leftover(built: Record, item: Record) -> Record:
     """Return the content of an item that its built item lacks: all of it, if in doubt."""
+    if _is_built(built, item):
+        return {}
     content = item_content(item)
     changes = changed_members(item_content(built), content)
     return content if changes is None else changes
+
+
+def _is_built(built: Record, item: Record) -> bool:
+    """Whether an item is its built item and data of its occurrence, as most items are."""
+    return built.keys() <= item.keys() and all(
+        name in OCCURRENCE_MEMBERS or (name in built and equal_json(built[name], value))
+        for name, value in item.items()
+    )
 
 
 def build_answer_message(answer: Sequence[Record]) -> Message:
