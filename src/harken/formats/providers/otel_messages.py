@@ -121,8 +121,8 @@ def _parse_tool(tool: Record) -> Json:
     description = function.take_text("description") or members.take_text("description")
     schema = function.take(*_SCHEMAS, kind=dict) or members.take(*_SCHEMAS, kind=dict) or {}
     members.put_back("function", function)
-    known = {"name": name, "description": description, "parameters": to_safe_json(schema)}
-    return join_members([*members.left().items(), *known.items()])
+    fields = {"name": name, "description": description, "parameters": to_safe_json(schema)}
+    return join_members([*members.leftovers().items(), *fields.items()])
 
 
 def message_from_otel(record: Record, role: str = "user") -> list[Message]:
@@ -136,8 +136,8 @@ def message_from_otel(record: Record, role: str = "user") -> list[Message]:
     for name in _MESSAGE_BOOKKEEPING:
         members.take(name)
     # Attributes of events have names with dots, and are no members of a message.
-    left = {name: value for name, value in members.left().items() if "." not in name}
-    return with_members(messages, left)
+    leftovers = {name: value for name, value in members.leftovers().items() if "." not in name}
+    return with_members(messages, leftovers)
 
 
 def with_members(messages: Sequence[Message], members: Record) -> list[Message]:

@@ -81,7 +81,7 @@ class Members:
         """Put a member back that was read, but is not understood."""
         self._left[name] = value
 
-    def left(self) -> Record:
+    def leftovers(self) -> Record:
         """Return the members that are not read, safe for every writer."""
         return {name: to_safe_json(value) for name, value in self._left.items()}
 
@@ -96,15 +96,15 @@ def parse_part(part: object) -> Part | ToolCall | Message:
     item = _parse_known_part(part, members)
     if item is None:
         return unknown_part(part)
-    left = members.left()
-    if not left:
+    leftovers = members.leftovers()
+    if not leftovers:
         return item
     if isinstance(item, Message):
-        rest = unknown_part({"type": get_text(part, "type"), **left})
-        return msgspec.structs.replace(item, content=[*_content_list(item.content), rest])
-    if not MESSAGE_KEYS.isdisjoint(left):
+        other_part = unknown_part({"type": get_text(part, "type"), **leftovers})
+        return msgspec.structs.replace(item, content=[*_content_list(item.content), other_part])
+    if not MESSAGE_KEYS.isdisjoint(leftovers):
         return unknown_part(part)
-    return msgspec.structs.replace(item, extra=encode_extra(left))
+    return msgspec.structs.replace(item, extra=encode_extra(leftovers))
 
 
 def parse_content_part(part: object) -> Part:
@@ -198,8 +198,8 @@ def _parse_result(members: Members) -> Message:
 
 
 def _with_meta(content: Content, meta: Meta) -> Content:
-    first, *rest = _content_list(content) or [TextPart("")]
-    return [msgspec.structs.replace(first, meta=meta), *rest]
+    first, *other_parts = _content_list(content) or [TextPart("")]
+    return [msgspec.structs.replace(first, meta=meta), *other_parts]
 
 
 def _content_list(content: Content) -> list[Any]:

@@ -71,5 +71,5 @@ class StatedRequest:
             return None
         value = members.get("known")
         names = value if isinstance(value, list) else []
-        known = [part for part in get_args(RequestPart) if part in names]
-        return cls(parameters=get_object(members, "parameters"), known=known)
+        known_parts = [part for part in get_args(RequestPart) if part in names]
+        return cls(parameters=get_object(members, "parameters"), known=known_parts)

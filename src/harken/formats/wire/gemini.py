@@ -155,8 +155,8 @@ def _parse_messages(value: Any) -> list[Message]:
         return []
     name = _instruction_name(value)
     if name:
-        read = _read_messages(value[name], is_answer=False)
-        contents = [message.content for message in read if message.role == "user"]
+        messages = _read_messages(value[name], is_answer=False)
+        contents = [message.content for message in messages if message.role == "user"]
         return [Message("system", content) for content in contents or [""]]
     if value.get("role") not in (None, "user", "model", "function"):
         return []

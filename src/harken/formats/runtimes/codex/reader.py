@@ -234,7 +234,7 @@ class _Rollout:
         """Read the settings of a turn. An answer before it is of the previous turn."""
         self.is_answered = self.is_answered or bool(self.answer)
         self._close_answer()
-        self.turn.read(context)
+        self.turn.update(context)
 
     def add_item(self, item: Record, time: str | None, line: SourceLine) -> Iterator[ImportStep]:
         """Add an item that the model reads."""

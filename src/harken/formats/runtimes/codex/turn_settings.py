@@ -36,8 +36,8 @@ class TurnSettings(msgspec.Struct, array_like=True):
     reasoning_model: str = ""
     """The last model that returned an encrypted thought."""
 
-    def read(self, context: Record) -> None:
-        """Read the settings of a turn. A member that a turn lacks is unknown."""
+    def update(self, context: Record) -> None:
+        """Update the settings at the beginning of a turn. A member that a turn lacks is unknown."""
         self.model = get_text(context, "model") or self.model
         self.effort, self.summary = get_text(context, "effort"), get_text(context, "summary")
         self.has_turns = True
@@ -52,15 +52,15 @@ class TurnSettings(msgspec.Struct, array_like=True):
 
         has_instructions: whether the base instructions are known.
         """
-        known: list[RequestPart] = []
+        known_parts: list[RequestPart] = []
         if self.is_codex and self.has_turns and self.is_complete:
-            known.append("messages")
+            known_parts.append("messages")
         if has_instructions:
-            known.append("system")
+            known_parts.append("system")
         parameters: Record = {}
         if self.effort and self.reasoning_model == self.model:
             reasoning = {"effort": self.effort}
             if self.summary and self.summary != _NO_SUMMARY:
                 reasoning["summary"] = self.summary
             parameters = {"include": ["reasoning.encrypted_content"], "reasoning": reasoning}
-        return StatedRequest(parameters=parameters, known=known)
+        return StatedRequest(parameters=parameters, known=known_parts)
