@@ -8,9 +8,11 @@ import pytest
 
 from harken.capture.live.claude_code import parse_claude_line
 from harken.capture.live.stream_commits import StreamCommits
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import read_contents
 from harken.context.history import commit_history
 from harken.context.materialize import materialize
+from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
 from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
@@ -325,3 +327,17 @@ def test_lines_without_time_get_their_arrival_time() -> None:
     (stored,) = ran.commits()
     assert stored.commit.created_at == "2027-01-15T08:00:00.000000Z"
     assert stored.commit.principal == "claude"
+
+
+def test_commits_that_a_proxy_makes_during_the_run_are_not_continued() -> None:
+    """They have the same session and principal, and the same conversation in another form."""
+    store = MemoryStore()
+    ran, stream = StreamRun(store), conversation()
+    session = f"claude:{stream.lines[0]['session_id']}"
+    origin = CommitOrigin(session_id=session, principal=session)
+    later = format_rfc3339(NOW_US + 1)
+    messages = [Message("user", "One and one?"), Message("assistant", "Two.")]
+    checkpoint(store, CommitDraft(messages=messages, origin=origin, created_at=later))
+    ran.take(stream)
+    assert ran.commits()[0].commit.parent is None
+    assert len(ran.read_texts()) == 4
