@@ -212,7 +212,7 @@ class CommitIngest:
         self._tips.append((row, agent, None if is_own else to_utf8(commit.principal)))
         if not is_own:
             self._mark_unpaired(session, origin, is_recorded=is_recorded)
-        if text.outcome and not (is_own and is_logged):
+        if text.outcome:
             source = OutcomeSource.RECORDING if is_logged else OutcomeSource.OUTPUT
             time = time_us(commit.created_at)
             note_outcome(ledger.database, session, source, text.outcome, time)

@@ -35,6 +35,7 @@ from harken.formats.providers.openai_responses import find_item_id
 from harken.formats.runtimes.client_sessions import ClientSession
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.messages import MessageLinks, MessageRow, Messages
+from harken.index.ingest.outcomes import OutcomeSource, note_outcome
 from harken.index.ingest.responses import ResponseIngest, ResponseRow, format_response_key
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, counts_from_log
@@ -227,8 +228,8 @@ class LogRows:
             case ContextCommitted() as event:
                 self._add_commit_link(event)
             case SessionEnded(reason=str(reason)) as event if not self._is_copied(event):
-                outcome = "UPDATE sessions SET outcome = ? WHERE id = ?"
-                self.ledger.database.execute(outcome, (to_utf8(reason), self.session))
+                time, source = time_us(event.time), OutcomeSource.FILE
+                note_outcome(self.ledger.database, self.session, source, reason, time)
             case _:
                 pass
 

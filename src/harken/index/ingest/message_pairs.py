@@ -81,6 +81,7 @@ class _Pairs:
         elif other is not None and existing is not None:
             if not existing[1] and other[1]:
                 database.execute(_COPY_RESPONSE_SQL, (other[0], existing[0]))
+            database.execute(_COPY_COST_SQL, (other[0], existing[0]))
             database.execute("DELETE FROM requests WHERE id = ?", (other[0],))
             key = "UPDATE requests SET response = ifnull(?, response) WHERE id = ?"
             database.execute(key, (other[2], existing[0]))
@@ -269,6 +270,10 @@ UPDATE requests SET (model, stop_reason, input_tokens, cache_read_tokens, cache_
 output_tokens, reasoning_tokens, cost_usd, is_cost_told) = (SELECT model, stop_reason, input_tokens,
 cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, is_cost_told
 FROM requests WHERE id = ?1) WHERE id = ?2
+"""
+_COPY_COST_SQL = """
+UPDATE requests SET (cost_usd, is_cost_told) = (SELECT cost_usd, is_cost_told FROM requests
+WHERE id = ?1) WHERE id = ?2 AND cost_usd IS NULL
 """
 _OPEN_CALLS_SQL = """
 SELECT t.id, t.agent_id, t.call_id, t.time FROM tool_calls t JOIN messages m ON m.id = t.message_id

@@ -20,7 +20,7 @@ class OutcomeSource(IntEnum):
     OUTPUT = 2
     """The output of the client, in the commit that ends a run."""
     FILE = 3
-    """The session file."""
+    """The session file, or the log of a session of Harken."""
 
 
 def note_outcome(

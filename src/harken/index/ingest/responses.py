@@ -1,8 +1,8 @@
 """Write model responses to the index, each once, with its usage and cost.
 
 A response that a log and a file contain has one row: its message is that of the log, since the log
-has the request, too. Its values are those of the log, unless only the file has the usage. So the
-row does not depend on the order in which they are read.
+has the request, too. Its values are those of the log, unless only the file has the usage or
+the cost. So the row does not depend on the order in which they are read.
 
 Source: docs/formats/facts.md, "Requests".
 """
@@ -83,6 +83,7 @@ class ResponseIngest:
     by_id: dict[str, StoredResponse] = field(default_factory=dict)
     _owners: list[tuple[object, ...]] = field(default_factory=list)
     _values: list[tuple[object, ...]] = field(default_factory=list)
+    _missing_costs: list[tuple[object, ...]] = field(default_factory=list)
 
     def load_existing(self, ids: Iterable[str]) -> None:
         """Load the existing rows of these responses."""
@@ -114,9 +115,13 @@ class ResponseIngest:
             owner = response.session, response.agent, response.time_us, response.is_recorded
             self._owners.append((existing.message, *owner, existing.row))
             has_values = has_usage or not existing.has_usage
+        is_other_source = response.is_recorded != existing.is_recorded
+        values = self._format_values(response)
         if has_values:
-            self._values.append((*self._format_values(response), existing.row))
+            self._values.append((*values, is_other_source, existing.row))
             existing.output = response.counts.output or 0
+        elif is_other_source:
+            self._missing_costs.append((*values[-2:], existing.row))
         existing.is_recorded |= response.is_recorded
         existing.has_usage |= has_usage
         return repeat
@@ -125,8 +130,10 @@ class ResponseIngest:
         """Write the updates of existing rows; the row writer has written the new ones."""
         self.ledger.database.executemany(_OWNER_SQL, self._owners)
         self.ledger.database.executemany(_VALUES_SQL, self._values)
+        self.ledger.database.executemany(_COST_SQL, self._missing_costs)
         self._owners.clear()
         self._values.clear()
+        self._missing_costs.clear()
 
     def _insert(self, response: ResponseRow) -> None:
         row = self.ledger.number("requests")
@@ -188,7 +195,12 @@ agent_id = ifnull(?3, agent_id), time = ifnull(?4, time), is_recorded = ifnull(?
 WHERE id = ?6
 """
 _VALUES_SQL = """
-UPDATE requests SET model = ?, stop_reason = ?, input_tokens = ?, cache_read_tokens = ?,
-cache_write_tokens = ?, output_tokens = ?, reasoning_tokens = ?, cost_usd = ?, is_cost_told = ?
-WHERE id = ?
+UPDATE requests SET model = ?1, stop_reason = ?2, input_tokens = ?3, cache_read_tokens = ?4,
+cache_write_tokens = ?5, output_tokens = ?6, reasoning_tokens = ?7,
+cost_usd = CASE WHEN ?10 THEN ifnull(?8, cost_usd) ELSE ?8 END,
+is_cost_told = CASE WHEN ?10 AND ?8 IS NULL THEN is_cost_told ELSE ?9 END WHERE id = ?11
+"""
+_COST_SQL = """
+UPDATE requests SET cost_usd = ?1, is_cost_told = ?2
+WHERE id = ?3 AND cost_usd IS NULL AND ?1 IS NOT NULL
 """

@@ -490,3 +490,59 @@ def test_a_compaction_of_both_counts_once(imports: Imports, tmp_path: Path) -> N
     query = "SELECT count(*) FROM commits WHERE type = 'compaction'"
     assert imports.column(query) == [2]
     assert imports.column(f"{query} AND NOT is_repeat") == [1]
+
+
+def pi_file() -> bytes:
+    """Return a file of Pi with a prompt and an answer, and the cost of it."""
+    usage = {"input": 70, "output": 7, "cost": {"total": 0.5}}
+    texts = [{"type": "text", "text": "Yes."}]
+    answer = {"role": "assistant", "content": texts, "model": "odd", "usage": usage}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Tea?"}], "timestamp": 1},
+        {**answer, "responseId": "chatcmpl-0100000000000001", "timestamp": 2},
+    ]
+    time = "2026-01-31T12:00:00.000Z"
+    entries = [
+        {"type": "message", "id": f"p{n}", "parentId": f"p{n - 1}" if n else None, "message": one}
+        for n, one in enumerate(messages)
+    ]
+    head = {"type": "session", "version": 3, "id": "5e55", "cwd": "/cafe"}
+    return encode_lines({**line, "timestamp": time} for line in [head, *entries])
+
+
+@pytest.mark.parametrize("is_file_first", [True, False])
+def test_without_the_id_of_the_session_each_response_counts_once(
+    imports: Imports, tmp_path: Path, is_file_first: bool
+) -> None:
+    """Pi does not name its session to each provider. The cost is known from its file only."""
+    for is_file in (is_file_first, not is_file_first):
+        if is_file:
+            imports.add("pi.jsonl", pi_file())
+        else:
+            client = RecordedClient(
+                open_recorder(tmp_path / "logs", store=imports.store),
+                ClientHints(client="openai-sdk"),
+                protocol="openai-chat",
+                path="/v1/chat/completions",
+            )
+            body = {"model": "odd", "messages": [{"role": "user", "content": "Tea?"}]}
+            message = {"role": "assistant", "content": "Yes."}
+            response = {
+                "id": "chatcmpl-0100000000000001",
+                "object": "chat.completion",
+                "model": "odd",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 80, "completion_tokens": 8},
+            }
+            client.end(client.begin(body), whole=response)
+            client.recorder.close()
+            imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
+        imports.update()
+    query = "SELECT s.runtime, input_tokens, output_tokens, cost_usd, is_cost_told FROM requests "
+    rows = imports.rows(f"{query} JOIN sessions s ON s.id = session_id")
+    assert rows == [("harken", 80, 8, 0.5, 1)]
+    query = "SELECT count(*) FROM messages WHERE kind = 'response' AND NOT is_repeat"
+    assert imports.column(query) == [1]
+    outcomes = dict(imports.rows("SELECT runtime, outcome FROM sessions"))
+    assert outcomes == {"harken": "success", "pi": None}
+    assert IndexContent.read(imports.facts.database) == rebuilt(imports)
