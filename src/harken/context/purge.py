@@ -41,7 +41,7 @@ from harken.session.purge import (
     find_log_places,
     purge_log,
 )
-from harken.store.base import Name, ObjectKind, Store, StoredObject, Tombstone
+from harken.store.base import NO_LIMIT, Name, ObjectKind, Store, StoredObject, Tombstone
 from harken.store.batch import parse_file
 
 _COMMITS_PER_BATCH = 500
@@ -253,7 +253,7 @@ def _build_file(store: Store, file: StoredObject, new_bodies: Mapping[Name, byte
 
 
 def _find_in_notes(store: Store, secret: TextRemover, matches: PurgeMatches) -> None:
-    names = iter(store.newest_commits(2**62))
+    names = iter(store.newest_commits(NO_LIMIT))
     while batch := list(islice(names, _COMMITS_PER_BATCH)):
         for stored in store.commits(batch).values():
             old_notes = stored.notes

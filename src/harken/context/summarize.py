@@ -39,7 +39,7 @@ from harken.core.secrets.redaction import redact
 from harken.core.stream import StreamAccumulator
 from harken.errors import ModelError, NameNotFound, NotesConflict, ObjectCorrupted, ObjectNotFound
 from harken.llm.base import Model, ModelRequest
-from harken.store.base import Store, StoredCommit
+from harken.store.base import NO_LIMIT, Store, StoredCommit
 
 MAX_EXCERPT_CHARS = 24_000
 """The maximum length of an excerpt: some 6,000 tokens."""
@@ -177,7 +177,7 @@ class SummaryResult:
 
 def select_commits(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCommit]:
     """Yield the commits that this model is to summarize, most recently written first."""
-    names = store.newest_commits(2**62)
+    names = store.newest_commits(NO_LIMIT)
     for start in range(0, len(names), _COMMITS_PER_BATCH):
         commits = store.commits(names[start : start + _COMMITS_PER_BATCH])
         yield from (stored for stored in commits.values() if choice.matches(stored, model))

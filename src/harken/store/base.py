@@ -30,6 +30,8 @@ from harken.core.commits import (
 
 Name: TypeAlias = str
 """The full name of an object, an artifact or a commit."""
+NO_LIMIT = 2**62
+"""A limit that lists everything."""
 
 
 class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import Store, StoredCommit
+from harken.store.base import NO_LIMIT, Store, StoredCommit
 from harken.store.message_check import iter_problems, list_objects, read_bodies
 from harken.store.sqlite.check import StoreFinding, iter_findings
 from harken.store.sqlite.graph import Progress
@@ -33,7 +33,7 @@ def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding
 def _verify_by_reading(store: Store) -> Iterator[StoreFinding]:
     """Verify a store of any kind by reading everything that its names lead to."""
     try:
-        names = store.names_with_prefix("", limit=2**62)
+        names = store.names_with_prefix("", limit=NO_LIMIT)
     except HarkenError as error:
         yield StoreFinding("names", str(error))
         return

@@ -289,6 +289,11 @@ def test_store_with_extra_tables_is_refused(forger: Forger, folder: Path, statem
     refused(forger.write_bundle(), folder, "other tables")
 
 
+def test_store_of_another_program_is_refused(forger: Forger, folder: Path) -> None:
+    forger.database(lambda connection: connection.execute("PRAGMA application_id=7"))
+    refused(forger.write_bundle(), folder, "has a store that cannot be used: is a database of")
+
+
 def test_invalid_store_is_refused(forger: Forger, folder: Path) -> None:
     for data in (b"", b"no database", b"SQLite format 3\0" + b"\0" * 5000):
         forger.files["store.db"] = data

@@ -27,7 +27,7 @@ from harken.context.refs import abbreviate_name
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.errors import BundleError, ConfigError
-from harken.store.base import Store
+from harken.store.base import NO_LIMIT, Store
 from harken.store.branches import TICKET_PREFIX
 from harken.store.copy import find_missing_commits
 from harken.store.imported_files import ImportedFile
@@ -84,7 +84,7 @@ def create_command(
         tips, logs = _resolve_names(NameResolver(home, store), names)
         ticket_ids, contexts = find_related(store, tickets)
         if not wanted:
-            tips, logs = store.newest_commits(2**62), home.list_logs()
+            tips, logs = store.newest_commits(NO_LIMIT), home.list_logs()
             ticket_ids = [*store.heads(TICKET_PREFIX)]
             if not tips and not logs and not ticket_ids:
                 raise ConfigError(f"{home.folder}: no commits and no sessions, and no tickets")

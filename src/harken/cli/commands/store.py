@@ -15,7 +15,7 @@ from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.core.commits import SHORT_NAME_DIGITS
-from harken.store.base import Name, ObjectKind, Store, StoreStats
+from harken.store.base import NO_LIMIT, Name, ObjectKind, Store, StoreStats
 from harken.store.sqlite.database import VERSION
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import one_line, print_json, print_text
@@ -97,7 +97,7 @@ def collect_info(store: Store, tell: ProgressCallback) -> StoreInfo:
     stats = store.stats()
     principals: Counter[str] = Counter()
     oldest = newest = ""
-    names = store.newest_commits(2**62)
+    names = store.newest_commits(NO_LIMIT)
     for start in range(0, len(names), _AT_ONCE):
         for stored in store.commits(names[start : start + _AT_ONCE]).values():
             principals[stored.commit.principal] += 1

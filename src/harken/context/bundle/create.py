@@ -36,7 +36,7 @@ from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
-from harken.store.base import Store
+from harken.store.base import NO_LIMIT, Store
 from harken.store.copy import copy_commits
 from harken.store.imported_file_copy import copy_imported_files
 from harken.store.sqlite.store import SqliteStore
@@ -201,13 +201,13 @@ def _copy_commits(
         name for batch in _slices(sorted(names_in_logs)) for name in request.store.commits(batch)
     ]
     copy_commits(request.store, copy, [*request.tips, *existing], on_progress=on_copy)
-    copy_imported_files(request.store, copy, set(copy.newest_commits(2**62)))
+    copy_imported_files(request.store, copy, set(copy.newest_commits(NO_LIMIT)))
     return len(names_in_logs) - len(existing)
 
 
 def _build_manifest(folder: Path, request: BundleRequest, credentials: Credentials) -> Manifest:
     with closing(SqliteStore(folder / STORE)) as store:
-        names = store.newest_commits(2**62)
+        names = store.newest_commits(NO_LIMIT)
         commits = (stored for batch in _slices(names) for stored in store.commits(batch).values())
         parents = {stored.commit.parent for stored in commits}
     logs = sorted((folder / SESSIONS).iterdir())

@@ -27,6 +27,7 @@ from harken.errors import (
 )
 from harken.store import chunking
 from harken.store.base import (
+    NO_LIMIT,
     GcResult,
     Name,
     ObjectKind,
@@ -52,8 +53,6 @@ from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_
 from harken.store.sqlite.pack_cache import PackCache
 from harken.store.sqlite.purge import replace_objects
 from harken.store.sqlite.writer import Writer
-
-_MAX_LIMIT = 2**62
 
 
 @check_arguments
@@ -161,7 +160,7 @@ class SqliteStore:
             return {name for name in names if commit_table.find_row(connection, name) is not None}
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        limit = _MAX_LIMIT if depth is None else min(depth, _MAX_LIMIT)
+        limit = NO_LIMIT if depth is None else min(depth, NO_LIMIT)
         with self._reading() as connection:
             rows = commit_table.select_ancestors(
                 connection, self._get_row(connection, name).id, limit
@@ -496,4 +495,4 @@ class SqliteStore:
 
 
 def _clamp(limit: int) -> int:
-    return max(0, min(limit, _MAX_LIMIT))
+    return max(0, min(limit, NO_LIMIT))

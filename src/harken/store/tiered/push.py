@@ -15,14 +15,13 @@ from typing import Literal
 
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import BranchConflict, NameNotFound
-from harken.store.base import Store
+from harken.store.base import NO_LIMIT, Store
 from harken.store.branches import SOURCE_PREFIX, TICKET_PREFIX
 from harken.store.copy import CopyResult, copy_artifacts, copy_commits
 from harken.store.imported_files import ImportedFile, iter_versions, read_file_heads, starts_with
 from harken.store.sqlite.store import SqliteStore
 from harken.store.ticket_copy import copy_tickets
 
-NO_LIMIT = 2**62
 _COMMITS_PER_BATCH = 500
 
 

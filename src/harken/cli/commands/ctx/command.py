@@ -35,14 +35,13 @@ from harken.errors import FormatError, NameNotFound
 from harken.formats.runtimes.base import read_conversation
 from harken.formats.runtimes.new_session import derive_session_info
 from harken.formats.runtimes.registry import find_runtime_format, list_runtime_formats
-from harken.store.base import Store, StoredCommit
+from harken.store.base import NO_LIMIT, Store, StoredCommit
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 ART = "art-"
 DEFAULT_COMMITS = 20
 """The default number of commits of `log`."""
-EVERY = 2**62
 WINDOW = 1000
 """The number of last written commits that are sorted by time."""
 AT_ONCE = 1000
@@ -266,7 +265,7 @@ def list_newest_commits(store: Store, max_commits: int | None) -> list[StoredCom
 
     An import writes old commits late. So more commits are read than are shown, but not all.
     """
-    limit = EVERY if max_commits is None else max(max_commits, WINDOW)
+    limit = NO_LIMIT if max_commits is None else max(max_commits, WINDOW)
     return sort_by_time(iter_last_written(store, limit))
 
 
