@@ -210,6 +210,7 @@ async def summarize(
     pace = _RateLimiter(manner.per_minute)
     remaining = iter(commits)
     running: set[asyncio.Task[SummaryResult]] = set()
+    finished: set[asyncio.Task[SummaryResult]] = set()
     try:
         while True:
             while (
@@ -227,7 +228,8 @@ async def summarize(
     finally:
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        # Of several calls that failed at once, only the first error is raised.
+        await asyncio.gather(*running, *finished, return_exceptions=True)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -326,6 +327,51 @@ def test_cancelled_run_keeps_yielded_summaries(
     remaining = list(select_commits(store, SummaryFilter(), "small"))
     assert 12 <= len(remaining) <= 15
     assert len(run(store, lambda _: "Done.")) == len(remaining)
+
+
+class WaitingModel(FunctionModel):
+    """A model that answers one request, and waits in all others until they are cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: "Done.", "small")
+        self.requests = self.ended = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        self.requests += 1
+        if self.requests > 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.ended += 1
+        async for chunk in super().stream(request):
+            yield chunk
+
+
+def test_calls_have_ended_when_a_cancelled_run_returns(store: WatchedStore) -> None:
+    chain(store, 3)
+    model = WaitingModel()
+
+    async def stop_after_the_first() -> int:
+        selected = list(select_commits(store, SummaryFilter(), "small"))
+        async with aclosing(summarize(store, model, selected)) as results:
+            await anext(results)
+        return model.ended
+
+    assert asyncio.run(stop_after_the_first()) == 2
+
+
+def test_error_of_several_calls_is_raised_once(
+    store: WatchedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    chain(store, 4)
+
+    def fail(_: ModelRequest) -> FunctionAnswer:
+        raise ModelError("no key", why="auth")
+
+    with pytest.raises(ModelError, match="no key"):
+        run(store, fail)
+    gc.collect()
+    assert caplog.records == [], "no error of another call is reported by asyncio"
 
 
 def test_usage_is_estimated_without_reading_objects(store: WatchedStore) -> None:
