@@ -18,7 +18,8 @@ from harken.core.commits import (
     hash_raw,
 )
 from harken.errors import BranchConflict, NameNotFound, ObjectNotFound, StoreError
-from harken.store.base import RetentionPolicy, Tombstone, WriteBatch
+from harken.store.base import ObjectKind, RetentionPolicy, Tombstone, WriteBatch
+from harken.store.batch import validate_batch
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
@@ -213,3 +214,18 @@ def test_failure_of_the_backing_store_names_what_was_requested(tiered: TieredSto
     [name, *_] = batch_of("x").objects
     with pytest.raises(StoreError, match=f"{name} is not in this store.*there: does not answer"):
         store.objects([name])
+
+
+def test_evicted_object_is_no_need_of_another_kind(tiered: TieredStore) -> None:
+    batch = batch_of("text")
+    tiered.write(batch)
+    tiered.push()
+    assert tiered.evict(0).objects == 1
+    (part,) = (
+        obj.name for obj in validate_batch(batch).objects.values() if obj.kind is ObjectKind.PART
+    )
+    ref, _ = encode_sequence([ArtifactRef(part)])
+    with pytest.raises(ObjectNotFound, match=part):
+        tiered.write(WriteBatch(sequences={ref: [ArtifactRef(part)]}))
+    tiered.write(batch_of("text", second=9))
+    assert len(tiered.newest_commits()) == 2
