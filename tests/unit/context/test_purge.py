@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import AgentId
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall, UnknownPart
 from harken.core.replace import Secret, in_json
-from harken.errors import LogLocked
+from harken.errors import LogLocked, PurgeIncomplete
 from harken.session.log.reader import iter_events
 from harken.session.purge import PartOfStructure
 from harken.session.repair import verify
@@ -197,6 +199,19 @@ def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Pa
     assert [view.verified for view in views] == [True] * 3
 
 
+def test_log_that_does_not_depend_on_the_text_may_be_open_and_stays(
+    store: Store, tmp_path: Path
+) -> None:
+    write_secret(store)
+    with new_session(tmp_path) as session:
+        create_agent(session)
+        log_user_message(session, ROOT, "hello")
+        before = session.path.read_bytes()
+        assert purge_text(store, [session.path], PURGE)
+        assert session.path.read_bytes() == before
+    assert_gone(store, session.path)
+
+
 def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
     session = session_from(store, tmp_path, write_secret(store))
     log_user_message(session, ROOT, KEY)
@@ -225,6 +240,61 @@ def test_structural_text_is_refused_before_any_change(store: Store, tmp_path: Pa
             purge_text(store, [session.path], purge)
     assert list(store.iter_objects()) == objects_before
     assert session.path.read_bytes() == before
+
+
+def test_text_in_the_structure_of_a_log_is_refused_before_any_change(
+    store: Store, tmp_path: Path
+) -> None:
+    """The store could be purged of the text, and so could the other log."""
+    told = Message("user", f"ask {ROOT}")
+    checkpoint(store, CommitDraft(messages=[told], created_at=NOON))
+    objects_before = list(store.iter_objects())
+    logs: list[Path] = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with new_session(tmp_path / name) as session:
+            create_agent(session)
+            logs.append(session.path)
+    logs_before = [log.read_bytes() for log in logs]
+    with pytest.raises(PartOfStructure) as refusal:
+        purge_text(store, logs, PurgeRequest(secret=Secret(ROOT), by="ann", why="odd"))
+    assert list(store.iter_objects()) == objects_before
+    assert store.tombstones() == {}
+    assert [log.read_bytes() for log in logs] == logs_before
+    for log in logs:  # None is still locked, though the error has references to them.
+        Session.load(log, options=session_options()).close()
+    assert refusal.value.__traceback__ is not None
+
+
+def test_purge_returns_the_locations_in_the_store_and_in_logs(store: Store, tmp_path: Path) -> None:
+    write_secret(store)
+    logs: list[Path] = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with new_session(tmp_path / name) as session:
+            create_agent(session)
+            log_user_message(session, ROOT, f"the key is {KEY}")
+            logs.append(session.path)
+    expected = find_text(store, logs, SECRET)
+    assert {match.where.partition(":")[0] for match in expected} == {"store", *map(str, logs)}
+    assert purge_text(store, logs, PURGE) == expected
+    for log in logs:
+        Session.load(log, options=session_options()).close()  # None is still locked.
+
+
+def test_logs_are_purged_while_the_store_is_being_read(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db", patience_s=0.2)
+    write_secret(store)
+    with new_session(tmp_path) as session:
+        create_agent(session)
+        log_user_message(session, ROOT, f"the key is {KEY}")
+    with closing(sqlite3.connect(store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM pack").fetchone()
+        with pytest.raises(PurgeIncomplete, match="purge again"):
+            purge_text(store, [session.path], PURGE)
+    assert_gone(store, session.path)
+    store.close()
 
 
 def test_reason_that_contains_the_secret_is_refused(store: Store) -> None:
