@@ -7,6 +7,7 @@ commands and the exchanges that were not recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import apsw
 
 from harken.core.canonical import to_json_line
+from harken.index.session_index import SessionIndex
 from harken.recording.exchange import ClientHints
 from harken.store.base import Store
 from tests.recording_kit import RecordedClient, open_recorder, request_body
@@ -26,6 +28,7 @@ from tests.unit.formats.transcript_kit import (
     tool_result_block,
     tool_use_block,
 )
+from tests.unit.index.index_kit import Imports
 
 NATIVE = "5e551011-0000-4000-8000-000000000001"
 NAME = f"claude:{NATIVE}"
@@ -224,3 +227,10 @@ class IndexContent:
         words = "SELECT count(*) FROM words WHERE words MATCH 'cafe OR result OR answer OR go'"
         content.tables["words"] = [str(row) for row in database.execute(words)]
         return content
+
+
+def read_rebuilt_index(imports: Imports) -> IndexContent:
+    """Return the content of a new index of the same sources."""
+    with closing(SessionIndex(None)) as facts:
+        facts.update(imports.store, imports.catalogue, imports.logs)
+        return IndexContent.read(facts.database)

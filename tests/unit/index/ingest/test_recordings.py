@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,21 @@ from harken.core.commits import CommitId
 from harken.formats.events import Event, MetricEvent
 from harken.formats.events_v1 import encode_events
 from harken.index.search import SearchQuery, search
-from harken.index.session_index import SessionIndex
 from harken.recording.exchange import ClientHints
 from harken.session.branch import branch
 from tests.recording_kit import RecordedClient, open_recorder, request_body, response_body
 from tests.session_kit import create_agent, new_session
-from tests.two_sources_kit import NAME, NATIVE, SUBAGENT, Exchange, IndexContent, TwoSources
+from tests.two_sources_kit import (
+    NAME,
+    NATIVE,
+    SUBAGENT,
+    Exchange,
+    IndexContent,
+    TwoSources,
+    read_rebuilt_index,
+)
 from tests.unit.formats.transcript_kit import (
     Transcript,
-    encode_lines,
     text_block,
     tool_result_block,
     tool_use_block,
@@ -264,14 +269,7 @@ def test_a_log_that_comes_after_its_commits_replaces_their_messages(
     imports.update()
     imports.logs[:] = logs
     imports.update()
-    assert IndexContent.read(imports.facts.database) == rebuilt(imports)
-
-
-def rebuilt(imports: Imports) -> IndexContent:
-    """Return the content of a new index of the same sources."""
-    with closing(SessionIndex(None)) as facts:
-        facts.update(imports.store, imports.catalogue, imports.logs)
-        return IndexContent.read(facts.database)
+    assert IndexContent.read(imports.facts.database) == read_rebuilt_index(imports)
 
 
 @pytest.mark.parametrize("orders", ORDERS)
@@ -279,7 +277,7 @@ def test_a_rebuilt_index_is_the_same(
     imports: Imports, play: Callable[..., TwoSources], orders: tuple[str, ...]
 ) -> None:
     index(imports, play(), *orders)
-    assert IndexContent.read(imports.facts.database) == rebuilt(imports)
+    assert IndexContent.read(imports.facts.database) == read_rebuilt_index(imports)
 
 
 def test_a_branch_of_a_recording_is_a_session_of_its_own(
@@ -319,7 +317,7 @@ def test_the_outcome_of_the_client_takes_precedence_over_the_recording(
     checkpoint(imports.store, draft)
     imports.update()
     assert imports.column("SELECT outcome FROM sessions") == ["error_max_turns"]
-    assert rebuilt(imports) == IndexContent.read(imports.facts.database)
+    assert read_rebuilt_index(imports) == IndexContent.read(imports.facts.database)
 
 
 def test_a_renamed_log_is_read_on(imports: Imports, play: Callable[..., TwoSources]) -> None:
@@ -333,7 +331,7 @@ def test_a_renamed_log_is_read_on(imports: Imports, play: Callable[..., TwoSourc
     index(imports, sources, "file", "update")
     query = "SELECT count(*) FROM messages WHERE NOT is_repeat AND kind = 'prompt'"
     assert imports.column(query) == [3]
-    assert IndexContent.read(imports.facts.database) == rebuilt(imports)
+    assert IndexContent.read(imports.facts.database) == read_rebuilt_index(imports)
 
 
 def test_two_logs_of_a_session_count_each_response_once(
@@ -367,7 +365,7 @@ def test_commits_of_a_chat_that_began_from_the_file_belong_to_the_chat(
     session.close()
     imports.logs.append(session.path)
     before = IndexContent.read(imports.facts.database).tables["messages"]
-    assert rebuilt(imports).tables["messages"] == before
+    assert read_rebuilt_index(imports).tables["messages"] == before
 
 
 def test_an_answer_of_a_subagent_that_equals_an_earlier_one_counts(imports: Imports) -> None:
@@ -384,88 +382,6 @@ def test_an_answer_of_a_subagent_that_equals_an_earlier_one_counts(imports: Impo
     imports.add_and_update("agent.jsonl", child)
     assert imports.column("SELECT count(*) FROM edges WHERE kind = 'spawn'") == [1]
     assert imports.column("SELECT count(*) FROM requests") == [3]
-
-
-CODEX = "019f17a5-0000-7000-8000-000000000001"
-ITEMS: list[dict[str, Any]] = [
-    {"type": "reasoning", "id": "rs_01000000000000000001", "summary": []},
-    {
-        "type": "message",
-        "id": "msg_0100000000000000001",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "I look."}],
-    },
-    {
-        "type": "function_call",
-        "id": "fc_01000000000000000001",
-        "name": "shell",
-        "arguments": "{}",
-        "call_id": "call_0100000000000000001",
-    },
-]
-PROMPT = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
-
-
-def record_codex(folder: Path) -> None:
-    """Record a call of Codex, whose answer is three items."""
-    hints = ClientHints(client="codex", session=CODEX, agent=CODEX)
-    client = RecordedClient(
-        open_recorder(folder), hints, protocol="openai-responses", path="/v1/responses"
-    )
-    id_ = client.begin({"model": "gpt", "instructions": "You are Codex.", "input": [PROMPT]})
-    usage = {"input_tokens": 70, "output_tokens": 7}
-    response = {"id": "resp_010000000000000001", "model": "gpt", "status": "completed"}
-    client.end(id_, whole={**response, "object": "response", "output": ITEMS, "usage": usage})
-    client.recorder.close()
-
-
-def rollout() -> bytes:
-    """Return the file of the same call, with the result that the recording lacks."""
-    meta = {"id": CODEX, "timestamp": "2026-01-31T12:00:00.000Z", "cwd": "/cafe"}
-    result = {
-        "type": "function_call_output",
-        "call_id": ITEMS[2]["call_id"],
-        "output": "Process exited with code 1\nOutput:\nno",
-    }
-    lines = [
-        {"type": "session_meta", "payload": {**meta, "cli_version": "0.169.0"}},
-        {"type": "response_item", "payload": PROMPT},
-        *({"type": "response_item", "payload": item} for item in [*ITEMS, result]),
-    ]
-    return encode_lines({"timestamp": meta["timestamp"], **line} for line in lines)
-
-
-@pytest.mark.parametrize("is_file_first", [True, False])
-def test_an_answer_of_several_items_is_one_response(
-    imports: Imports, tmp_path: Path, is_file_first: bool
-) -> None:
-    for is_file in (is_file_first, not is_file_first):
-        if is_file:
-            imports.add(f"rollout-2026-01-31T12-00-00-{CODEX}.jsonl", rollout())
-        else:
-            record_codex(tmp_path / "logs")
-            imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
-        imports.update()
-    assert imports.column("SELECT name FROM sessions") == [f"codex:{CODEX}"]
-    query = "SELECT response, input_tokens, m.kind, m.part_of FROM requests "
-    rows = imports.rows(f"{query} JOIN messages m ON m.id = message_id")
-    assert rows == [("rs_01000000000000000001", 70, "response", None)]
-    query = "SELECT count(*) FROM messages WHERE kind = 'response' AND NOT is_repeat"
-    assert imports.column(f"{query} AND part_of IS NULL") == [1]
-    assert imports.column(query) == [3]
-    assert IndexContent.read(imports.facts.database) == rebuilt(imports)
-
-
-def test_the_result_that_only_the_file_has_completes_the_recorded_call(
-    imports: Imports, tmp_path: Path
-) -> None:
-    record_codex(tmp_path / "logs")
-    imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
-    imports.update()
-    assert imports.rows("SELECT name, result_id FROM tool_calls") == [("shell", None)]
-    imports.add_and_update(f"rollout-2026-01-31T12-00-00-{CODEX}.jsonl", rollout())
-    (result,) = imports.column("SELECT id FROM messages WHERE role = 'tool'")
-    assert imports.rows("SELECT result_id, is_error FROM tool_calls") == [(result, 1)]
 
 
 def test_a_compaction_of_both_counts_once(imports: Imports, tmp_path: Path) -> None:
@@ -490,59 +406,3 @@ def test_a_compaction_of_both_counts_once(imports: Imports, tmp_path: Path) -> N
     query = "SELECT count(*) FROM commits WHERE type = 'compaction'"
     assert imports.column(query) == [2]
     assert imports.column(f"{query} AND NOT is_repeat") == [1]
-
-
-def pi_file() -> bytes:
-    """Return a file of Pi with a prompt and an answer, and the cost of it."""
-    usage = {"input": 70, "output": 7, "cost": {"total": 0.5}}
-    texts = [{"type": "text", "text": "Yes."}]
-    answer = {"role": "assistant", "content": texts, "model": "odd", "usage": usage}
-    messages = [
-        {"role": "user", "content": [{"type": "text", "text": "Tea?"}], "timestamp": 1},
-        {**answer, "responseId": "chatcmpl-0100000000000001", "timestamp": 2},
-    ]
-    time = "2026-01-31T12:00:00.000Z"
-    entries = [
-        {"type": "message", "id": f"p{n}", "parentId": f"p{n - 1}" if n else None, "message": one}
-        for n, one in enumerate(messages)
-    ]
-    head = {"type": "session", "version": 3, "id": "5e55", "cwd": "/cafe"}
-    return encode_lines({**line, "timestamp": time} for line in [head, *entries])
-
-
-@pytest.mark.parametrize("is_file_first", [True, False])
-def test_without_the_id_of_the_session_each_response_counts_once(
-    imports: Imports, tmp_path: Path, is_file_first: bool
-) -> None:
-    """Pi does not name its session to each provider. The cost is known from its file only."""
-    for is_file in (is_file_first, not is_file_first):
-        if is_file:
-            imports.add("pi.jsonl", pi_file())
-        else:
-            client = RecordedClient(
-                open_recorder(tmp_path / "logs", store=imports.store),
-                ClientHints(client="openai-sdk"),
-                protocol="openai-chat",
-                path="/v1/chat/completions",
-            )
-            body = {"model": "odd", "messages": [{"role": "user", "content": "Tea?"}]}
-            message = {"role": "assistant", "content": "Yes."}
-            response = {
-                "id": "chatcmpl-0100000000000001",
-                "object": "chat.completion",
-                "model": "odd",
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 80, "completion_tokens": 8},
-            }
-            client.end(client.begin(body), whole=response)
-            client.recorder.close()
-            imports.logs[:] = sorted((tmp_path / "logs").glob("*.jsonl"))
-        imports.update()
-    query = "SELECT s.runtime, input_tokens, output_tokens, cost_usd, is_cost_told FROM requests "
-    rows = imports.rows(f"{query} JOIN sessions s ON s.id = session_id")
-    assert rows == [("harken", 80, 8, 0.5, 1)]
-    query = "SELECT count(*) FROM messages WHERE kind = 'response' AND NOT is_repeat"
-    assert imports.column(query) == [1]
-    outcomes = dict(imports.rows("SELECT runtime, outcome FROM sessions"))
-    assert outcomes == {"harken": "success", "pi": None}
-    assert IndexContent.read(imports.facts.database) == rebuilt(imports)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harken.core.canonical import to_json_line
 from harken.core.messages import (
     FunctionCall,
     ImagePart,
@@ -15,7 +16,7 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.gemini_cli.messages import build_resume_request
+from harken.formats.runtimes.gemini_cli.resume_request import build_resume_request
 from tests.unit.formats.runtimes.gemini_cli.test_reader import (
     answer_record,
     call_record,
@@ -52,8 +53,8 @@ def test_thoughts_are_output_and_tools_are_input(
     [
         ("a", "a"),
         ({"text": "a"}, "a"),
-        (["a", {"text": "b"}, 5], [TextPart("a"), TextPart("b")]),
-        ([{"text": "hm", "thought": False}], "hm"),
+        (["a", {"text": "b"}, 5], [TextPart("a"), TextPart("b"), UnknownPart("", "5")]),
+        ([{"text": "hm", "thought": False}], [TextPart("hm", extra='{"thought":false}')]),
         (
             [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}],
             [ImagePart("image/png", "aGk=")],
@@ -98,6 +99,11 @@ def test_thoughts_that_the_content_has_are_not_repeated() -> None:
     assert [type(part) for part in parts] == [ThinkingPart, TextPart]
 
 
+def result_text(text: str, response: object) -> TextPart:
+    """Return the text of a result whose response has a form that the text alone does not tell."""
+    return TextPart(text, extra=to_json_line({"functionResponse": {"response": response}}).decode())
+
+
 def read_result(result: Any, **members: Any) -> ConversationEntry:
     call = {**call_record("c1"), "result": result, **members}
     return read_tip(chat(user_record("a"), answer_record("b", "", toolCalls=[call])))[2]
@@ -107,13 +113,28 @@ def read_result(result: Any, **members: Any) -> ConversationEntry:
     ("result", "members", "content", "is_error"),
     [
         ("seen", {}, "seen", False),
-        ("no", {"status": "error"}, "no", True),
+        ("no", {"status": "error"}, [result_text("no", "output")], True),
         ([response_record("c1", output="seen")], {}, "seen", False),
-        ([response_record("c1", output="seen")], {"status": "cancelled"}, "seen", True),
+        (
+            [response_record("c1", output="seen")],
+            {"status": "cancelled"},
+            [result_text("seen", "output")],
+            True,
+        ),
         ([response_record("c1", error="no")], {}, "no", True),
-        ([response_record("c1", output={"a": 1})], {}, '{"output":{"a":1}}', False),
-        ([response_record("c1")], {}, "", False),
-        ([response_record("c1", output="seen", more=1)], {}, "seen", False),
+        (
+            [response_record("c1", output={"a": 1})],
+            {},
+            [result_text('{"output":{"a":1}}', "json")],
+            False,
+        ),
+        ([response_record("c1")], {}, [result_text("", {"output": None})], False),
+        (
+            [response_record("c1", output="seen", more=1)],
+            {},
+            [result_text("seen", {"more": 1})],
+            False,
+        ),
         (
             [
                 response_record("c1", output="seen"),
@@ -133,7 +154,7 @@ def test_result_of_a_call_in_any_form(
     assert (message.tool_call_id, message.name) == ("c1", "look")
 
 
-@pytest.mark.parametrize("result", [None, [], {}, 5])
+@pytest.mark.parametrize("result", [None, [], {}])
 def test_call_without_a_result_stays_open(result: Any) -> None:
     call = {**call_record("c1"), "result": result}
     entries = read_tip(chat(user_record("a"), answer_record("b", "", toolCalls=[call])))
