@@ -402,23 +402,26 @@ def test_entries_are_inherited_by_message_and_time(tmp_path: Path) -> None:
     }
 
 
-def test_system_prompt_is_missing_unless_the_context_has_a_system_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "missing"),
+    [
+        ("system", ["messages", "tools", "parameters"]),
+        ("user", ["messages", "system", "tools", "parameters"]),
+    ],
+)
+def test_system_prompt_is_missing_unless_the_context_begins_with_it(
+    tmp_path: Path, first: Role, missing: list[str]
+) -> None:
     store = MemoryStore()
-    start = checkpoint(store, CommitDraft(entries=[at(1, "user", "Hello")]))
+    start = checkpoint(store, CommitDraft(entries=[at(1, first, "Hello")]))
     tips = []
-    for second, role in ((2, "system"), (4, "user"), (6, "system")):
-        entries = [at(second, role, "Be kind."), at(second + 1, "assistant", "Hi")]  # type: ignore[arg-type]
+    roles: list[tuple[int, Role]] = [(2, "system"), (4, "user")]
+    for second, role in roles:
+        entries = [at(second, role, "Be kind."), at(second + 1, "assistant", "Hi")]
         tips.append(checkpoint(store, CommitDraft(entries=entries, parent=start)))
-    more = [at(8, "user", "Bye"), at(9, "assistant", "Goodbye")]
-    last = checkpoint(store, CommitDraft(entries=more, parent=tips[-1]))
-    ends = [BranchTip("main", ctx) for ctx in (last, *tips)]
+    ends = [BranchTip("main", ctx) for ctx in reversed(tips)]
     requests = of(ev.LlmRequest, convert_session(store, ends, tmp_path))
-    assert [request.missing for request in requests] == [
-        ["messages", "tools"],
-        ["messages", "system", "tools"],
-        ["messages", "tools"],
-        ["messages", "tools"],
-    ]
+    assert [request.missing for request in requests] == [missing, missing]
 
 
 def test_call_of_an_abandoned_branch_creates_no_agent(tmp_path: Path) -> None:
