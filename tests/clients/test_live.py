@@ -47,7 +47,8 @@ def understood(place: Place, ran: Ran) -> None:
 
 
 def session_of(place: Place) -> str:
-    return place.main()[-1].commit.session_id
+    """Return the client's own id of the session of the last commit."""
+    return place.main()[-1].commit.session_id.partition(":")[2]
 
 
 @needs("claude")
@@ -58,8 +59,9 @@ def test_claude_run_is_recorded_as_sent_and_tools_know_their_commit(
     ran = claude.run(prompt=f"{ASK} please")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == f"Done, the tool has answered. You said: {ASK} please\n"
-    first, last = claude.main()
-    assert last.commit.parent == first.id
+    first, last, end = claude.main()
+    assert (last.commit.parent, end.commit.parent) == (first.id, last.id)
+    assert end.notes.summary.startswith("success, 2 turns, $")
     assert (claude.home / "work" / "told").read_text().strip() == first.id
     assert claude.entries(first.id)[-1].message.tool_calls
     understood(claude, ran)
