@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from harken.context.checkpoint import CommitIdentity
@@ -112,7 +113,9 @@ class OpenThreads:
         writer = self.writer(thread_id)
         open_session = self._sessions[writer.session.path.stem]
         if open_session.commits is not None:
-            open_session.commits.commit_new(writer.recorder, trigger)
+            open_session.commits.commit_new(
+                writer.recorder, trigger, is_compaction=trigger == "compaction"
+            )
 
     def _restore_commit(self, open_session: _OpenSession, writer: ThreadWriter) -> None:
         """Continue from the last commit that the log names."""
@@ -120,7 +123,8 @@ class OpenThreads:
             return
         id_ = open_session.session.state.session_id or open_session.session.path.stem
         if open_session.commits is None:
-            open_session.commits = SessionCommits(self.open_store(), self.identity.origin(id_))
+            origin_of = partial(self.identity.origin, id_, template=self.identity.template)
+            open_session.commits = SessionCommits(self.open_store(), origin_of)
         state = open_session.session.agents[writer.agent_id]
         if state.commit_id and state.committed_upto and state.uncommitted_edit is None:
             open_session.commits.register(writer.recorder, state.committed_upto, state.commit_id)

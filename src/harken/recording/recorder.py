@@ -239,7 +239,7 @@ class Recorder:
     def _commit(self, run: RecordedSession, recorder: AgentRecorder, trigger: Checkpoint) -> None:
         if run.commits is not None:
             with self._reporting_store_errors():
-                run.commits.commit_new(recorder, trigger)
+                run.commits.commit_new(recorder, trigger, is_compaction=trigger == "compaction")
 
     def _commit_end(self, run: RecordedSession) -> None:
         """Commit the end of a run: the totals of its calls."""

@@ -86,8 +86,8 @@ def open_recorded_session(
             else session.state.session_id or path.stem
         )
         identity = identity or CommitIdentity()
-        origin = identity.origin(id_, template=identity.template or client)
-        recorded.commits = SessionCommits(store, origin, is_named=native_session is not None)
+        origin_of = partial(identity.origin, id_, template=identity.template or client)
+        recorded.commits = SessionCommits(store, origin_of, is_named=native_session is not None)
     try:
         shared_items = SharedItems()
         for agent_id, state in session.agents.items():

@@ -1,23 +1,26 @@
 """`StreamCommits`: commit the output of a running client while it runs.
 
-Each commit holds the new messages of one agent since its last commit, in deltas like those of other
-runtimes. Events that are not messages (start, cost, errors, unknown lines) are in the last commit
-of the run, as `events-v1`.
+The messages of an agent are logged to a session in memory by the common writer, and each commit
+holds those since the last one, in deltas like those of other runtimes. Events that are not messages
+(start, cost, errors, unknown lines) are in the last commit of the run, as `events-v1`.
 
 It is used for clients without session files: see `harken.capture.live.recorder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
-from harken.context.checkpoint import CommitDraft, CommitIdentity, CommitOrigin, checkpoint
+from harken.context.checkpoint import CommitIdentity, CommitOrigin
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.commits import Checkpoint, CommitId
+from harken.core.event_types.spec import AgentSpec, ForeignAgent
+from harken.core.events import AgentCreated
+from harken.core.ids import agent_id
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.events import (
@@ -31,9 +34,12 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.events_v1 import encode_events
 from harken.formats.hub import entries_from_events
 from harken.formats.tool_calls import replace_surrogates
+from harken.recording.writer.agent_recorder import AgentRecorder
+from harken.recording.writer.commits import SessionCommits
+from harken.recording.writer.item import Item
+from harken.recording.writer.memory_session import MemorySession
 from harken.store.base import Store
 
 MAX_NAME_CHARS = 500
@@ -44,20 +50,27 @@ _MESSAGES = PromptEvent | ResponseEvent | ThinkingEvent | ToolCallEvent | ToolRe
 
 @dataclass(slots=True)
 class _StreamAgent:
-    """The uncommitted lines of one agent."""
+    """One agent: its context, and the lines that are not in it yet."""
 
-    name: str
-    tip: CommitId | None
+    recorder: AgentRecorder
     boundaries: BoundaryDetector = field(default_factory=BoundaryDetector)
     pending: list[StreamEvent] = field(default_factory=list)
-    open: tuple[CommitId | None, list[StreamEvent]] | None = None
-    """For an answer that was committed when its tool started: the commit before it, and its lines.
+    open: tuple[int, list[StreamEvent]] | None = None
+    """For an answer that was committed when its tool started: the number of items in the context
+    before the commit, and the lines of the commit.
 
     If more of the answer follows, it is committed again in full.
     """
     boundary: StreamEvent | None = None
     """A compaction without a summary so far."""
-    is_new: bool = True
+
+    def reopen_answer(self) -> None:
+        """Take the messages of the last commit back, because its answer continues."""
+        if self.open is not None:
+            count, lines = self.open
+            self.recorder.restore(self.recorder.items[:count], "rewound")
+            # The pending lines have no messages. The parts of the answer are not separated by them.
+            self.pending, self.open = [*self.pending, *lines], None
 
 
 class StreamCommits:
@@ -71,7 +84,9 @@ class StreamCommits:
         self._identity = identity or CommitIdentity()
         self._started = format_rfc3339(clock())
         """The start of the run. Later commits of the session are those of a proxy."""
-        self._session = ""
+        self._session_id = ""
+        self._session = MemorySession()
+        self._commits = SessionCommits(store, self._origin_of)
         self._agents: dict[str, _StreamAgent] = {}
         self._lines: dict[str, StreamEvent] = {}
         self._prompts: dict[str, str] = {}
@@ -84,7 +99,7 @@ class StreamCommits:
     def add(self, line_event: StreamEvent) -> None:
         """Process the next line. Raises StoreError."""
         line_event = self._with_times(line_event)
-        self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
+        self._learn_session(line_event)
         if not line_event.events:
             return
         self._remember(line_event)
@@ -92,9 +107,8 @@ class StreamCommits:
         if agent.boundaries.is_boundary_before(line_event):
             self._commit(agent, "turn_boundary")
             agent.open = None
-        elif agent.open is not None and line_event.is_answer:
-            agent.tip, agent.pending = agent.open
-            agent.open = None
+        elif line_event.is_answer:
+            agent.reopen_answer()
         if any(map(is_compaction, line_event.events)):
             self._commit(agent, "compaction")
             agent.boundary = line_event
@@ -112,9 +126,9 @@ class StreamCommits:
         """Handle a moment without lines: an answer with a call is complete. Raises StoreError."""
         for agent in self._agents.values():
             if agent.boundaries.is_acting and agent.pending:
-                previous = agent.tip, [*agent.pending]
+                before = len(agent.recorder.items), [*map(_without_facts, agent.pending)]
                 self._commit(agent, "turn_boundary")
-                agent.open = previous
+                agent.open = before
                 agent.boundaries.note_silence()
 
     def end(self) -> None:
@@ -130,11 +144,15 @@ class StreamCommits:
         Raises StoreError.
         """
         for line_event in map(self._with_times, line_events):
-            self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
+            self._learn_session(line_event)
             self._facts += line_event.events
         if any(line_event.is_outcome for line_event in line_events):
-            self._agents[""] = _StreamAgent("", ctx)
+            self._create_agent("", ctx)
             self._commit_facts()
+
+    def _learn_session(self, line_event: StreamEvent) -> None:
+        if not self._session_id:
+            self._session_id = replace_surrogates(line_event.session[:MAX_NAME_CHARS])
 
     def _with_times(self, line_event: StreamEvent) -> StreamEvent:
         if all(event.timestamp for event in line_event.events):
@@ -158,17 +176,30 @@ class StreamCommits:
     def _begin(self, line_event: StreamEvent) -> _StreamAgent:
         """Start a new agent. A spawned agent starts from the commit of its parent."""
         main = self._agents.get("")
-        tip = None
-        if self._session:  # Runs without a session id must not continue each other.
-            tip = self._find_last_commit()
-        if line_event.agent and main is not None:
-            self._commit(main, "turn_boundary")
-            tip = main.tip
-        agent = self._agents[line_event.agent] = _StreamAgent(line_event.agent, tip)
+        if main is None:  # Runs without a session id must not continue each other.
+            main = self._create_agent("", self._find_last_commit() if self._session_id else None)
+        if not line_event.agent:
+            return main
+        self._commit(main, "turn_boundary")
+        agent = self._create_agent(line_event.agent, self._commits.last_commit(main.recorder))
         prompt = self._prompts.get(line_event.call)
-        if line_event.agent and prompt is not None and line_event.is_answer:
+        if prompt is not None and line_event.is_answer:
             prompt_event = Event(PromptEvent(prompt, "agent"), line_event.events[0].timestamp)
             agent.pending.append(StreamEvent(events=(prompt_event,), agent=line_event.agent))
+        return agent
+
+    def _create_agent(self, name: str, ctx: CommitId | None) -> _StreamAgent:
+        """Create an agent. Its context starts after a commit, unless `ctx` is None."""
+        session, root = self._session, self._session.state.root
+        creation = AgentCreated(
+            agent_id=agent_id(session.state.next_agent),
+            cause=None if root is None else session.agents[root].birth,
+            name=replace_surrogates(name[:MAX_NAME_CHARS]),
+            spec=AgentSpec(foreign=ForeignAgent(self._runtime)),
+        )
+        session.append(creation)
+        agent = self._agents[name] = _StreamAgent(AgentRecorder(session, creation.agent_id or ""))
+        self._commits.start_after(agent.recorder, ctx)
         return agent
 
     def _find_last_commit(self) -> CommitId | None:
@@ -183,64 +214,42 @@ class StreamCommits:
     def _commit(self, agent: _StreamAgent, trigger: Checkpoint) -> None:
         """Commit the messages of an agent since its last commit, if there are any."""
         pending, agent.pending = agent.pending, []
-        entries = self._entries(pending)
-        if not entries:
-            return
-        is_spawn = bool(agent.name) and agent.is_new
-        agent.is_new = False
-        draft = CommitDraft(
-            entries=entries,
-            parent=agent.tip,
-            type="snapshot" if is_spawn else "delta",
-            trigger="spawn" if is_spawn else trigger,
-            origin=self._origin(agent),
-            created_at=_latest_time(pending),
-        )
-        self._set_tip(agent, checkpoint(self._store, draft))
+        for entry in self._read_entries(pending):
+            logged = agent.recorder.append_item(Item.from_message(entry.message))
+            self._commits.entries[logged.ids[0]] = entry
+        ctx = self._commits.commit_new(agent.recorder, trigger, created_at=_latest_time(pending))
+        self._commits.entries.clear()
+        self.newest = ctx or self.newest
 
     def _compact(self, agent: _StreamAgent, boundary: StreamEvent, summary: StreamEvent) -> None:
         """Commit a compaction: its summary, and the earlier lines that the model still sees."""
         preserved = [self._lines[uuid] for uuid in boundary.preserved if uuid in self._lines]
         pending, agent.pending, agent.boundary = agent.pending, [], None
         summary_line = replace(summary, source={"kind": "system", "summary": True})
-        draft = CommitDraft(
-            entries=self._entries([*pending[:-1], summary_line, *preserved]),
-            parent=agent.tip,
-            type="compaction",
-            trigger="compaction",
-            origin=self._origin(agent),
-            created_at=_latest_time([summary]),
+        entries = self._read_entries([*pending[:-1], summary_line, *preserved])
+        items = [Item.from_message(entry.message) for entry in entries]
+        agent.recorder.set_context(items, reason="compaction")
+        for entry, logged in zip(entries, agent.recorder.items, strict=True):
+            self._commits.entries[logged.ids[0]] = entry
+        created_at = _latest_time([summary])
+        ctx = self._commits.commit_new(
+            agent.recorder, "compaction", is_compaction=True, created_at=created_at
         )
-        self._set_tip(agent, checkpoint(self._store, draft))
+        self._commits.entries.clear()
+        self.newest = ctx or self.newest
 
     def _commit_facts(self) -> None:
         """Commit events that are not messages, after the last commit of the main conversation."""
-        agent = self._agents.get("") or _StreamAgent("", None)
+        main = self._agents.get("") or self._create_agent("", None)
         facts, self._facts = self._facts, []
-        draft = CommitDraft(
-            data=encode_events(facts),
-            parent=agent.tip,
-            trigger="session_end",
-            origin=self._origin(agent),
-            summary=_format_summary(facts),
-            message_count=0,
-            token_count=0,
-            created_at=_latest(event.timestamp for event in facts),
-        )
-        self._set_tip(agent, checkpoint(self._store, draft))
-
-    def _origin(self, agent: _StreamAgent) -> CommitOrigin:
-        return self._origin_of(replace_surrogates(agent.name[:MAX_NAME_CHARS]))
+        self.newest = self._commits.commit_events(main.recorder, facts, _format_summary(facts))
 
     def _origin_of(self, agent: str) -> CommitOrigin:
-        if self._session:
-            return self._identity.origin(f"{self._runtime}:{self._session}", agent)
+        if self._session_id:
+            return self._identity.origin(f"{self._runtime}:{self._session_id}", agent)
         return replace(self._identity.origin(self._runtime, agent), session_id="")
 
-    def _set_tip(self, agent: _StreamAgent, ctx: CommitId) -> None:
-        agent.tip = self.newest = ctx
-
-    def _entries(self, pending: Sequence[StreamEvent]) -> list[ConversationEntry]:
+    def _read_entries(self, pending: Sequence[StreamEvent]) -> list[ConversationEntry]:
         """Return the messages of lines. Other events are collected in `_facts`."""
         entries: list[ConversationEntry] = []
         for (is_answer, _), group in groupby(pending, lambda line: (line.is_answer, line.message)):
@@ -266,6 +275,12 @@ class StreamCommits:
             return []
 
 
+def _without_facts(line: StreamEvent) -> StreamEvent:
+    """Return a line without the events that are not messages, which are collected once."""
+    messages = tuple(event for event in line.events if isinstance(event.payload, _MESSAGES))
+    return replace(line, events=messages)
+
+
 def _with_source(entry: ConversationEntry, source: dict[str, object]) -> ConversationEntry:
     if entry.message.role == "tool":
         source = {**source, "kind": "tool_result"}
@@ -288,12 +303,8 @@ def _prompt_source(line: StreamEvent) -> dict[str, object]:
 
 
 def _latest_time(lines: Sequence[StreamEvent]) -> str | None:
-    return _latest(event.timestamp for line in lines for event in line.events)
-
-
-def _latest(times: Iterable[str | None]) -> str | None:
-    known_times = [time for time in times if time]
-    return max(known_times, key=parse_rfc3339, default=None)
+    times = [event.timestamp for line in lines for event in line.events if event.timestamp]
+    return max(times, key=parse_rfc3339, default=None)
 
 
 def _format_summary(facts: Sequence[Event]) -> str:

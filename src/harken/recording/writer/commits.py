@@ -3,7 +3,7 @@
 The parent of a commit is the longest committed prefix of the context. After each answer, the part
 after that prefix is committed. So if only the last messages changed, the next commit starts before
 the change, and a fork starts where it diverged. A context that starts with no commit of the session
-is committed in full, as a snapshot.
+is committed in full, as a snapshot. With `start_after`, it starts with a commit of another run.
 
 The log is the source of truth. If the store fails, recording continues, and the next commit
 includes what was pending.
@@ -15,29 +15,25 @@ Source: docs/design/006-what-the-model-saw.md, decision 5, and "One session from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from harken.context.checkpoint import (
-    SEPARATOR,
-    CommitDraft,
-    CommitOrigin,
-    checkpoint,
-    checkpoint_all,
-)
+from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint, checkpoint_all
 from harken.core.clock import parse_rfc3339
-from harken.core.commits import Checkpoint, CommitId, CommitType
+from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
     AgentCreated,
     ContextCommitted,
     Event,
     LlmRequest,
     LlmResponse,
+    TranscriptEntry,
     Usage,
 )
 from harken.core.ids import AgentId, MessageId, parse_id_number
 from harken.core.messages import ChatMessage
+from harken.formats.base import ConversationEntry
 from harken.formats.events import Event as ConversationEvent
 from harken.formats.events import MetricEvent
 from harken.formats.events_v1 import encode_events
@@ -141,12 +137,36 @@ class SessionCommits:
     """The commits of one recorded session."""
 
     store: Store
-    origin: CommitOrigin
-    """The origin of the first agent. Other agents append their names to its principal."""
+    origin_of: Callable[[str], CommitOrigin]
+    """Returns the origin of an agent's commits for its name, which is empty for the first agent."""
     is_named: bool = False
     """Whether the client named the session. Then agents have the client's names, too."""
+    entries: dict[MessageId, ConversationEntry] = field(default_factory=dict)
+    """Logged message -> its entry for the commit, if it has a source. A log has no place for it."""
     _commit_ids: dict[int, CommitId] = field(default_factory=dict)
     """`entries_hash` of the prefix of a context -> the commit that holds it."""
+    _starts: dict[AgentId, CommitId | None] = field(default_factory=dict)
+    """Agent -> the commit that its empty context follows, if it started after one."""
+
+    def start_after(self, recorder: AgentRecorder, ctx: CommitId | None) -> None:
+        """Let an agent's context start after a commit that is not in the log.
+
+        So a delta can hold the context from its first message on. The first commit of a subagent
+        has all messages so far, as in the import of a file.
+
+        ctx: None if a history starts here.
+        """
+        self._starts[recorder.agent_id] = ctx
+
+    def last_commit(self, recorder: AgentRecorder) -> CommitId | None:
+        """Return the last commit of an agent, or else the commit before its first one.
+
+        Return None if it has neither.
+        """
+        state = recorder.session.agents[recorder.agent_id]
+        start = self._starts.get(recorder.agent_id, state.spawn_commit_id)
+        ctx = state.commit_id or start
+        return None if ctx is None else CommitId(ctx)
 
     def register(self, recorder: AgentRecorder, upto: MessageId, ctx: str) -> None:
         """Register a commit named in the log. It holds the context up to this entry."""
@@ -159,46 +179,54 @@ class SessionCommits:
         if index:
             self._commit_ids[recorder.prefix_at(index).entries_hash] = CommitId(ctx)
 
-    def commit_new(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
+    def commit_new(
+        self,
+        recorder: AgentRecorder,
+        trigger: Checkpoint,
+        *,
+        is_compaction: bool = False,
+        created_at: str | None = None,
+    ) -> CommitId | None:
         """Commit the new messages of an agent's context.
 
         Return the commit, or None if there is nothing to commit.
 
-        trigger: `compaction` if a summary replaces earlier messages. A context that must be
-        committed in full, and is mostly in a commit already, waits until it has grown, or for the
-        end of the session. Otherwise a client that changes the beginning with each request would
-        store n copies. Raises StoreError if nothing was written; the messages stay pending. Raises
-        LogError.
+        is_compaction: whether a summary has replaced earlier messages; created_at: by default the
+        time of the last message. A context that must be committed in full, and is mostly in a
+        commit already, waits until it has grown, or for the end of the session. Otherwise a client
+        that changes the beginning with each request would store n copies. Raises StoreError if
+        nothing was written; the messages stay pending. Raises LogError.
         """
         items, state = recorder.items, recorder.session.agent(recorder.agent_id)
-        index = 0 if trigger == "compaction" else self._count_committed(recorder)
+        index = 0 if is_compaction else self._count_committed(recorder)
         if index == len(items):
             return None
         before = recorder.prefix_at(index)
         context = recorder.session.context(recorder.agent_id)
-        base = self._commit_ids.get(before.entries_hash) if index else None
-        if base is None and trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
-            return None
-        stable_count = 0 if base is None else _count_stable(state, items[index:])
-        stable = recorder.prefix_at(index + stable_count)
         new = context[before.message_count :]
-        split = stable.message_count - before.message_count
-        drafts = _create_drafts(state, new, base, trigger, split)
-        origin = self._origin(recorder)
-        commit_ids = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
+        stable_count = 0
+        if index:
+            stable_count = _count_stable(state, items[index:])
+            stable = recorder.prefix_at(index + stable_count)
+            split = stable.message_count - before.message_count
+            drafts = _create_deltas(new, self._commit_ids[before.entries_hash], trigger, split)
+        elif recorder.agent_id in self._starts and not is_compaction:
+            drafts = [_create_first(state, new, self._starts[recorder.agent_id], trigger)]
+        elif trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
+            return None
+        else:
+            parent = self.last_commit(recorder)
+            # A log that begins with a compaction begins with a delta: there is nothing before it.
+            is_first = state.commit_id is None and recorder.agent_id not in self._starts
+            is_compaction = is_compaction and not is_first
+            drafts = _create_full(state, new, parent, trigger, is_compaction=is_compaction)
+        drafts = self._complete(drafts, recorder, created_at)
+        commit_ids = checkpoint_all(self.store, drafts)
         if stable_count and len(commit_ids) > 1:
             self._commit_ids[stable.entries_hash] = commit_ids[0]
-        full_prefix = recorder.prefix_at(len(items))
-        recorder.session.append(
-            ContextCommitted(
-                agent_id=recorder.agent_id,
-                ctx=commit_ids[-1],
-                parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
-                checkpoint=trigger,
-                upto=_find_newest(state, full_prefix),
-            )
-        )
-        self._commit_ids[full_prefix.entries_hash] = commit_ids[-1]
+        parent = commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent
+        upto = _find_newest(state, recorder.prefix_at(len(items)))
+        self._log_commit(recorder, commit_ids[-1], parent, trigger, upto)
         return commit_ids[-1]
 
     def commit_end(self, recorder: AgentRecorder, totals: RunTotals) -> CommitId | None:
@@ -214,29 +242,71 @@ class SessionCommits:
             return None
         context = recorder.session.context(recorder.agent_id)
         metric = totals.metric(is_complete=not (context and context[-1].tool_calls))
-        time = totals.last_response.time
+        event = ConversationEvent(metric, totals.last_response.time)
+        return self.commit_events(recorder, [event], metric.summary)
+
+    def commit_events(
+        self, recorder: AgentRecorder, events: Sequence[ConversationEvent], summary: str
+    ) -> CommitId:
+        """Commit events that are not messages, after the last commit of an agent.
+
+        Its whole context must be committed. Raises StoreError, LogError.
+        """
+        times = [event.timestamp for event in events if event.timestamp]
+        parent = self.last_commit(recorder)
         draft = CommitDraft(
-            data=encode_events([ConversationEvent(metric, time)]),
-            parent=CommitId(state.commit_id),
+            data=encode_events(events),
+            parent=parent,
             trigger="session_end",
-            origin=self.origin,
-            summary=metric.summary,
+            summary=summary,
             message_count=0,
             token_count=0,
-            created_at=time,
         )
-        ctx = checkpoint(self.store, draft)
+        created_at = max(times, key=parse_rfc3339, default=None)
+        ctx = checkpoint(self.store, *self._complete([draft], recorder, created_at))
+        upto = recorder.session.agents[recorder.agent_id].committed_upto
+        self._log_commit(recorder, ctx, parent, "session_end", upto)
+        return ctx
+
+    def _complete(
+        self, drafts: Sequence[CommitDraft], recorder: AgentRecorder, created_at: str | None
+    ) -> list[CommitDraft]:
+        """Return drafts with their origin and time, and the entries of their messages."""
+        origin = self._origin(recorder)
+        completed = [replace(draft, origin=origin, created_at=created_at) for draft in drafts]
+        if not self.entries:
+            return completed
+        return [
+            replace(draft, messages=(), entries=self._entries_of(draft.messages))
+            for draft in completed
+        ]
+
+    def _entries_of(self, messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
+        logged_entries = (entry for entry in messages if isinstance(entry, TranscriptEntry))
+        return [self.entries[entry.message_id] for entry in logged_entries]
+
+    def _log_commit(
+        self,
+        recorder: AgentRecorder,
+        ctx: CommitId,
+        parent: CommitId | None,
+        trigger: Checkpoint,
+        upto: MessageId | None,
+    ) -> None:
+        """Log that a commit holds the context of an agent."""
         recorder.session.append(
             ContextCommitted(
                 agent_id=recorder.agent_id,
                 ctx=ctx,
-                parent_ctx=state.commit_id,
-                checkpoint="session_end",
-                upto=state.committed_upto,
+                parent_ctx=parent,
+                checkpoint=trigger,
+                upto=upto,
             )
         )
-        self._commit_ids[prefix.entries_hash] = ctx
-        return ctx
+        if recorder.items:
+            self._commit_ids[recorder.prefix_at(len(recorder.items)).entries_hash] = ctx
+        elif recorder.agent_id in self._starts:
+            self._starts[recorder.agent_id] = ctx
 
     def _count_committed(self, recorder: AgentRecorder) -> int:
         """Return the length of the longest prefix of an agent's items that a commit holds."""
@@ -248,11 +318,10 @@ class SessionCommits:
     def _origin(self, recorder: AgentRecorder) -> CommitOrigin:
         state = recorder.session.agents[recorder.agent_id]
         if recorder.agent_id == recorder.session.state.root:
-            return self.origin
+            return self.origin_of("")
         foreign = state.spec.foreign
         client_name = foreign.agent if self.is_named and foreign is not None else None
-        name = client_name or state.name or recorder.agent_id
-        return replace(self.origin, principal=f"{self.origin.principal}{SEPARATOR}{name}")
+        return self.origin_of(client_name or state.name or recorder.agent_id)
 
 
 def _find_newest(state: AgentState, context: ContextPrefix) -> MessageId | None:
@@ -287,27 +356,40 @@ def _count_stable(state: AgentState, row: Sequence[LoggedItem]) -> int:
     return sum(1 for _ in stable_items)
 
 
-def _create_drafts(
+def _create_deltas(
+    new: Sequence[ChatMessage], base: CommitId, trigger: Checkpoint, split: int
+) -> list[CommitDraft]:
+    """Return the drafts of the messages after a commit. Each is the parent of the next.
+
+    split: the number of these messages that get a commit of their own.
+    """
+    first = CommitDraft(messages=new[: split or len(new)], parent=base, trigger=trigger)
+    tail = new[split:] if split else []
+    return [first, CommitDraft(messages=tail, trigger=trigger)] if tail else [first]
+
+
+def _create_first(
+    state: AgentState, new: Sequence[ChatMessage], start: CommitId | None, trigger: Checkpoint
+) -> CommitDraft:
+    """Return the draft of the first messages of an agent. `start` is the commit before them."""
+    if state.parent is not None and state.commit_id is None:
+        return CommitDraft(messages=new, parent=start, type="snapshot", trigger="spawn")
+    return CommitDraft(messages=new, parent=start, trigger=trigger)
+
+
+def _create_full(
     state: AgentState,
     new: Sequence[ChatMessage],
-    base: CommitId | None,
+    parent: CommitId | None,
     trigger: Checkpoint,
-    split: int,
+    *,
+    is_compaction: bool,
 ) -> list[CommitDraft]:
-    """Return the drafts to commit. Each is the parent of the next.
-
-    new: the context after `base`, or all of it if `base` is None; split: the number of these
-    messages that get a commit of their own.
-    """
-    if base is not None:
-        first = CommitDraft(messages=new[: split or len(new)], parent=base, trigger=trigger)
-        tail = new[split:] if split else []
-        return [first, CommitDraft(messages=tail, trigger=trigger)] if tail else [first]
-    before = state.commit_id or state.spawn_commit_id
-    parent = None if before is None else CommitId(before)
+    """Return the drafts of a context that starts with no commit. Each is the parent of the next."""
+    if is_compaction and (state.commit_id is not None or state.parent is None):
+        return [CommitDraft(messages=new, parent=parent, type="compaction", trigger=trigger)]
     if state.commit_id is not None:
-        kind: CommitType = "compaction" if trigger == "compaction" else "snapshot"
-        return [CommitDraft(messages=new, parent=parent, type=kind, trigger=trigger)]
+        return [CommitDraft(messages=new, parent=parent, type="snapshot", trigger=trigger)]
     if state.parent is None:
         return [CommitDraft(messages=new, trigger=trigger)]
     prompts = list(takewhile(lambda message: message.role != "assistant", new))

@@ -1,7 +1,6 @@
 """The commits of some streams, by name: a commit is its content, so equal names are equal commits.
 
-Each row is a commit in the order of writing: type, trigger, number of messages, agent, name. The
-names were written down when the streams had a writer of their own.
+Each row is a commit in the order of writing: type, trigger, number of messages, agent, name.
 """
 
 from __future__ import annotations

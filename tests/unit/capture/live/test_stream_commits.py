@@ -157,6 +157,53 @@ def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
     assert len(ran.commits()) == 1
 
 
+def test_other_events_of_a_continued_answer_are_committed_once() -> None:
+    ran = StreamRun()
+    stream = Stream()
+    stream.init()
+    stream.user("Both.")
+    stream.answer("msg_1", use("t1"))
+    ran.take(stream, is_end=True)
+    stream.add("system", subtype="status", status="running")
+    stream.answer("msg_1", use("t2"))
+    stream.end()
+    ran.take(stream)
+    assert ran.read_texts() == ["user: Both.", "assistant:  [Bash] [Bash]"]
+    (last,) = read_contents(ran.store, ran.commits()[-1:])
+    subtypes = [getattr(event.payload, "subtype", "end") for event in decode_events(last.data)]
+    assert subtypes == ["init", "status", "end"]
+
+
+def test_messages_after_a_result_without_messages_follow_its_commit() -> None:
+    ran = StreamRun()
+    stream = Stream()
+    stream.init()
+    stream.end()
+    stream.user("Go on.")
+    stream.end()
+    ran.take(stream)
+    assert [stored.commit.message_count for stored in ran.commits()] == [0, 1, 0]
+
+
+def test_the_first_commit_of_a_subagent_is_its_spawn_even_at_a_compaction() -> None:
+    ran = StreamRun()
+    stream = Stream()
+    stream.user("Ask Ann.")
+    stream.answer("msg_1", use("t1", "Agent"))
+    stream.add("system", subtype="compact_boundary", parent_tool_use_id="t1")
+    summary = {"role": "user", "content": "This session is being continued ..."}
+    stream.add("user", message=summary, parent_tool_use_id="t1", isSynthetic=True)
+    stream.answer("msg_2", words("Tea."), call="t1")
+    ran.take(stream)
+    ran.chain.end()
+    commits = [stored.commit for stored in ran.commits()]
+    assert [(commit.type, commit.checkpoint, commit.message_count) for commit in commits] == [
+        ("delta", "turn_boundary", 2),
+        ("snapshot", "spawn", 1),
+        ("delta", "session_end", 1),
+    ]
+
+
 @pytest.mark.req("S2-37")
 def test_messages_before_a_compaction_are_committed_first() -> None:
     ran = StreamRun()
