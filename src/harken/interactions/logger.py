@@ -39,7 +39,6 @@ from harken.core.events import ContextLoaded
 from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
 from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
-from harken.formats.client_messages import messages_in
 from harken.index.database import reset_database, run_with_repair
 from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
@@ -279,12 +278,11 @@ class InteractionLogger:
         event_type = parse_member("event_type", event_type, ThreadEventType)
         if event_type in _MEMORY_EVENTS:
             raise ValueError(f"{event_type.value} is not a context event: use log_memory_operation")
-        parsed_messages = messages_in(messages)
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
                 settings = RequestSettings(model=model, missing=ROW_MISSING)
-                writer.log_context(parsed_messages, event_type, settings)
+                writer.log_context(_list_values(messages), event_type, settings)
                 writer.session.sync()
                 if event_type in _COMMIT_TRIGGERS:
                     self._commit(thread_id, _COMMIT_TRIGGERS[event_type])
@@ -311,8 +309,7 @@ class InteractionLogger:
             tools=tools or (),
             missing=[part for part in ROW_MISSING if unknown[part]],
         )
-        parsed_messages = messages_in(messages)
-        begin = partial(self._begin, thread_id, parsed_messages, settings)
+        begin = partial(self._begin, thread_id, _list_values(messages), settings)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
 
     def wrap(self, client: Client, *, session: str = "") -> Client:
@@ -428,7 +425,9 @@ class InteractionLogger:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, thread_id: str, messages: Sequence[Any], settings: RequestSettings) -> None:
+    def _begin(
+        self, thread_id: str, messages: Sequence[MessageLike], settings: RequestSettings
+    ) -> None:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
@@ -474,3 +473,9 @@ class InteractionLogger:
             return make_resolver(self.open_store())(event)
         except HarkenError:
             return placeholder_messages(event)
+
+
+def _list_values(messages: Sequence[MessageLike]) -> list[MessageLike]:
+    """Return the values of a conversation: a text or the body of a request is one value."""
+    is_list = isinstance(messages, Sequence) and not isinstance(messages, str | bytes | bytearray)
+    return [*messages] if is_list else [messages]

@@ -1,7 +1,7 @@
 """`ThreadWriter`: write the interactions of one thread as events of its session.
 
-Only new messages are written, each once and in full; a request refers to the messages of its
-context. A row that a caller logs explicitly is written as the event from which the same row is
+Only new messages are read and written, each once and in full; a request refers to the messages of
+its context. A row that a caller logs explicitly is written as the event from which the same row is
 derived. A row that cannot be derived from an event is written as a `thread_noted` event. So every
 row is read back unchanged.
 """
@@ -20,6 +20,7 @@ from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.core.stream import Finish
+from harken.interactions.call import MessageLike
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperationRecord,
@@ -30,8 +31,8 @@ from harken.interactions.records import (
 from harken.interactions.thread import ThreadReader
 from harken.interactions.unit import to_message
 from harken.recording.writer.agent_recorder import AgentRecorder
-from harken.recording.writer.context_diff import common_prefix_length
 from harken.recording.writer.item import Item
+from harken.recording.writer.message_items import MessageItems
 from harken.recording.writer.request import RequestSettings
 from harken.session.fold import fold
 from harken.session.log.reader import iter_events
@@ -70,14 +71,13 @@ class ThreadWriter:
         self.contexts = contexts
         self.recorder = AgentRecorder.from_log(session, agent_id)
         self._reader: ThreadReader | None = None
-        self._last_messages: list[tuple[Message, Item]] = []
-        """Messages and items of the last context."""
+        self._items = MessageItems()
 
     def log_request(
-        self, messages: Sequence[Message], settings: RequestSettings
+        self, messages: Sequence[MessageLike], settings: RequestSettings
     ) -> MessageId | None:
         """Log a request. Return its event id, or None if requests do not refer to their context."""
-        items = self._to_items(messages)
+        items = self._items.find_items(messages)
         self._flush_pending()
         if self.contexts:
             return self.recorder.log_request(items, settings)
@@ -101,15 +101,15 @@ class ThreadWriter:
             self._add_messages_as(items, Kind.LLM_RESPONSE)
 
     def log_context(
-        self, messages: Sequence[Message], kind: ThreadEventType, settings: RequestSettings
+        self, messages: Sequence[MessageLike], kind: ThreadEventType, settings: RequestSettings
     ) -> None:
         """Log a context that was assembled, requested, answered or compacted."""
         if kind is Kind.LLM_REQUEST:
             self.log_request(messages, settings)
             return
-        items = self._to_items(messages)
+        items = self._items.find_items(messages)
         self._flush_pending()
-        common = common_prefix_length(items, self.recorder.items)
+        common = self.recorder.count_common(items)
         if kind is Kind.LLM_RESPONSE:
             if common < len(self.recorder.items):
                 self.recorder.set_context(items[:common])
@@ -129,15 +129,6 @@ class ThreadWriter:
         self.session.append(
             ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
         )
-
-    def _to_items(self, messages: Sequence[Message]) -> list[Item]:
-        """Convert messages to items. Items of unchanged messages are reused to avoid hashing."""
-        items: list[Item] = []
-        for message, (previous, item) in zip(messages, self._last_messages, strict=False):
-            items.append(item if previous == message else Item.from_message(message))
-        items += [Item.from_message(message) for message in messages[len(items) :]]
-        self._last_messages = list(zip(messages, items, strict=True))
-        return items
 
     def log_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         """Log a row unchanged. `logged` is the message that it refers to."""
@@ -196,9 +187,8 @@ class ThreadWriter:
             return
         snapshot = entry.context_snapshot
         model = "" if snapshot is None else snapshot.model_used or ""
-        items = [Item(item.key, []) for item in self.recorder.items]
         settings = RequestSettings(model=model, evidence=entry.evidence, missing=ROW_MISSING)
-        request_id = self.recorder.log_request(items, settings)
+        request_id = self.recorder.log_request_for_context(settings)
         self._note_if_different(request_id, entry)
 
     def _add_response_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
