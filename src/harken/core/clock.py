@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -35,6 +35,11 @@ def parse_rfc3339(text: str) -> int:
     1
     """
     return (_parse_datetime(text) - _1970) // _MICROSECOND
+
+
+def find_latest(times: Iterable[str | None]) -> str | None:
+    """Return the latest of some times (RFC 3339), or None if there is none. Raises ValueError."""
+    return max(filter(None, times), key=parse_rfc3339, default=None)
 
 
 def normalize_rfc3339(text: str) -> str:

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
@@ -84,7 +84,7 @@ def messages_in(
     """
     tell = report or _warn_once
     try:
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        if is_conversation(value):
             items = (messages_in(item, role=role, shape=shape, report=tell) for item in value)
             return [message for messages in items for message in messages]
         return [*_iter_messages(value, role, shape, tell)]
@@ -92,6 +92,11 @@ def messages_in(
         name = type(value).__name__
         tell(f"a value of type {name} could not be read as messages: {error!r:.200}")
         return [_opaque_message(_opaque_json(value), role)]
+
+
+def is_conversation(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a list of messages, each of which is read by itself."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def messages_out(messages: Sequence[ChatMessage], shape: Shape = OWN_SHAPE) -> list[Any]:

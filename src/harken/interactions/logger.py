@@ -39,6 +39,7 @@ from harken.core.events import ContextLoaded
 from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
 from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
+from harken.formats.client_messages import is_conversation
 from harken.index.database import reset_database, run_with_repair
 from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
@@ -477,5 +478,4 @@ class InteractionLogger:
 
 def _list_values(messages: Sequence[MessageLike]) -> list[MessageLike]:
     """Return the values of a conversation: a text or the body of a request is one value."""
-    is_list = isinstance(messages, Sequence) and not isinstance(messages, str | bytes | bytearray)
-    return [*messages] if is_list else [messages]
+    return [*messages] if is_conversation(messages) else [messages]

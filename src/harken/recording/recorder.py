@@ -106,8 +106,7 @@ class Recorder:
 
     def begin(self, call: CapturedRequest) -> None:
         """Record a request. Never raises for any input."""
-        self.failure = None
-        try:
+        with self._reporting_errors(call.id):
             self._skipped_calls.add(call.id)
             protocol = wires.WIRE_PROTOCOLS.get(call.protocol)
             if protocol is None:
@@ -124,13 +123,10 @@ class Recorder:
                 else:
                     self._begin(run, request, agent_match)
                 self._skipped_calls.discard(call.id)
-        except Exception as error:  # noqa: BLE001 - the program that made the call must not notice
-            self._report_failure(call.id, error)
 
     def end(self, reply: CapturedResponse) -> None:
         """Record the end of a call. Never raises for any input."""
-        self.failure = None
-        try:
+        with self._reporting_errors(reply.id):
             held_call = self._held_calls.get(reply.id)
             if held_call is not None:
                 held_call.reply = reply
@@ -145,8 +141,6 @@ class Recorder:
                 self._end(run, reply)
             for idle in self._pool.list_idle():
                 self._finish(idle)
-        except Exception as error:  # noqa: BLE001 - the program that made the call must not notice
-            self._report_failure(reply.id, error)
 
     def is_holding(self, call_id: str) -> bool:
         """Whether a call is only in memory, because the answer that it continues is not logged."""
@@ -261,19 +255,15 @@ class Recorder:
 
     def _finish(self, run: RecordedSession) -> None:
         """Close a session: log its held calls as they are, and commit its pending contexts."""
-        self.failure = None
-        try:
-            with self._dropping_on_error(run):
-                for held_call in [
-                    candidate for candidate in self._held_calls.values() if candidate.run is run
-                ]:
-                    self._release(held_call, is_last=True)
-                for recorder in run.recorders.values():
-                    if recorder.requested_count and recorder.open_request is None:
-                        self._commit(run, recorder, "session_end")
-                self._commit_end(run)
-        except Exception as error:  # noqa: BLE001 - the other sessions are closed, too
-            self._report_failure("the end", error)
+        with self._reporting_errors("the end"), self._dropping_on_error(run):
+            for held_call in [
+                candidate for candidate in self._held_calls.values() if candidate.run is run
+            ]:
+                self._release(held_call, is_last=True)
+            for recorder in run.recorders.values():
+                if recorder.requested_count and recorder.open_request is None:
+                    self._commit(run, recorder, "session_end")
+            self._commit_end(run)
         self._pool.drop(run)
 
     @contextmanager
@@ -286,18 +276,23 @@ class Recorder:
             raise
         self._problems.report_over("log", "calls are being recorded again")
 
-    def _report_failure(self, call_id: str, error: Exception) -> None:
-        """Report an error while a call was recorded."""
-        self.failure = error
-        match error:
-            case LogError():
-                self._problems.report("log", f"calls are not being recorded: {error}")
-            case OSError():
-                line = f"{error.filename}: {error.strerror}"
-                self._problems.report("log", f"calls are not being recorded: {line}")
-            case HarkenError():
-                self._problems.report("call", f"a call was not recorded: {error}")
-            case _:
-                kind = type(error).__name__
-                line = f"call {call_id} was not recorded: {kind}: {error}"[:500]
-                self._problems.report("bug", line)
+    @contextmanager
+    def _reporting_errors(self, call_id: str) -> Iterator[None]:
+        """Report every error of the block instead of raising it."""
+        self.failure = None
+        try:
+            yield
+        except LogError as error:
+            self.failure = error
+            self._problems.report("log", f"calls are not being recorded: {error}")
+        except OSError as error:
+            self.failure = error
+            line = f"{error.filename}: {error.strerror}"
+            self._problems.report("log", f"calls are not being recorded: {line}")
+        except HarkenError as error:
+            self.failure = error
+            self._problems.report("call", f"a call was not recorded: {error}")
+        except Exception as error:  # noqa: BLE001 - whoever made the call must not notice
+            self.failure = error
+            kind = type(error).__name__
+            self._problems.report("bug", f"call {call_id} was not recorded: {kind}: {error}"[:500])

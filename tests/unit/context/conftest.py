@@ -1,4 +1,8 @@
-"""The store of each test."""
+"""The store of each test, and folders for sockets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -9,3 +13,10 @@ from tests.unit.context.watched_store import WatchedStore
 def store() -> WatchedStore:
     """An empty store."""
     return WatchedStore()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path is short enough for sockets."""
+    with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
+        yield Path(folder)

@@ -20,11 +20,6 @@ from tests.unit.context.kit import NOON, commit, texts
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
 def compacted(store: MemoryStore) -> CommitId:
     """1 a, 2 b; 3 c, 4 d; a compaction to 5 "sum", 6 d; then 7 e, 8 f."""
     first = commit(store, None, "a", "b")

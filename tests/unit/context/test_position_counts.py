@@ -20,11 +20,6 @@ from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit, texts
 
 
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 def write_twice_compacted(store: MemoryStore) -> CommitId:
     """1 a, 2 b; 3 c, 4 a; a compaction to 5 S, 6 a, 7 a; 8 d; another to 9 T, 10 a; 11 e."""
     first = commit(store, None, "a", "b")

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 
 import pytest
@@ -31,13 +30,6 @@ ONE, TWO = (LOG, AgentId("agent_001")), (LOG, AgentId("agent_002"))
 PATIENT_S = 60.0
 """Longer than a busy machine takes for anything here."""
 current_context = partial(context_socket.current_context, timeout_s=PATIENT_S)
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A folder whose path is short enough for sockets."""
-    with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 
 import pytest
@@ -19,13 +18,6 @@ CTX = "ctx-" + "1f" * 32
 ONE = (Path("s.jsonl"), AgentId("agent_001"))
 REQUEST = b'{"action":"current-context"}'
 PATIENT_S = 60.0
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A folder whose path is short enough for sockets."""
-    with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture

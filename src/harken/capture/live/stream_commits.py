@@ -16,7 +16,7 @@ from itertools import groupby
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
 from harken.context.checkpoint import CommitIdentity, CommitOrigin
-from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
+from harken.core.clock import Clock, find_latest, format_rfc3339
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.events import AgentCreated
@@ -217,9 +217,7 @@ class StreamCommits:
         for entry in self._read_entries(pending):
             logged = agent.recorder.append_item(Item.from_message(entry.message))
             self._commits.entries[logged.ids[0]] = entry
-        ctx = self._commits.commit_new(agent.recorder, trigger, created_at=_latest_time(pending))
-        self._commits.entries.clear()
-        self.newest = ctx or self.newest
+        self._commit_context(agent, trigger, _latest_time(pending))
 
     def _compact(self, agent: _StreamAgent, boundary: StreamEvent, summary: StreamEvent) -> None:
         """Commit a compaction: its summary, and the earlier lines that the model still sees."""
@@ -231,9 +229,19 @@ class StreamCommits:
         agent.recorder.set_context(items, reason="compaction")
         for entry, logged in zip(entries, agent.recorder.items, strict=True):
             self._commits.entries[logged.ids[0]] = entry
-        created_at = _latest_time([summary])
+        self._commit_context(agent, "compaction", _latest_time([summary]), is_compaction=True)
+
+    def _commit_context(
+        self,
+        agent: _StreamAgent,
+        trigger: Checkpoint,
+        created_at: str | None,
+        *,
+        is_compaction: bool = False,
+    ) -> None:
+        """Commit the context of an agent. If the store fails, the next commit has its entries."""
         ctx = self._commits.commit_new(
-            agent.recorder, "compaction", is_compaction=True, created_at=created_at
+            agent.recorder, trigger, is_compaction=is_compaction, created_at=created_at
         )
         self._commits.entries.clear()
         self.newest = ctx or self.newest
@@ -303,8 +311,7 @@ def _prompt_source(line: StreamEvent) -> dict[str, object]:
 
 
 def _latest_time(lines: Sequence[StreamEvent]) -> str | None:
-    times = [event.timestamp for line in lines for event in line.events if event.timestamp]
-    return max(times, key=parse_rfc3339, default=None)
+    return find_latest(event.timestamp for line in lines for event in line.events)
 
 
 def _format_summary(facts: Sequence[Event]) -> str:

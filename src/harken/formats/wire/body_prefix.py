@@ -128,7 +128,8 @@ def build_prefix(
 def _find_tail(body: bytes, end: int, elements: Sequence[bytes]) -> int | None:
     """Return the offset at which the last elements of an array begin, or None.
 
-    end: of the last one. Bodies that are indented are not recognized: no client sends them.
+    end: the offset behind the last one. The elements of an indented body are not recognized, so
+    such a body is read in full each time.
     """
     for separator in (b",", b", "):
         tail = separator.join(elements)

@@ -150,7 +150,7 @@ class AgentEvents:
     def log_rewind(self, target: Sequence[LoggedItem]) -> None:
         """Log a rewind to an earlier context."""
         self.session.time = self.time
-        self.recorder.restore(target, "rewind")
+        self.recorder.restore(target, "rewound")
 
     def inherit(self, parent: AgentEvents, count: int) -> None:
         """Log that it starts with the first messages of its parent's context."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint, checkpoint_all
-from harken.core.clock import parse_rfc3339
+from harken.core.clock import find_latest, parse_rfc3339
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
     AgentCreated,
@@ -252,7 +252,6 @@ class SessionCommits:
 
         Its whole context must be committed. Raises StoreError, LogError.
         """
-        times = [event.timestamp for event in events if event.timestamp]
         parent = self.last_commit(recorder)
         draft = CommitDraft(
             data=encode_events(events),
@@ -262,7 +261,7 @@ class SessionCommits:
             message_count=0,
             token_count=0,
         )
-        created_at = max(times, key=parse_rfc3339, default=None)
+        created_at = find_latest(event.timestamp for event in events)
         ctx = checkpoint(self.store, *self._complete([draft], recorder, created_at))
         upto = recorder.session.agents[recorder.agent_id].committed_upto
         self._log_commit(recorder, ctx, parent, "session_end", upto)

@@ -203,11 +203,11 @@ class PackCache:
     def find_kinds(
         self, connection: SqliteConnection, names: Sequence[str], number: int
     ) -> dict[str, ObjectKind]:
-        """Return the kinds of those of these names that the pack with this number holds.
+        """Return the kinds of at least those of these names that the pack with this number holds.
 
-        A pack that is not cached is not decoded for its artifacts, whose names it stores. Then all
-        of them are returned: a batch may need those of the whole store. Nothing is returned of a
-        damaged pack.
+        If all names are those of artifacts, a pack that is not cached is not decoded: it stores the
+        names of its artifacts, and all of them are returned, since a batch may need those of the
+        whole store. Nothing is returned of a damaged pack.
         """
         with suppress(PackCorrupted):
             pack, _ = self._find_pack(number)

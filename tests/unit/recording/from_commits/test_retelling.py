@@ -223,7 +223,7 @@ def test_rewind_is_an_edit_to_an_earlier_entry(tmp_path: Path) -> None:
     assert len(ends) > 1
     events = convert_session(store, ends, tmp_path)
     edits = of(ev.TranscriptEdited, events)
-    assert {edit.reason for edit in edits} == {"rewind"}
+    assert {edit.reason for edit in edits} == {"rewound"}
     assert all(edit.segments[0].start == 0 for edit in edits)
     last = [line for line in outline(events) if "assistant" in line or "user" in line][-2:]
     assert last == ["1 user: No, cake.", "1 assistant: Cake it is."]

@@ -68,8 +68,8 @@ def record(session: WritableSession) -> list[list[str]]:
     )
     recorder.log_request_for_context(SETTINGS)
     contexts += [read_texts(recorder), read_texts(child)]
-    recorder.restore(before, "rewind")
-    recorder.restore(before, "rewind")
+    recorder.restore(before, "rewound")
+    recorder.restore(before, "rewound")
     recorder.set_context([item("Summary."), item("Go on.")], reason="compaction", summary=0)
     contexts.append(read_texts(recorder))
     recorder.log_request_for_context(SETTINGS)
@@ -104,7 +104,7 @@ def test_rewind_is_logged_once_and_inherited_entries_are_those_of_the_other_agen
     edits = [event for event in memory.events if isinstance(event, ev.TranscriptEdited)]
     assert [(edit.agent_id, edit.reason) for edit in edits] == [
         (CHILD, "inherited"),
-        (ROOT, "rewind"),
+        (ROOT, "rewound"),
         (ROOT, "compaction"),
     ]
     first, second = memory.context(ROOT)[-1], memory.context(CHILD)[1]
