@@ -26,8 +26,10 @@ class GrowingFile:
     name: str
     is_whole: bool = False
     store: Store = field(default_factory=MemoryStore)
+    pause_s: float = 0.0
+    """The time before each import."""
+    now_s: float = 0.0
     _follower: FileFollower | None = None
-    parsed_bytes: int = 0
 
     def __post_init__(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -50,7 +52,9 @@ class GrowingFile:
         self.path.write_bytes(data)
         if self.is_whole:
             self.catalogue.note_reading(str(self.path), None)
-        self._follower = self._follower or FileFollower(self.store, self.catalogue)
+        self.now_s += self.pause_s
+        if self._follower is None:
+            self._follower = FileFollower(self.store, self.catalogue, clock=lambda: self.now_s)
         self._follower.note_changed([self.path])
         list(self._follower.read(to_the_end=True))
 
@@ -82,10 +86,18 @@ class GrowingFile:
 
 
 def check_growth(
-    folder: Path, name: str, states: Iterable[bytes], restarts: Iterable[bool]
+    folder: Path,
+    name: str,
+    states: Iterable[bytes],
+    restarts: Iterable[bool],
+    *,
+    pause_s: float = 0.0,
 ) -> tuple[GrowingFile, GrowingFile]:
-    """Import a file in several states, in both ways, and compare the outcome after each."""
-    ours = GrowingFile(folder / "a" / "b", name)
+    """Import a file in several states, in both ways, and compare the outcome after each.
+
+    pause_s: the time before each import. In 0 s, a change of earlier bytes is not noticed.
+    """
+    ours = GrowingFile(folder / "a" / "b", name, pause_s=pause_s)
     whole = GrowingFile(folder / "c" / "b", name, is_whole=True)
     with closing(ours), closing(whole):
         for data, is_restarted in zip(states, restarts, strict=True):

@@ -9,9 +9,9 @@ import pytest
 
 from harken.errors import FormatError
 from harken.formats.providers.openai_responses import build_items
-from harken.formats.runtimes import copilot_cli
 from harken.formats.runtimes.base import ReadReport, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
+from harken.formats.runtimes.copilot_cli import reader as copilot_cli
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.pi import reader as pi
 from tests.unit.formats.native_kit import open_source, read_context, read_steps, store_and_load

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -14,75 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.errors import FormatError
-from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile, StepReader
+from harken.formats.runtimes.base import ReadReport, StepReader
 from harken.formats.runtimes.claude_code.reader import iter_steps as iter_claude_steps
 from harken.formats.runtimes.codex.reader import iter_steps as iter_codex_steps
-from harken.formats.runtimes.read_point import EarlierStepChanged, ReadTotals
+from harken.formats.runtimes.copilot_cli.reader import iter_steps as iter_copilot_steps
+from harken.formats.runtimes.gemini_cli.reader import iter_steps as iter_gemini_steps
+from harken.formats.runtimes.pi.reader import iter_steps as iter_pi_steps
+from harken.formats.runtimes.read_point import ReadTotals
+from tests.unit.formats.grown_reading_kit import check_growth
+from tests.unit.formats.grown_session_kit import copilot_session, gemini_chat, pi_session
 from tests.unit.formats.transcript_kit import (
     Transcript,
     text_block,
     tool_result_block,
     tool_use_block,
 )
-
-
-@dataclass
-class Reading:
-    """The steps and the report of a file, or of the part after a read point."""
-
-    steps: dict[str, ImportStep]
-    report: ReadReport
-    complete_steps: dict[str, ImportStep]
-    """The steps before its last read point."""
-
-
-def read(reader: StepReader, data: bytes, earlier: Reading | None = None) -> Reading:
-    """Read a file. With an earlier reading, continue from its read point."""
-    point = None if earlier is None else earlier.report.point
-    report = ReadReport() if point is None else ReadReport.from_point(point)
-    report.size_bytes = len(data)
-    part = data if point is None else data[point.start :]
-    source = SessionFile("a file", lambda: [part], is_in_memory=True, point=point)
-    steps = {} if earlier is None else dict(earlier.complete_steps)
-    reading, last_point = Reading(steps, report, dict(steps)), report.point
-    for step in reader(source, report):
-        if report.point is not last_point:
-            reading.complete_steps, last_point = dict(steps), report.point
-        steps[step.id] = step
-    if report.point is not last_point:
-        reading.complete_steps = dict(steps)
-    return reading
-
-
-def outcome(report: ReadReport) -> dict[str, Any]:
-    """Return all of a report that an import shows."""
-    skipped = {"point", "size_bytes", "extra", "is_joined", "offset"}
-    shown = {field.name: getattr(report, field.name) for field in fields(report)}
-    bad = sorted(shown["bad"], key=lambda line: (line.start, line.reason))
-    return {
-        **{name: value for name, value in shown.items() if name not in skipped},
-        "bad": bad,
-        "tips": [*report.tips.items()],
-    }
-
-
-def check_growth(reader: StepReader, data: bytes, ends: list[int]) -> int:
-    """Read a file that grows, in both ways. Return how often a read point was used."""
-    uses, earlier = 0, None
-    for end in sorted(ends):
-        try:
-            whole = grown = read(reader, data[:end])
-        except FormatError:
-            continue
-        if earlier is not None and earlier.report.point is not None:
-            with suppress(EarlierStepChanged):
-                grown = read(reader, data[:end], earlier)
-                uses += 1
-        assert grown.steps == whole.steps
-        assert outcome(grown.report) == outcome(whole.report)
-        earlier = grown
-    return uses
 
 
 class Writer:
@@ -218,33 +163,43 @@ def some_ends(data: bytes, rng: random.Random) -> list[int]:
     return [*near, *(rng.randrange(1, len(data)) for _ in range(3)), len(data)]
 
 
+KINDS: dict[str, tuple[Callable[[int, int], bytes], StepReader]] = {
+    "claude": (lambda seed, count: Writer(seed).data(count), iter_claude_steps),
+    "codex": (rollout, iter_codex_steps),
+    "pi": (pi_session, iter_pi_steps),
+    "copilot": (copilot_session, iter_copilot_steps),
+    "gemini": (gemini_chat, iter_gemini_steps),
+}
+
+
 def check_random(kind: str, seed: int, count: int) -> int:
-    if kind == "claude":
-        data, reader = Writer(seed).data(count), iter_claude_steps
-    else:
-        data, reader = rollout(seed, count), iter_codex_steps
+    write, reader = KINDS[kind]
+    data = write(seed, count)
     return check_growth(reader, data, some_ends(data, random.Random(seed)))
 
 
-@given(st.sampled_from(["claude", "codex"]), st.integers(0, 10**9))
+@given(st.sampled_from([*KINDS]), st.integers(0, 10**9))
 def test_growth_equals_reading_from_the_beginning(kind: str, seed: int) -> None:
     check_random(kind, seed, 40)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["claude", "codex"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_growth_of_hundreds_of_files(kind: str) -> None:
     assert sum(check_random(kind, seed, 30 + seed % 50) for seed in range(600)) > 3000
 
 
-@pytest.mark.parametrize("kind", ["claude", "codex"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_read_points_of_ordinary_files_are_used(kind: str) -> None:
     uses = sum(check_random(kind, seed, 60) for seed in range(20))
     assert uses > 100
 
 
-def test_long_transcript_refers_to_older_records_than_the_state_has() -> None:
-    assert sum(check_random("claude", seed, 600) for seed in range(10)) > 20
+@pytest.mark.parametrize(("kind", "count", "seeds"), [("claude", 600, 10), ("pi", 700, 3)])
+def test_long_transcript_refers_to_older_records_than_the_state_has(
+    kind: str, count: int, seeds: int
+) -> None:
+    assert sum(check_random(kind, seed, count) for seed in range(seeds)) > 2 * seeds
 
 
 def test_totals_have_each_member_of_a_report() -> None:

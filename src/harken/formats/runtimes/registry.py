@@ -18,7 +18,7 @@ _MODULES = (
     "harken.formats.runtimes.codex.reader",
     "harken.formats.runtimes.pi.reader",
     "harken.formats.runtimes.gemini_cli.reader",
-    "harken.formats.runtimes.copilot_cli",
+    "harken.formats.runtimes.copilot_cli.reader",
     "harken.formats.runtimes.opencode.reader",
     "harken.formats.runtimes.atif",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.

@@ -1,12 +1,13 @@
 """`StepBuilder`: groups the entries of a tree into steps, for several runtimes.
 
 A step is a round: the input to the model, its answer, and the results of its calls. It ends where
-the next round begins, where the tree branches, and at a compaction; later lines of the file never
-change a step that has ended.
+the next round begins, where the tree branches, and at a compaction. A later line changes a step
+that has ended only if it follows a node in the middle of it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,14 @@ from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import truncate_title
 from harken.formats.runtimes.base import ImportStep, ReadReport
+from harken.formats.runtimes.read_point import EarlierStepChanged
+from harken.formats.runtimes.step_state import (
+    MAX_ENDS,
+    MAX_RECENT_NODES,
+    BuilderState,
+    SavedEntry,
+    SavedNode,
+)
 
 PROMPT, SYSTEM = "prompt", "system"
 """The `kind` in the source of a user message of a person, or of the runtime in the user's name."""
@@ -68,6 +77,64 @@ class StepBuilder:
     _entries: list[ConversationEntry] = field(default_factory=list)
     _end_steps: dict[str, None] = field(default_factory=dict)
     """Steps without a following step, in order."""
+    _recent_nodes: deque[SavedNode] = field(default_factory=lambda: deque(maxlen=MAX_RECENT_NODES))
+    """The latest nodes, if a read point is needed."""
+    _open_nodes: list[SavedNode] = field(default_factory=list)
+    """Those in the current step, after its last entry."""
+
+    @classmethod
+    def restore(
+        cls,
+        state: BuilderState,
+        reading: ReadReport,
+        numbers: StepNumbers,
+        branching: Collection[str] = (),
+    ) -> StepBuilder:
+        """Return the builder at a read point.
+
+        Raises EarlierStepChanged if a branch begins in the middle of an earlier step.
+        """
+        builder = cls(reading, branching, state.agent, state.origin, numbers, state.head)
+        for node in state.nodes:
+            if node.node in branching and not node.is_end:
+                raise EarlierStepChanged
+            builder._steps_by_node[node.node] = node.step
+        if state.head is not None:
+            builder._steps_by_node[state.head] = state.head_step
+        builder._step_id, builder._parent = state.open_step, state.parent
+        builder._entries = [entry.to_entry() for entry in state.entries]
+        builder._end_steps = dict.fromkeys(state.end_steps)
+        builder._recent_nodes.extend(state.nodes)
+        return builder
+
+    def save(self, *, is_tree: bool = True) -> BuilderState:
+        """Return the state for a read point. Raises ValueError if an entry cannot be stored.
+
+        is_tree: whether a later node may follow another one than the last.
+        """
+        return BuilderState(
+            agent=self.agent,
+            origin=self.origin,
+            parent=self._parent,
+            head=self.head,
+            head_step=self.current,
+            end_steps=[*self._end_steps],
+            nodes=[*self._recent_nodes] if is_tree else [],
+            open_step=self._step_id if self._entries else "",
+            entries=[*map(SavedEntry.from_entry, self._entries)],
+        )
+
+    @property
+    def end_count(self) -> int:
+        """The number of steps without a following step."""
+        return len(self._end_steps)
+
+    def begins_step(self, parent: str | None, entries: Sequence[ConversationEntry]) -> bool:
+        """Whether a node with these entries would begin a step."""
+        if not entries:
+            return False
+        is_open = bool(self._entries) and parent == self.head
+        return not is_open or self._is_next_round(entries[0])
 
     def add(
         self, node: str, parent: str | None, entries: Sequence[ConversationEntry] = ()
@@ -79,6 +146,9 @@ class StepBuilder:
                 yield from self._seal_step()
             self._open_step()
             self._entries.append(entry)
+            for earlier in self._open_nodes:
+                earlier.is_end = False
+            self._open_nodes.clear()
             self._update_title(entry)
         yield from self._finish_node(node)
 
@@ -124,8 +194,11 @@ class StepBuilder:
     def _finish_node(self, node: str) -> Iterator[ImportStep]:
         if self.head is not None and self.head not in self.branching:
             self._steps_by_node.pop(self.head, None)
-        self._steps_by_node[node] = self._step_id if self._entries else self._parent
+        step = self._steps_by_node[node] = self._step_id if self._entries else self._parent
         self.head = node
+        if self.reading.size_bytes is not None:
+            self._recent_nodes.append(SavedNode(node, step))
+            self._open_nodes += [self._recent_nodes[-1]] if self._entries else []
         if node in self.branching:
             yield from self._seal_step()
 
@@ -156,9 +229,15 @@ class StepBuilder:
         self._end_steps.pop(self._parent or "", None)
         self._end_steps[self._step_id] = None
         self._parent, self._entries = self._step_id, []
+        self._open_nodes.clear()
 
     def _update_title(self, entry: ConversationEntry) -> None:
         self.reading.title = self.reading.title or find_title([entry])
+
+
+def can_save(builders: Sequence[StepBuilder]) -> bool:
+    """Whether the states of all agents are small enough for a read point, without open steps."""
+    return len(builders) + sum(builder.end_count for builder in builders) <= MAX_ENDS
 
 
 def find_title(entries: Sequence[ConversationEntry]) -> str:

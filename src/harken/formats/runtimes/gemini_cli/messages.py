@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -54,6 +53,7 @@ from harken.formats.providers.gemini import (
     response_content,
     with_extra,
 )
+from harken.formats.runtimes.gemini_cli.earlier_ids import AnsweredCalls
 from harken.formats.runtimes.json_lines import normalize_time
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.tool_calls import build_assistant_message, iter_items, normalize_content
@@ -83,13 +83,6 @@ _ERROR_STATUSES = ("error", "cancelled")
 _SUBJECT_PATTERN = re.compile(r"\*\*(?P<subject>[^*\n]+)\*\* (?P<description>.*)", re.DOTALL)
 
 
-@dataclass(slots=True)
-class AnsweredCalls:
-    """The results of calls, by id. A later user message may repeat them."""
-
-    responses: dict[str, Any] = field(default_factory=dict)
-
-
 def entries_from_message(message: Record, answered_calls: AnsweredCalls) -> list[ConversationEntry]:
     """Return the entries of a message, oldest first: an answer, and the results of its calls."""
     time = normalize_time(message.get("timestamp"))
@@ -117,11 +110,11 @@ def _user_entries(
             parts.append(parse_input_part(block))
             continue
         id_, content = get_text(block["functionResponse"], "id"), response_content(block)
-        if not id_ or id_ not in answered_calls.responses:
+        if not id_ or id_ not in answered_calls:
             result = parse_result([block], id_, get_text(block["functionResponse"], "name"))
             entries.append(_build_entry(result, time, {}))
-            answered_calls.responses[id_] = content
-        elif not equal_json(answered_calls.responses[id_], content):
+            answered_calls.add(id_, content)
+        elif not answered_calls.has_response(id_, content):
             parts.append(parse_unknown_part(block))
     unknown = _unknown_members(message, _MESSAGE_MEMBERS)
     if parts or unknown:
@@ -317,7 +310,7 @@ def _result_entries(
         result = parse_result(blocks, id_, get_text(call, "name"), has_failed=has_failed)
         entries.append(_build_entry(result, call_time, {}))
         response = next((block for block in blocks if is_response(block)), None)
-        answered_calls.responses[id_] = None if response is None else response_content(response)
+        answered_calls.add(id_, None if response is None else response_content(response))
     return entries
 
 

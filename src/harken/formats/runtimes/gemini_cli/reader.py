@@ -8,22 +8,45 @@ Source: docs/formats/gemini-cli.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from harken.errors import FormatError
 from harken.formats.json_records import Record, get_object, get_objects, get_text
-from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.gemini_cli.messages import AnsweredCalls, entries_from_message
+from harken.formats.runtimes.base import (
+    ImportStep,
+    ReadReport,
+    RuntimeFormat,
+    SessionFile,
+    SourceLine,
+)
+from harken.formats.runtimes.gemini_cli.chat_outline import (
+    ChatOutline,
+    SavedOutline,
+    name_message,
+    parse_slot_messages,
+)
+from harken.formats.runtimes.gemini_cli.earlier_ids import AnsweredCalls, SavedResults
+from harken.formats.runtimes.gemini_cli.messages import entries_from_message
 from harken.formats.runtimes.gemini_cli.resume_request import build_resume_request
 from harken.formats.runtimes.gemini_cli.writer import write_session
 from harken.formats.runtimes.json_lines import read_document, read_records
 from harken.formats.runtimes.new_session import build_format
-from harken.formats.runtimes.steps import StepBuilder
+from harken.formats.runtimes.read_point import (
+    ReadPoint,
+    decode_state,
+    encode_state,
+    list_step_ids,
+)
+from harken.formats.runtimes.step_state import BuilderState, build_totals
+from harken.formats.runtimes.steps import StepBuilder, StepNumbers, can_save
 
 NAME = "gemini-cli-v1"
-_RESULTS_SUFFIX = "_response"
-"""The suffix of the id of a message that repeats the results of another one's calls."""
+_MESSAGE_TYPES = ("user", "gemini")
+"""The types of messages that the model reads."""
 _HEAD_MEMBERS = (b'"sessionId"', b'"projectHash"')
 
 
@@ -35,25 +58,14 @@ def is_session_file(path: str, head: bytes) -> bool:
 
 def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a chat. Raises FormatError if the file is no chat."""
-    chat = _build_outline(source)
-    if chat is None:
+    saved = None if source.point is None else decode_state(source.point, ChatState)
+    outline = _create_outline(saved)
+    for line, record in read_records(source, ReadReport(extra=report.extra)):
+        outline.add(record, line.number)
+    if outline.is_chat:
+        yield from _ChatReader(report, outline, saved).steps(source)
+    else:
         yield from _iter_document_steps(source, report)
-        return
-    builder = StepBuilder(report, {str(slot) for slot in chat.branching})
-    answered_calls = AnsweredCalls()
-    pending: dict[int, list[Record]] = {}
-    slot_index = 0
-    for line, record in read_records(source, report):
-        slots = chat.last_in.get(line.number, ())
-        _count_line(report, record, is_used=bool(slots))
-        pending.update(zip(slots, _iter_slot_messages(record, chat, line.number), strict=True))
-        while slot_index in pending:
-            yield from _iter_steps(
-                chat, slot_index, pending.pop(slot_index), builder, answered_calls
-            )
-            slot_index += 1
-    chat.go_to_head(builder)
-    yield from builder.end()
 
 
 def _iter_document_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
@@ -64,162 +76,131 @@ def _iter_document_steps(source: SessionFile, report: ReadReport) -> Iterator[Im
     report.used_lines = report.lines
     builder, answered_calls = StepBuilder(report), AnsweredCalls()
     for index, message in enumerate(get_objects(document, "messages")):
-        yield from builder.add(
-            _message_id(message, index), builder.head, entries_from_message(message, answered_calls)
-        )
+        entries = entries_from_message(message, answered_calls)
+        yield from builder.add(name_message(message, index), builder.head, entries)
     yield from builder.end()
 
 
-@dataclass(slots=True)
-class _Slot:
-    """A message of a chat, or all messages of a compaction."""
+class ChatState(msgspec.Struct, array_like=True):
+    """The messages and the steps before a read point."""
 
-    parent: int | None
-    line: int
-    """The number of the line with the last version."""
-    index: int | None = None
-    """The index of the message in that line. None for the line itself."""
-    is_compaction: bool = False
+    outline: SavedOutline
+    answered: SavedResults
+    steps: int
+    builder: BuilderState
 
 
-@dataclass(slots=True)
-class _Chat:
-    """The structure of a chat, from the first pass."""
-
-    slots: list[_Slot] = field(default_factory=list)
-    live_slots: dict[str, int] = field(default_factory=dict)
-    """The slots of the live messages, by id."""
-    all_slots: dict[str, int] = field(default_factory=dict)
-    """The slots of all messages that ever existed, by id."""
-    head: int | None = None
-    branching: set[int] = field(default_factory=set)
-    last_in: dict[int, list[int]] = field(default_factory=dict)
-    """The slots whose last version is in a line, by line number."""
-
-    def put(self, id_: str, line: int) -> None:
-        """Add a line that is a message: a new one, or a new version."""
-        slot_index = self.live_slots.get(id_)
-        if slot_index is None:
-            self._append_slot(id_, line, None)
-        elif self.slots[slot_index].index is None:
-            self.slots[slot_index].line = line
-
-    def rewind(self, id_: str) -> None:
-        """Remove a message and all after it. An unknown message removes all."""
-        slot_index = self.live_slots.get(id_)
-        remaining_ids = (
-            list(self.live_slots)[: list(self.live_slots).index(id_)]
-            if slot_index is not None
-            else []
-        )
-        self.live_slots = {name: self.live_slots[name] for name in remaining_ids}
-        self._set_head(self.live_slots[remaining_ids[-1]] if remaining_ids else None)
-
-    def replace(self, ids: list[str], line: int) -> None:
-        """Apply a list of all messages: it continues, rewinds or compacts the previous ones."""
-        previous_head, head = self.head, None
-        live, new = dict[str, int](), list[tuple[int, str]]()
-        for index, id_ in enumerate(ids):
-            slot_index = self.all_slots.get(id_)
-            if (
-                not new
-                and slot_index is not None
-                and (self.slots[slot_index].parent == head or slot_index == head)
-            ):
-                head = live[id_] = slot_index
-            elif id_.removesuffix(_RESULTS_SUFFIX) not in self.all_slots or id_ in self.all_slots:
-                new.append((index, id_))  # Other ids repeat results that their calls have.
-        if new and head != previous_head:
-            self._append_slot(ids[0], line, 0, is_all=True)
-            self.live_slots = dict.fromkeys(ids, len(self.slots) - 1)
-            self.all_slots |= self.live_slots
-            return
-        self.live_slots = live
-        self._set_head(head)
-        for index, id_ in new:
-            self._append_slot(id_, line, index)
-
-    def _set_head(self, head: int | None) -> None:
-        if head is not None and head != self.head:
-            self.branching.add(head)
-        self.head = head
-
-    def _append_slot(self, id_: str, line: int, index: int | None, *, is_all: bool = False) -> None:
-        slot_index = len(self.slots)
-        self.slots.append(_Slot(self.head, line, index, is_all))
-        self.live_slots[id_] = self.all_slots[id_] = self.head = slot_index
-
-    def build_index(self) -> None:
-        """Index the last versions by line. No line may be added afterwards."""
-        for slot_index, slot in enumerate(self.slots):
-            self.last_in.setdefault(slot.line, []).append(slot_index)
-
-    def go_to_head(self, builder: StepBuilder) -> None:
-        """Move the builder to the head, which a rewind may have changed last."""
-        builder.head = None if self.head is None else str(self.head)
+def _create_outline(saved: ChatState | None) -> ChatOutline:
+    return ChatOutline() if saved is None else ChatOutline.restore(saved.outline)
 
 
-def _build_outline(source: SessionFile) -> _Chat | None:
-    """Run the first pass. Return None if the file is one document on several lines."""
-    chat, report = _Chat(), ReadReport()
-    is_chat = False
-    for line, record in read_records(source, report):
-        is_chat = is_chat or bool(get_text(record, "sessionId"))
-        rewind_id = get_text(record, "$rewindTo")
-        if rewind_id:
-            chat.rewind(rewind_id)
-        elif get_text(record, "id"):
-            chat.put(get_text(record, "id"), line.number)
+class _Candidate(NamedTuple):
+    """The first line of a message, at which a read point is set if a step begins there."""
+
+    slot: int
+    line: SourceLine
+    extra: int
+    lines: int
+    used_lines: int
+    uninterpreted: Counter[str]
+    bad: int
+    """The number of bad lines."""
+    outline: SavedOutline
+
+
+class _ChatReader:
+    """The second pass, which reads the last version of each message."""
+
+    def __init__(self, report: ReadReport, outline: ChatOutline, saved: ChatState | None) -> None:
+        """Begin. Raises EarlierStepChanged if a message before the read point has a new branch."""
+        self._report, self._outline = report, outline
+        self._progress = _create_outline(saved)
+        """The outline of the lines before the current one."""
+        self._next_slot = outline.first_slot
+        self._candidate: _Candidate | None = None
+        branching = {str(slot) for slot in outline.branching}
+        if saved is None:
+            self._builder, self._answered_calls = StepBuilder(report, branching), AnsweredCalls()
         else:
-            messages = _message_list(record)
-            if messages is not None:
-                chat.replace(
-                    [_message_id(message, index) for index, message in enumerate(messages)],
-                    line.number,
-                )
-    if not is_chat:
-        return None
-    chat.build_index()
-    return chat
+            numbers = StepNumbers(saved.steps)
+            report.tips, report.branches = {}, []
+            self._builder = StepBuilder.restore(saved.builder, report, numbers, branching)
+            self._answered_calls = AnsweredCalls.restore(saved.answered)
 
+    def steps(self, source: SessionFile) -> Iterator[ImportStep]:
+        """Yield the steps, in the order of the first appearance of their messages."""
+        outline, slots_by_line = self._outline, self._outline.index_lines()
+        pending: dict[int, list[Record]] = {}
+        for line, record in read_records(source, self._report):
+            self._note_candidate(line, record)
+            numbers = slots_by_line.get(line.number, ())
+            _count_line(self._report, record, is_used=bool(numbers))
+            messages = parse_slot_messages(record, [outline.slots[number] for number in numbers])
+            pending.update(zip(numbers, messages, strict=True))
+            self._progress.add(record, line.number)
+            while self._next_slot in pending:
+                yield from self._read_slot(pending.pop(self._next_slot))
+                self._next_slot += 1
+        # A rewind may have changed the head last.
+        self._builder.head = None if outline.head is None else str(outline.head)
+        yield from self._builder.end()
 
-def _message_list(record: Record) -> list[Record] | None:
-    """Return the complete message list of a line. Return None if it has none."""
-    holder = get_object(record, "$set") if "$set" in record else record
-    return get_objects(holder, "messages") if isinstance(holder.get("messages"), list) else None
-
-
-def _message_id(message: Record, index: int) -> str:
-    return get_text(message, "id") or f"message {index}"
-
-
-def _iter_slot_messages(record: Record, chat: _Chat, line: int) -> Iterator[list[Record]]:
-    """Yield the messages of each slot whose last version is in this line."""
-    messages = _message_list(record) or []
-    for slot_index in chat.last_in.get(line, ()):
-        slot = chat.slots[slot_index]
+    def _read_slot(self, messages: Sequence[Record]) -> Iterator[ImportStep]:
+        """Add the entries of the next slot."""
+        slot, node, builder = self._outline.slots[self._next_slot], self._next_slot, self._builder
+        parent = None if slot.parent is None else str(slot.parent)
+        calls = self._answered_calls
+        call_count, second_results = len(calls.responses), calls.second_results
+        entries = [entry for message in messages for entry in entries_from_message(message, calls)]
         if slot.is_compaction:
-            yield messages
-        else:
-            yield [record if slot.index is None else messages[slot.index]]
+            yield from builder.compact(str(node), parent, "", entries)
+            return
+        candidate, self._candidate = self._candidate, None
+        is_unchanged = calls.second_results == second_results
+        begins_step = is_unchanged and builder.begins_step(parent, entries)
+        if candidate and candidate.slot == node and begins_step:
+            yield from builder.pause()
+            self._set_point(candidate, call_count)
+        yield from builder.add(str(node), parent, entries)
 
+    def _note_candidate(self, line: SourceLine, record: Record) -> None:
+        """Remember the state before a line, if it has the first version of the next message."""
+        report, slot = self._report, self._outline.slots.get(self._next_slot)
+        if get_text(record, "type") not in _MESSAGE_TYPES or not report.needs_point(line.start):
+            return
+        if slot is not None and slot.first_line == line.number:
+            self._candidate = _Candidate(
+                self._next_slot,
+                line,
+                report.extra,
+                report.lines - 1,
+                report.used_lines,
+                Counter(report.uninterpreted),
+                len(report.bad),
+                self._progress.save(),
+            )
 
-def _iter_steps(
-    chat: _Chat,
-    slot_index: int,
-    messages: list[Record],
-    builder: StepBuilder,
-    answered_calls: AnsweredCalls,
-) -> Iterator[ImportStep]:
-    slot = chat.slots[slot_index]
-    parent = None if slot.parent is None else str(slot.parent)
-    entries = [
-        entry for message in messages for entry in entries_from_message(message, answered_calls)
-    ]
-    if slot.is_compaction:
-        yield from builder.compact(str(slot_index), parent, "", entries)
-    else:
-        yield from builder.add(str(slot_index), parent, entries)
+    def _set_point(self, candidate: _Candidate, call_count: int) -> None:
+        """Set the read point to a line at which a step begins.
+
+        call_count: the number of calls with a result before it.
+        """
+        report, builder = self._report, self._builder
+        outline = self._progress.hash_ids(candidate.outline)
+        calls = self._answered_calls.save(call_count)
+        if outline is None or calls is None or not can_save([builder]):
+            return
+        state = builder.save()
+        data = encode_state(ChatState(outline, calls, builder.numbers.last, state))
+        totals = build_totals(
+            report, [state], lines=candidate.lines, used_lines=candidate.used_lines
+        )
+        totals.uninterpreted = dict(candidate.uninterpreted)
+        totals.bad = report.bad[: candidate.bad]
+        if data is not None:
+            line, extra = candidate.line, candidate.extra
+            step_ids = list_step_ids(totals, state.list_steps())
+            report.point = ReadPoint(line.start, line.number - extra, extra, data, step_ids, totals)
 
 
 def _count_line(report: ReadReport, record: Record, *, is_used: bool) -> None:

@@ -12,12 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-import msgspec
-
-from harken.core import canonical
-from harken.errors import FormatError
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.json_records import Record, get_count, get_object, get_text, truncate_title
 from harken.formats.runtimes.base import (
@@ -35,10 +30,16 @@ from harken.formats.runtimes.pi.messages import (
     build_summary_entry,
     parse_entry,
 )
+from harken.formats.runtimes.pi.tree import (
+    NAME,
+    NodeLog,
+    PiNode,
+    SessionTree,
+    TreeState,
+    build_tree,
+)
 from harken.formats.runtimes.pi.writer import write_export, write_session
-from harken.formats.runtimes.steps import StepBuilder
-
-NAME = "pi-v3"
+from harken.formats.runtimes.read_point import decode_state
 
 
 def is_session_file(path: str, head: bytes) -> bool:
@@ -50,123 +51,30 @@ def is_session_file(path: str, head: bytes) -> bool:
 
 def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if the file has no header."""
-    tree = _build_tree(source)
-    session = _Session(
-        report, tree, {id_ for kept_entries in tree.kept_ids.values() for id_ in kept_entries}
-    )
-    builder = StepBuilder(report, tree.branching)
-    for number, (_, record) in enumerate(read_records(source, report)):
+    saved = None if source.point is None else decode_state(source.point, TreeState)
+    tree = build_tree(source, report, saved)
+    session = _Session(report, tree)
+    builder = tree.create_builder(report, saved)
+    log = NodeLog(saved)
+    for line, record in read_records(source, report):
+        id_ = log.next_id(record)
         if get_text(record, "type") == "session":
             session.begin(record)
             continue
-        node = tree.nodes.name(record, number)
+        node = PiNode(line.number, id_, tree.parents.get(line.number))
         if get_text(record, "type") == "compaction":
             kept_entries = session.compaction(node, record)
             yield from builder.compact(
-                node.id, node.parent, get_text(record, "summary"), kept_entries
+                node.key, node.parent_key, get_text(record, "summary"), kept_entries
             )
         else:
-            yield from builder.add(node.id, node.parent, session.entries(node, record))
+            entries = session.entries(node, record)
+            if builder.begins_step(node.parent_key, entries) and report.needs_point(line.start):
+                yield from builder.pause()
+                log.set_point(report, line, builder)
+            yield from builder.add(node.key, node.parent_key, entries)
+        log.add(node)
     yield from builder.end()
-
-
-@dataclass(slots=True)
-class _Nodes:
-    """Assigns ids to entries and their parents, which version 1 does not have."""
-
-    is_tree: bool = False
-    last: str | None = None
-
-    def name(self, record: Record, number: int) -> _Node:
-        """Return the node of the next entry.
-
-        `number` counts all records from 0, as version 1 does.
-        """
-        id_ = get_text(record, "id") if self.is_tree else str(number)
-        parent = get_text(record, "parentId") if self.is_tree else self.last
-        node = _Node(id_ or f"line {number}", parent or None, self.last)
-        self.last = node.id
-        return node
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """An entry of the tree."""
-
-    id: str
-    parent: str | None
-    before: str | None
-    """The id of the previous entry in the file."""
-
-
-@dataclass(slots=True)
-class _Tree:
-    """The structure of the entries."""
-
-    nodes: _Nodes = field(default_factory=_Nodes)
-    parents: dict[str, str | None] = field(default_factory=dict)
-    branching: set[str] = field(default_factory=set)
-    """Entries that are continued in another line than the next."""
-    kept_ids: dict[str, list[str]] = field(default_factory=dict)
-    """The earlier entries that each compaction keeps, oldest first."""
-
-    def path(self, tip: str | None, start: str) -> list[str]:
-        """Return the entries from `start` to `tip`. Empty if `start` is no ancestor."""
-        if start not in self.parents:
-            return []
-        path_: list[str] = []
-        while tip is not None and len(path_) <= len(self.parents):
-            path_.append(tip)
-            if tip == start:
-                return path_[::-1]
-            tip = self.parents.get(tip)
-        return []
-
-
-class _Shape(msgspec.Struct):
-    """The members of a line that the first pass decodes."""
-
-    type: object = None
-    id: object = None
-    parentId: object = None  # noqa: N815 - Pi's name
-    version: object = None
-    firstKeptEntryId: object = None  # noqa: N815
-    firstKeptEntryIndex: object = None  # noqa: N815
-
-
-_shape_decoder = msgspec.json.Decoder(_Shape)
-
-
-def _decode_shape(data: bytes) -> Any:
-    try:
-        return msgspec.structs.asdict(_shape_decoder.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return canonical.from_json(data)
-
-
-def _build_tree(source: SessionFile) -> _Tree:
-    """Run the first pass. Raises FormatError if no line is a header."""
-    tree, report = _Tree(), ReadReport()
-    nodes, version = _Nodes(), 0
-    for number, (_, record) in enumerate(read_records(source, report, _decode_shape)):
-        if get_text(record, "type") == "session":
-            version = version or get_count(record, "version") or 1
-            nodes.is_tree = version > 1
-            continue
-        node = nodes.name(record, number)
-        parent = node.parent if node.parent in tree.parents else None
-        tree.parents[node.id] = parent
-        if parent is not None and parent != node.before:
-            tree.branching.add(parent)
-        if get_text(record, "type") == "compaction":
-            index = get_count(record, "firstKeptEntryIndex")
-            start = get_text(record, "firstKeptEntryId") or ("" if index is None else str(index))
-            tree.kept_ids[node.id] = tree.path(parent, start)
-    if not version:
-        raise FormatError(NAME, "it has no session header")
-    tree.nodes.is_tree = version > 1
-    tree.parents = {}  # The parents are not needed any more.
-    return tree
 
 
 @dataclass(slots=True)
@@ -174,10 +82,9 @@ class _Session:
     """Reads the entries of a session."""
 
     reading: ReadReport
-    tree: _Tree
-    repeated_ids: set[str]
-    """The ids of entries that compactions will repeat."""
-    entries_by_id: dict[str, ConversationEntry] = field(default_factory=dict)
+    tree: SessionTree
+    repeated_entries: dict[int, ConversationEntry] = field(default_factory=dict)
+    """The entries that compactions will repeat, by number."""
 
     def begin(self, header: Record) -> None:
         """Read the header."""
@@ -189,19 +96,20 @@ class _Session:
         origin = get_text(header, "parentSession") or get_text(header, "branchedFrom")
         report.parent = report.parent or origin
 
-    def compaction(self, node: _Node, record: Record) -> list[ConversationEntry]:
+    def compaction(self, node: PiNode, record: Record) -> list[ConversationEntry]:
         """Return a summary, then the earlier entries that are kept."""
         self.reading.used_lines += 1
         summary_entry = build_summary_entry(
             get_text(record, "summary"), normalize_time(record.get("timestamp"))
         )
-        kept_ids = self.tree.kept_ids.get(node.id, ())
+        numbers = self.tree.kept_numbers.get(node.number, ())
+        earlier = self.repeated_entries
         return [
             _with_id(summary_entry, node),
-            *(self.entries_by_id[id_] for id_ in kept_ids if id_ in self.entries_by_id),
+            *(earlier[number] for number in numbers if number in earlier),
         ]
 
-    def entries(self, node: _Node, record: Record) -> list[ConversationEntry]:
+    def entries(self, node: PiNode, record: Record) -> list[ConversationEntry]:
         """Return the entries of a record. Empty if the model does not read it."""
         kind = get_text(record, "type")
         entry = self._parse_entry(kind, record, normalize_time(record.get("timestamp")))
@@ -211,8 +119,8 @@ class _Session:
             return []
         self.reading.used_lines += 1
         entry = _with_id(entry, node)
-        if node.id in self.repeated_ids:
-            self.entries_by_id[node.id] = entry
+        if node.number in self.tree.repeated:
+            self.repeated_entries[node.number] = entry
         return [entry]
 
     def _parse_entry(self, kind: str, record: Record, time: str | None) -> ConversationEntry | None:
@@ -231,7 +139,7 @@ class _Session:
         return None
 
 
-def _with_id(entry: ConversationEntry, node: _Node) -> ConversationEntry:
+def _with_id(entry: ConversationEntry, node: PiNode) -> ConversationEntry:
     return replace(entry, source={**(entry.source or {}), "id": node.id})
 
 

@@ -12,7 +12,7 @@ from harken.core.messages import ImagePart, TextPart, ThinkingPart
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
-from harken.formats.runtimes.copilot_cli import NATIVE
+from harken.formats.runtimes.copilot_cli.reader import NATIVE
 from tests.unit.formats.native_kit import (
     HOSTILE,
     encode_lines,

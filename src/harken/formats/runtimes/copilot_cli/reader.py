@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+from blake3 import blake3
+
 from harken.core import canonical
 from harken.core.messages import (
     FunctionCall,
@@ -33,13 +36,33 @@ from harken.formats.json_records import (
     to_safe_json,
     truncate_title,
 )
-from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.base import (
+    ImportStep,
+    ReadReport,
+    RuntimeFormat,
+    SessionFile,
+    SourceLine,
+)
 from harken.formats.runtimes.json_lines import normalize_time, read_records
-from harken.formats.runtimes.steps import INSTRUCTIONS, PROMPT, SYSTEM, StepBuilder
+from harken.formats.runtimes.read_point import decode_state, encode_state
+from harken.formats.runtimes.step_state import BuilderState, build_totals
+from harken.formats.runtimes.steps import (
+    INSTRUCTIONS,
+    PROMPT,
+    SYSTEM,
+    StepBuilder,
+    StepNumbers,
+    can_save,
+)
 from harken.formats.tool_calls import build_assistant_message, normalize_content
 
 NAME = "copilot-cli-v1"
 METADATA_KEY = "copilot"
+_END_KINDS = ("subagent.completed", "subagent.failed")
+_MAX_STATE_BYTES = 512 * 1024
+"""The maximum size of a state, which has the entries of open steps."""
+_RETRY_BYTES = 1024 * 1024
+_DIGEST_BYTES = 16
 _HIDDEN_MEMBERS = ("reasoningOpaque", "encryptedContent", "reasoningId")
 """Members of thinking, signed or encrypted, that the provider requires back."""
 
@@ -53,6 +76,8 @@ def is_session_file(path: str, head: bytes) -> bool:
 def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if no line is an event."""
     session = _Session(report)
+    if source.point is not None:
+        session.restore(decode_state(source.point, CopilotState))
     for line, record in read_records(source, report):
         kind = get_text(record, "type")
         data = get_object(record, "data")
@@ -65,20 +90,36 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
             summary = [_client_entry(text, time)]
             yield from session.main.compact(node, session.main.head, text, summary)
             continue
+        last_system = session.last_system
         entry = session.entry(kind, data, time, get_text(record, "id"))
         if entry is None:
             report.count_uninterpreted(kind or "unknown")
+            if kind in _END_KINDS:
+                yield from session.end_agent(get_text(record, "agentId"), data)
             continue
         report.used_lines += 1
         agent = get_text(record, "agentId") or get_text(data, "parentToolCallId")
         if agent and agent not in session.agents:
             yield from session.main.pause()
-        builder = session.get_builder(agent) if agent else session.main
+            session.add_agent(agent)
+        builder = session.agents[agent] if agent else session.main
+        if builder.begins_step(builder.head, [entry]) and report.needs_point(line.start):
+            yield from builder.pause()
+            session.set_point(line, last_system)
         yield from builder.add(node, builder.head, [entry])
     if not session.is_session:
         raise FormatError(NAME, "it has no event")
     for builder in (session.main, *session.agents.values()):
         yield from builder.end()
+
+
+class CopilotState(msgspec.Struct, array_like=True):
+    """The conversations before a read point."""
+
+    last_system: bytes
+    steps: int
+    main: BuilderState
+    agents: list[BuilderState]
 
 
 @dataclass(slots=True)
@@ -89,21 +130,59 @@ class _Session:
     is_session: bool = False
     main: StepBuilder = field(init=False)
     agents: dict[str, StepBuilder] = field(default_factory=dict)
-    last_system_text: str = ""
-    """The last system message, which is repeated before each prompt."""
+    last_system: bytes = b""
+    """The hash of the last system message, which is repeated before each prompt."""
+    retry_start: int = 0
+    """No read point is set before this offset, because the last state was too large."""
 
     def __post_init__(self) -> None:
         """Begin with the main conversation."""
         self.main = StepBuilder(self.reading)
 
-    def get_builder(self, agent: str) -> StepBuilder:
-        """Return the step builder of a subagent, which begins at the current main step."""
-        if agent not in self.agents:
-            main = self.main
-            self.agents[agent] = StepBuilder(
-                self.reading, agent=agent, origin=main.step, numbers=main.numbers
-            )
-        return self.agents[agent]
+    def restore(self, state: CopilotState) -> None:
+        """Continue from a read point."""
+        report, numbers = self.reading, StepNumbers(state.steps)
+        report.tips, report.branches = {}, []
+        self.is_session, self.last_system = True, state.last_system
+        self.main = StepBuilder.restore(state.main, report, numbers)
+        self.agents = {
+            agent.agent: StepBuilder.restore(agent, report, numbers) for agent in state.agents
+        }
+
+    def add_agent(self, agent: str) -> None:
+        """Add a subagent, which begins at the current main step."""
+        main = self.main
+        self.agents[agent] = StepBuilder(
+            self.reading, agent=agent, origin=main.step, numbers=main.numbers
+        )
+
+    def end_agent(self, agent: str, data: Record) -> Iterator[ImportStep]:
+        """End the step of a subagent that has ended."""
+        builder = self.agents.get(agent or get_text(data, "toolCallId"))
+        if builder is not None:
+            yield from builder.pause()
+
+    def set_point(self, line: SourceLine, last_system: bytes) -> None:
+        """Set the read point to a line that begins a step, and that is counted already.
+
+        Steps of other agents may be open. last_system: that before the line.
+        """
+        report, builders = self.reading, (self.main, *self.agents.values())
+        if line.start < self.retry_start or not can_save(builders):
+            return
+        try:
+            states = [builder.save(is_tree=False) for builder in builders]
+        except ValueError:  # An import of the entry fails, too.
+            return
+        main, *agents = states
+        state = encode_state(CopilotState(last_system, self.main.numbers.last, main, agents))
+        if state is None or len(state) > _MAX_STATE_BYTES:
+            self.retry_start = line.start + _RETRY_BYTES
+        else:
+            lines, used_lines = report.lines - 1, report.used_lines - 1
+            totals = build_totals(report, states, lines=lines, used_lines=used_lines)
+            step_ids = [step for builder_state in states for step in builder_state.list_steps()]
+            report.set_point(line, state, totals, step_ids)
 
     def entry(
         self, kind: str, data: Record, time: str | None, id_: str
@@ -113,10 +192,12 @@ class _Session:
         match kind:
             case "session.start" | "session.resume":
                 self._read_metadata(data)
-            case "system.message" if get_text(data, "content") != self.last_system_text:
-                self.last_system_text = get_text(data, "content")
-                source["kind"] = INSTRUCTIONS
-                return ConversationEntry(Message("system", self.last_system_text), time, source)
+            case "system.message":
+                text = get_text(data, "content")
+                digest = _hash_text(text)
+                if digest != self.last_system:
+                    self.last_system, source["kind"] = digest, INSTRUCTIONS
+                    return ConversationEntry(Message("system", text), time, source)
             case "system.notification":
                 return _client_entry(get_text(data, "content"), time, source)
             case "user.message":
@@ -153,6 +234,11 @@ class _Session:
             ):
                 parts.append(ImagePart(kind, get_text(attachment, "data")))
         return ConversationEntry(Message("user", normalize_content(parts)), time, source)
+
+
+def _hash_text(text: str) -> bytes:
+    """Return a hash of a text. Empty for an empty text."""
+    return blake3(text.encode("utf-8", "surrogatepass")).digest(_DIGEST_BYTES) if text else b""
 
 
 def _client_entry(text: str, time: str | None, source: Record | None = None) -> ConversationEntry:
