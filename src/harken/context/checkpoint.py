@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Self, get_args
 
@@ -107,9 +108,17 @@ class CommitIdentity:
 
     def assign(self, commit: Commit) -> Commit:
         """Return a commit of an import with this identity. Fields that it has already stay."""
-        agent = commit.principal.removeprefix(commit.session_id).removeprefix(SEPARATOR)
-        origin = self.origin(commit.session_id, agent, template=commit.template)
-        return msgspec.structs.replace(commit, **asdict(origin))
+        members = _list_members(self, commit.session_id, commit.principal, commit.template)
+        return msgspec.structs.replace(commit, **members)
+
+
+@lru_cache(64)
+def _list_members(
+    identity: CommitIdentity, session_id: str, principal: str, template: str
+) -> dict[str, str]:
+    """Return the members of the origin of a commit with an identity. It is called often."""
+    agent = principal.removeprefix(session_id).removeprefix(SEPARATOR)
+    return asdict(identity.origin(session_id, agent, template=template))
 
 
 @check_arguments

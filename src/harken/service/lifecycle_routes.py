@@ -28,6 +28,12 @@ async def raw(store: OpenStore, streams: StreamLimiter, name: str) -> Response:
     return await stream_response(lambda: store.read_chunks(ArtifactRef(name)), streams, wire.BYTES)
 
 
+@routes.get("/chunks/{name}", **operation(wire.ChunkList, names=True))
+def chunks(store: OpenStore, name: str) -> Json:
+    """List the raw artifacts that are the chunks of a file. Raw bytes are their own chunk."""
+    return Json(wire.ChunkList(store.chunk_names(ArtifactRef(name))))
+
+
 @routes.get("/things", **operation())
 async def things(store: OpenStore, streams: StreamLimiter) -> Response:
     """Stream all objects as frames, each object after the objects that it names."""

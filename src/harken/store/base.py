@@ -201,6 +201,14 @@ class Store(Protocol):
         """
         ...
 
+    def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
+        """Return the raw artifacts that are the chunks of a file, in order.
+
+        Raw bytes are their own chunk. So a reader that has an earlier version of a file reads only
+        the new chunks. Raises ObjectNotFound.
+        """
+        ...
+
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         """Return the derived artifacts of these keys that still exist."""
         ...

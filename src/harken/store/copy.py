@@ -86,8 +86,8 @@ def copy_artifacts(
 ) -> CopyResult:
     """Copy artifacts of any kind with all their needs, except those of `existing`.
 
-    existing: sequences that the target has, at which the copy ends. Errors are as for
-    `copy_commits`.
+    existing: artifacts that the target has: sequences, at which the copy ends, and chunks of files.
+    Errors are as for `copy_commits`.
     """
     writer = _BatchWriter(source, target, BATCH_BYTES, source.tombstones())
     writer.add_artifacts(refs, existing)
@@ -218,11 +218,16 @@ class _BatchWriter:
         return sequences
 
     def _add_raw(self, ref: ArtifactRef) -> None:
-        """Add raw bytes chunk by chunk, and the file object if there are several chunks."""
+        """Add raw bytes chunk by chunk, and the file object if there are several chunks.
+
+        Chunks that the target has are not read.
+        """
         pieces: list[ArtifactRef] = []
-        for data in self.source.read_chunks(ref):
-            pieces.append(hash_raw(data))
-            if not self._target_has(pieces[-1]):
+        for piece in self.source.chunk_names(ref):
+            pieces.append(piece)
+            if piece == ref or not self._target_has(piece):
+                data = self.source.raw(piece)
+                pieces[-1] = hash_raw(data)  # Purged content has another name.
                 self._raw[pieces[-1]] = data
                 self._count_object(len(data))
         name = ArtifactRef(self._resolve_purged(ref))
@@ -231,7 +236,8 @@ class _BatchWriter:
             self._count_object(75 * len(pieces))
 
     def _target_has(self, ref: ArtifactRef) -> bool:
-        return ref in self._raw or bool(self.target.names_with_prefix(ref, 1))
+        is_added = ref in self._raw or ref in self._added
+        return is_added or bool(self.target.names_with_prefix(ref, 1))
 
     def _resolve_purged(self, name: Name) -> Name:
         """Return the name of the content that is read under a name.

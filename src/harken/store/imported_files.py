@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -24,7 +25,7 @@ from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence, hash_raw
-from harken.errors import ObjectCorrupted
+from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import ObjectKind, Store, StoredObject
 from harken.store.branches import SOURCE_PREFIX
 
@@ -138,6 +139,19 @@ def read_file_heads(store: Store, heads: Iterable[ArtifactRef]) -> dict[Artifact
     """Return the imported files of heads. Unreadable records are left out. Raises StoreError."""
     results = _decode_heads(store, heads)
     return {head: file for head, file in results.items() if isinstance(file, ImportedFile)}
+
+
+def list_chunks(store: Store, head: ArtifactRef | None) -> list[ArtifactRef]:
+    """Return the chunks of the bytes of an imported file in a store, and of its record.
+
+    Another version of the file shares most of them. Raises StoreError.
+    """
+    members = [] if head is None else store.sequences([head]).get(head, [])
+    chunks: list[ArtifactRef] = []
+    for ref in members:
+        with suppress(ObjectNotFound):
+            chunks += store.chunk_names(ref)
+    return chunks
 
 
 def iter_unreadable_files(store: Store) -> Iterator[tuple[HeadName, str]]:

@@ -33,6 +33,7 @@ from harken.store.branches import (
 )
 from harken.store.chunking import verify_chunks
 from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
+from harken.store.raw_files import VerifiedFiles
 from harken.store.retention import active_names, check_policy, find_reachable
 
 NAME = "the store in memory"
@@ -61,6 +62,7 @@ class MemoryStore:
         self._tombstones: dict[Name, Tombstone] = {}
         self._branches: dict[str, CommitId] = {}
         self._heads: dict[HeadName, ArtifactRef] = {}
+        self._verified_files = VerifiedFiles()
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
@@ -114,11 +116,14 @@ class MemoryStore:
 
     def _check_files(self, contents: BatchContents) -> None:
         """Raise ObjectCorrupted if the chunks of a new file do not match its name."""
+
+        def read_piece(piece: ArtifactRef) -> bytes:
+            obj = contents.objects.get(piece) or self._find_object(piece)
+            return b"" if obj is None else obj.body
+
         for name, pieces in contents.files.items():
             if self._find_object(name) is None:
-                objs = (contents.objects.get(piece) or self._find_object(piece) for piece in pieces)
-                for _ in verify_chunks(NAME, name, (obj.body for obj in objs if obj)):
-                    pass
+                self._verified_files.verify(NAME, name, pieces, read_piece)
 
     def _index_name(self, name: Name) -> None:
         """Insert a name into the sorted list for prefix searches."""
@@ -158,6 +163,13 @@ class MemoryStore:
             raise ObjectNotFound(NAME, missing, needed_by=name)
         bodies = (obj.body for _, obj in objs if obj is not None)
         return verify_chunks(NAME, ArtifactRef(stored.name), bodies)
+
+    def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
+        with self._lock:
+            stored = self._find_object(name)
+        if stored is None or stored.kind not in (ObjectKind.RAW, ObjectKind.FILE):
+            raise ObjectNotFound(NAME, name)
+        return [name] if stored.kind is ObjectKind.RAW else parse_file(stored.body).pieces
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:

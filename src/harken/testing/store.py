@@ -165,6 +165,31 @@ class StoreSuite(TicketHeadSuite):
             assert [*reader.read_chunks(commits.hash_raw(b"one "))] == [b"one "]
             assert set(reader.names_with_prefix("art-")) == {file, *raw}
 
+    def test_the_chunks_of_a_file_are_named(self) -> None:
+        store, pieces = self.store(), [b"one ", b"two ", b"one "]
+        refs = [commits.hash_raw(piece) for piece in pieces]
+        file = commits.hash_raw(b"".join(pieces))
+        store.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={file: refs}))
+        batch = batch_of("Hi")
+        store.write(batch)
+        for reader in self._both(store):
+            assert reader.chunk_names(file) == refs
+            assert reader.chunk_names(refs[0]) == [refs[0]]
+            for name in ("art-" + OTHER, "art-12", "", *batch.deltas):
+                refused(ObjectNotFound, reader.chunk_names, ArtifactRef(name))
+
+    def test_a_file_that_grew_is_written_with_its_new_chunks(self) -> None:
+        store, texts = self.store(), [b"one ", b"two ", b"three ", b"four ", b"last"]
+        refs = [commits.hash_raw(text) for text in texts]
+        for count in range(1, len(texts) + 1):
+            name = commits.hash_raw(b"".join(texts[:count]))
+            new = {refs[count - 1]: texts[count - 1]}
+            files = {name: refs[:count]} if count > 1 else {}
+            store.write(WriteBatch(raw=new, files=files))
+            for reader in self._both(store):
+                assert reader.raw(name) == b"".join(texts[:count])
+                assert reader.chunk_names(name) == refs[:count]
+
     def test_what_is_derived_is_found_by_its_key(self) -> None:
         store, batch = self.store(), batch_of("Hi")
         [ref] = batch.deltas

@@ -111,6 +111,25 @@ class RefusalSuite:
             refused(error, store.write, batch)
             self._is_empty(store, WriteBatch())
 
+    def test_a_file_that_grew_into_something_else_is_refused(self) -> None:
+        texts = [b"a", b"b", b"c", b"d"]
+        refs = [commits.hash_raw(text) for text in texts]
+        store = self.store()
+        raw = dict(zip(refs, texts, strict=True))
+        store.write(WriteBatch(raw=raw, files={commits.hash_raw(b"abc"): refs[:3]}))
+        other = commits.hash_raw(b"other")
+        invalid: list[tuple[type[Exception], ArtifactRef, list[ArtifactRef]]] = [
+            (ObjectCorrupted, other, refs),
+            (ObjectCorrupted, commits.hash_raw(b"abcd"), [*refs[:2], refs[3]]),
+            (ObjectCorrupted, commits.hash_raw(b"abcd"), [refs[1], refs[0], *refs[2:]]),
+            (ObjectNotFound, commits.hash_raw(b"abcother"), [*refs[:3], other]),
+        ]
+        for error, name, pieces in invalid:
+            refused(error, store.write, WriteBatch(files={name: pieces}))
+            refused(ObjectNotFound, store.raw, name)
+        store.write(WriteBatch(files={commits.hash_raw(b"abcd"): refs}))
+        assert store.raw(commits.hash_raw(b"abcd")) == b"abcd"
+
     def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
         """A delta of parts, or a commit of a commit, would be unreadable."""
         valid = batch_of("Hi")

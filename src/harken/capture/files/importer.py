@@ -60,6 +60,7 @@ from harken.store.chunking import put_file
 from harken.store.imported_files import FileRecord, Spawner
 
 _RECORD_BYTES = 32 + 16 + 1
+_COUNTED_AT_ONCE = 10_000
 
 
 @dataclass(slots=True)
@@ -97,22 +98,23 @@ class CommitBuilder:
     def count_commits(self, steps: int | None = None) -> int:
         """Return the number of distinct commits, or of those of the first steps of this reading.
 
-        Counted in 16 parts to limit memory use.
+        Many commits are counted in 16 parts to limit memory use.
         """
         records, earlier = self._records, self._earlier_steps
         offsets = [*self.steps.values()]
         earlier_names = {bytes(records[offset : offset + 32]) for offset in offsets[:earlier]}
         offsets = offsets[earlier : None if steps is None else earlier + steps]
+        parts = 16 if len(offsets) > _COUNTED_AT_ONCE else 1
         return self._earlier_commits + sum(
             len(
                 {
                     bytes(records[offset : offset + 32])
                     for offset in offsets
-                    if records[offset] % 16 == part
+                    if records[offset] % parts == part
                 }
                 - earlier_names
             )
-            for part in range(16)
+            for part in range(parts)
         )
 
     def set_commit(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:

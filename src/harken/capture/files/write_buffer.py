@@ -17,6 +17,7 @@ from harken.store.batch import BatchCommit, BatchContents, batch_from, build_fil
 from harken.store.chunking import iter_chunks
 from harken.store.imported_files import FileRecord, encode_record, name_head
 from harken.store.sqlite.store import SqliteStore
+from harken.store.tiered.store import TieredStore
 
 
 class BufferedFile:
@@ -100,7 +101,7 @@ class WriteBuffer:
         """Write all objects, then the heads of files. Raises StoreError."""
         if not self.contents.objects:
             return
-        if isinstance(store, SqliteStore):
+        if isinstance(store, SqliteStore | TieredStore):
             store.write_named(self.contents)
         else:
             store.write(batch_from(self.contents))

@@ -110,6 +110,11 @@ class RemoteStore:
         first = next(parts, b"")
         return self._iter_verified(name, chain([first], parts))
 
+    def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
+        if not _FULL_NAME_PATTERN.fullmatch(name):
+            raise ObjectNotFound(self.address, name)
+        return self._get(f"chunks/{name}", wire.ChunkList).chunks
+
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         derived: dict[str, ArtifactRef] = {}
         for batch in _slices(keys):

@@ -129,6 +129,12 @@ class NameList(msgspec.Struct, frozen=True):
     names: list[FullName]
 
 
+class ChunkList(msgspec.Struct, frozen=True):
+    """The chunks of a file, in order."""
+
+    chunks: list[FullArtifact]
+
+
 class CommitList(msgspec.Struct, frozen=True):
     """Names of commits."""
 

@@ -21,6 +21,7 @@ from harken.store.base import ObjectKind
 from harken.store.batch import parse_file, parse_needs
 from harken.store.branches import HEAD_PREFIXES, SOURCE_PREFIX
 from harken.store.message_check import decode_message, iter_problems, read_bodies
+from harken.store.raw_files import VerifiedFiles
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.commit_table import encode_text, find_row, unseal_notes
 from harken.store.sqlite.graph import Progress
@@ -348,9 +349,11 @@ def _check_leftovers(tables: _Tables) -> Iterator[StoreFinding]:
 
 
 def _check_files(store: SqliteStore, tables: _Tables) -> Iterator[StoreFinding]:
+    verified_files = VerifiedFiles()
     for name in tables.files:
         try:
-            for _ in store.read_chunks(name):
-                pass
+            pieces = store.chunk_names(name)
+            if tables.evicted.isdisjoint(pieces):
+                verified_files.verify(str(store.path), name, pieces, store.raw)
         except HarkenError as error:
             yield StoreFinding(name, str(error))

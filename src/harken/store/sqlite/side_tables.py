@@ -271,13 +271,15 @@ def read_heads(connection: sqlite3.Connection, name: str) -> dict[str, str]:
     return _select_heads(connection, "name = ?", _encode_key(name))
 
 
-def set_head(connection: sqlite3.Connection, name: str, head: str | None) -> None:
-    """Set the head of a branch or of an artifact, or delete the branch."""
-    if head is None:
-        delete_rows(connection, "branch", [_encode_key(name)])
-    else:
-        data = add_seal(name, bytes.fromhex(head[4:]))
-        replace_rows(connection, "branch", [(_encode_key(name), data)])
+def set_heads(connection: sqlite3.Connection, heads: Mapping[Any, str | None]) -> None:
+    """Set the heads of branches or artifacts, or delete those with None."""
+    rows = [
+        (_encode_key(name), add_seal(name, bytes.fromhex(head[4:])))
+        for name, head in heads.items()
+        if head is not None
+    ]
+    delete_rows(connection, "branch", [_encode_key(name) for name in heads])
+    replace_rows(connection, "branch", rows)
 
 
 def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:

@@ -8,7 +8,7 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from harken.errors import (
     PurgeIncomplete,
     StoreError,
 )
-from harken.store import chunking
 from harken.store.base import (
     NO_LIMIT,
     GcResult,
@@ -39,9 +38,10 @@ from harken.store.base import (
     WriteBatch,
     compute_stats,
 )
-from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
+from harken.store.batch import BatchContents, parse_needs, validate_batch
 from harken.store.branches import check_branch, check_head, check_head_name, check_source
 from harken.store.purge import purge_new_files
+from harken.store.raw_files import RawFiles
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite.commit_table import CommitRow
@@ -71,6 +71,7 @@ class SqliteStore:
         self._clock = clock
         self._pack_cache = PackCache(self.path)
         self._writer = Writer(self._database, self._pack_cache, clock)
+        self._raw_files = RawFiles(self.path, self._read_bodies)
 
     @property
     def format_version(self) -> int:
@@ -85,13 +86,16 @@ class SqliteStore:
         """
         if contents.files:
             purge_new_files(contents, self.tombstones(), self._find_object)
-        self._writer.write(contents)
+        self._write_contents(contents)
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
         if contents.files:
             purge_new_files(contents, self.tombstones(), self._find_object)
-            self._check_files(contents)
+            self._raw_files.check(contents)
+        self._write_contents(contents)
+
+    def _write_contents(self, contents: BatchContents) -> None:
         if contents.tombstones:
             with self.removing() as connection:
                 self._writer.write_with_tombstones(connection, contents)
@@ -123,23 +127,11 @@ class SqliteStore:
         return b"".join(self.read_chunks(name))
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
-        for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
-            if kind is ObjectKind.RAW:
-                return iter([body])
-            file = parse_file(body)  # The file may be a stand-in with another name.
-            return chunking.verify_chunks(
-                str(self.path), file.name, self._iter_chunks(name, file.pieces)
-            )
-        raise ObjectNotFound(self.path, name)
+        return self._raw_files.read_chunks(name)
 
     def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
-        """Return the raw artifacts that are the chunks of a file, in order. They may be evicted.
-
-        Raw bytes are their own chunk. Raises ObjectNotFound.
-        """
-        for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
-            return [name] if kind is ObjectKind.RAW else parse_file(body).pieces
-        raise ObjectNotFound(self.path, name)
+        """As `Store.chunk_names`. The chunks may be evicted."""
+        return self._raw_files.chunk_names(name)
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
@@ -242,7 +234,7 @@ class SqliteStore:
             check_head(self.path, side_tables.read_heads(connection, name), name, expected)
             if to is not None:
                 self._get_row(connection, to)
-            side_tables.set_head(connection, name, to)
+            side_tables.set_heads(connection, {name: to})
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         with self._reading() as connection:
@@ -252,17 +244,17 @@ class SqliteStore:
         check_head_name(name)
         with self._changing() as connection:
             check_head(self.path, side_tables.read_heads(connection, name), name, expected)
-            if not to.startswith("art-") or self._find_object(to) is None:
+            if not self._has_artifact(connection, to):
                 raise ObjectNotFound(self.path, to, needed_by=name)
-            side_tables.set_head(connection, name, to)
+            side_tables.set_heads(connection, {name: to})
 
     def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
         with self._changing() as connection:
             for name, head in heads.items():
                 check_source(name)
-                if head is not None and self._find_object(head) is None:
+                if head is not None and not self._has_artifact(connection, head):
                     raise ObjectNotFound(self.path, head, needed_by=name)
-                side_tables.set_head(connection, name, head)
+            side_tables.set_heads(connection, heads)
 
     @contextmanager
     def _changing(self) -> Iterator[SqliteConnection]:
@@ -424,30 +416,17 @@ class SqliteStore:
     def _check_can_be_retained(self, connection: SqliteConnection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._get_row(connection, CommitId(name))
-        elif name not in self._pack_cache.find_evicted(connection, name) and (
-            not name.startswith("art-") or self._find_object(name) is None
-        ):
+            return
+        is_evicted = name in self._pack_cache.find_evicted(connection, name)
+        if not is_evicted and not self._has_artifact(connection, name):
             raise NameNotFound("commit or artifact", name, self.names_with_prefix("", 3))
 
-    def _iter_chunks(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
-        for piece in pieces:
-            bodies = self._read_bodies([piece], ObjectKind.RAW)
-            if not bodies:
-                raise ObjectNotFound(self.path, piece, needed_by=name)
-            yield bodies[piece][1]
-
-    def _check_files(self, contents: BatchContents) -> None:
-        """Raise if a new file does not match its name, or one of its chunks is missing."""
-        existing = self._read_bodies(contents.files, ObjectKind.RAW, ObjectKind.FILE)
-        new_raw = {n: o.body for n, o in contents.objects.items() if o.kind is ObjectKind.RAW}
-        for name, pieces in contents.files.items():
-            if name not in existing:
-                bodies = (
-                    new_raw[piece] if piece in new_raw else next(self._iter_chunks(name, [piece]))
-                    for piece in pieces
-                )
-                for _ in chunking.verify_chunks(str(self.path), name, bodies):
-                    pass
+    def _has_artifact(self, connection: SqliteConnection, name: Name) -> bool:
+        """Whether an artifact exists. Its bytes are read only if its pack is not cached."""
+        actual_name = self._pack_cache.stand_ins.get(name, name)
+        return name.startswith("art-") and bool(
+            self._pack_cache.get(actual_name) or self._find_object(name)
+        )
 
     def _find_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
         """Return the row of an existing commit, or None."""

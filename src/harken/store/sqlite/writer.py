@@ -218,8 +218,8 @@ class Writer:
         """Write derived artifacts and heads, and update the records of repeated objects."""
         if contents.derived:
             side_tables.enter_derived(connection, contents.derived)
-        for name, move in contents.moves.items():
-            side_tables.set_head(connection, name, move.to)
+        heads = {name: move.to for name, move in contents.moves.items()}
+        side_tables.set_heads(connection, heads)
         repeated_names = contents.objects.keys() - numbers.keys()
         if repeated_names:
             self._record_repeats(connection, contents, repeated_names)

@@ -18,7 +18,13 @@ from harken.errors import BranchConflict, NameNotFound
 from harken.store.base import NO_LIMIT, Store
 from harken.store.branches import SOURCE_PREFIX, TICKET_PREFIX
 from harken.store.copy import CopyResult, copy_artifacts, copy_commits
-from harken.store.imported_files import ImportedFile, iter_versions, read_file_heads, starts_with
+from harken.store.imported_files import (
+    ImportedFile,
+    iter_versions,
+    list_chunks,
+    read_file_heads,
+    starts_with,
+)
 from harken.store.sqlite.store import SqliteStore
 from harken.store.ticket_copy import copy_tickets
 
@@ -123,7 +129,8 @@ class _HeadPusher:
                 continue
             file, earlier = files.get(head), None if before is None else backed_up.get(before)
             if before is None or self._contains(file, earlier):
-                copy_artifacts(self.tiers, self.backing, [head], existing=())
+                chunks = list_chunks(self.backing, before)
+                copy_artifacts(self.tiers, self.backing, [head], existing=chunks)
                 try:
                     self.backing.move_head(name, head, expected=before)
                     continue
@@ -144,8 +151,8 @@ class _HeadPusher:
         if file is None or earlier is None:
             return False
         return any(
-            starts_with(self.tiers.read_chunks(version.raw), earlier)
-            or self._leads_to(version, earlier)
+            self._leads_to(version, earlier)
+            or starts_with(self.tiers.read_chunks(version.raw), earlier)
             for version in iter_versions(self.tiers, file)
         )
 

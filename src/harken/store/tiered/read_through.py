@@ -19,6 +19,8 @@ from harken.store.batch import compute_name, parse_part_names
 
 T = TypeVar("T")
 WHERE = "the backing store"
+_CHUNKS_PER_QUERY = 4
+"""The number of chunks that are fetched together, each of at most a megabyte."""
 
 
 class ReadThrough:
@@ -141,52 +143,44 @@ class ReadThrough:
                     pass
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
-        """Fetch raw bytes in chunks. Raises ObjectNotFound immediately."""
-        return self._iter_cached(name, self.query(name, lambda: self._there.read_chunks(name)))
+        """Fetch raw bytes in chunks, those that are not cached. Raises ObjectNotFound immediately.
 
-    def _iter_cached(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        refs: list[ArtifactRef] = []
-        for piece in pieces:
-            ref = hash_raw(piece)
-            self._cache(WriteBatch(raw={ref: piece}))
-            refs.append(ref)
-            yield piece
+        So of a file that grew, only the last chunks are fetched.
+        """
+        refs = self.query(name, lambda: self._there.chunk_names(name))
+        if refs != [name]:
+            return self._iter_file(name, refs)
+        bodies = self.raws(refs)  # A stream may have split it, and a chunk of a file is one object.
+        if not bodies:
+            raise ObjectNotFound(WHERE, name)
+        return iter(bodies.values())
+
+    def _iter_file(self, name: ArtifactRef, refs: Sequence[ArtifactRef]) -> Iterator[bytes]:
+        """Yield the chunks of a file, then cache the file."""
+        actual_refs: list[ArtifactRef] = []
+        for start in range(0, len(refs), _CHUNKS_PER_QUERY):
+            batch = refs[start : start + _CHUNKS_PER_QUERY]
+            bodies = self._here.raws(batch)
+            bodies |= self.raws([ref for ref in batch if ref not in bodies])
+            for ref in batch:
+                if ref not in bodies:
+                    raise ObjectNotFound(WHERE, ref, needed_by=name)
+                actual_refs.append(hash_raw(bodies[ref]))
+                yield bodies[ref]
+        self._cache_file(name, actual_refs)
+
+    def _cache_file(self, name: ArtifactRef, refs: Sequence[ArtifactRef]) -> None:
+        """Cache a file of cached chunks. Raises ObjectCorrupted if they are another file."""
         if refs == [name]:
             return
         tombstone = self._there.tombstones().get(name)
         if tombstone is None:
-            # This write raises if the chunks are another file.
             self._here.write(WriteBatch(files={name: refs}))
         elif refs == [tombstone.stand_in]:
             self._cache(WriteBatch(tombstones={name: tombstone}))
         else:
             stand_in = ArtifactRef(tombstone.stand_in)
             self._here.write(WriteBatch(files={stand_in: refs}, tombstones={name: tombstone}))
-
-    def send(self, names: Sequence[ArtifactRef], source: Store) -> None:
-        """Send artifacts of any kind, with all their needs, to the backing store."""
-        deltas = source.deltas(names)
-        messages = [e.message for entries in deltas.values() for e in entries]
-        objects = source.objects(messages)
-        parts = [
-            Hash(part) for name, body in objects.items() for part in parse_part_names(name, body)
-        ]
-        self._there.write(WriteBatch(objects=source.objects(parts) | objects, deltas=deltas))
-        sequences = source.sequences(names)
-        for refs in sequences.values():
-            self.send(refs, source)
-        self._there.write(WriteBatch(sequences=sequences))
-        for name in names:
-            if name not in deltas and name not in sequences:
-                self._send_raw(name, source)
-
-    def _send_raw(self, name: ArtifactRef, source: Store) -> None:
-        refs: list[ArtifactRef] = []
-        for piece in source.read_chunks(name):
-            refs.append(hash_raw(piece))
-            self._there.write(WriteBatch(raw={refs[-1]: piece}))
-        if refs != [name]:
-            self._there.write(WriteBatch(files={name: refs}))
 
     def _find_tombstones(self, actual_names: Mapping[Name, Name]) -> dict[Name, Tombstone]:
         """Return the tombstones of objects whose actual name differs from the requested one.

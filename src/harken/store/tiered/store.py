@@ -33,7 +33,7 @@ from harken.store.base import (
     Tombstone,
     WriteBatch,
 )
-from harken.store.batch import compute_name, validate_batch
+from harken.store.batch import BatchContents, compute_name, validate_batch
 from harken.store.branches import (
     SOURCE_PREFIX,
     check_branch,
@@ -73,7 +73,7 @@ class TieredStore:
             try:
                 self.local.write(local_batch)
             except ObjectNotFound:
-                self._fetch_needs(batch)
+                self._fetch_needs(validate_batch(batch).objects)
                 self.local.write(local_batch)
 
     def _localize_moves(self, batch: WriteBatch) -> dict[str, BranchMove]:
@@ -101,9 +101,16 @@ class TieredStore:
                 self.local.path, error.branch, expected=move.expected, actual=actual
             ) from None
 
-    def _fetch_needs(self, batch: WriteBatch) -> None:
-        """Fetch the needs of a batch that neither it nor the local store has."""
-        objects = validate_batch(batch).objects
+    def write_named(self, contents: BatchContents) -> None:
+        """Write contents with names that the caller computed. As `SqliteStore.write_named`."""
+        try:
+            self.local.write_named(contents)
+        except ObjectNotFound:
+            self._fetch_needs(contents.objects)
+            self.local.write_named(contents)
+
+    def _fetch_needs(self, objects: Mapping[Name, StoredObject]) -> None:
+        """Fetch the needs of objects that are neither among them nor in the local store."""
         needed = {need for obj in objects.values() for need in obj.needs if need not in objects}
         self.objects(Hash(name) for name in needed if not name.startswith(("art-", "ctx-")))
         artifacts = [ArtifactRef(name) for name in needed if name.startswith("art-")]
@@ -151,6 +158,12 @@ class TieredStore:
             return self.local.raw(ref)
         except ObjectNotFound:
             return b"".join(self._reader.read_chunks(ref))
+
+    def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
+        try:
+            return self.local.chunk_names(name)
+        except ObjectNotFound:
+            return self._reader.query(name, lambda: self.backing.chunk_names(name))
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         return self.local.find_derived(keys)
@@ -375,7 +388,8 @@ class TieredStore:
         """Copy commits and artifacts to the backing store, with all that they need."""
         if names:
             copy_commits(self, self.backing, [CommitId(n) for n in names if n.startswith("ctx-")])
-            self._reader.send([ArtifactRef(n) for n in names if n.startswith("art-")], self)
+            artifacts = [ArtifactRef(n) for n in names if n.startswith("art-")]
+            copy_artifacts(self, self.backing, artifacts, existing=())
 
     def _fetch(self, name: Name) -> bool:
         """Fetch an object with all its needs. Return whether it is local now."""
