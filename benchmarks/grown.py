@@ -1,14 +1,12 @@
-"""A transcript that grows: the import of 10 more lines, and a watcher while a line a second comes.
+"""A session that grows: the import of 10 more lines, and a watcher while a line a second comes.
 
-The transcripts are written here, in the form of Claude Code and Codex: rounds of a call, its result
-and an answer. The import is measured in the process that imported before, as a watcher does it, and
-in a new one, which knows only the store and the catalogue. The watcher is a process of its own, and
-its CPU time is that of the operating system.
+The import is measured in the process that imported before, as a watcher does it, and in a new one,
+which knows only the store and the catalogue. The watcher is a process of its own, and its CPU time
+is that of the operating system.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,16 +15,15 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
-from uuid import UUID
 
 from benchmarks.growth import FACTORS, row
 from benchmarks.measure import RUNS, Row, cpu_s, median
+from benchmarks.written_sessions import RUNTIMES, SESSION
 from harken.capture.files.grown_file import RunningHashes
 from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
-from harken.core.clock import format_rfc3339
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 
@@ -34,70 +31,14 @@ SMALLEST_BYTES = 3_000_000
 NEW_LINES = 10
 WATCHED_BYTES = 12_500_000
 """The size of the smallest watched file."""
+OTHER_WATCHED_BYTES = 25_000_000
+"""The size of the watched file of each runtime other than Claude Code."""
 WATCHED_S = 60
 MIN_IMPORT_S = 0.5
 """The minimum CPU time of the first import of the watched file."""
-NOON_US = 1_767_225_600_000_000
-OUTPUT = "A line of a file that a tool has read, and that the model reads, too. " * 30
-SESSION = UUID(int=0x5E55)
 
 
-def _time(number: int) -> str:
-    return format_rfc3339(NOON_US + number * 1_000_000)
-
-
-def claude_lines() -> Iterator[bytes]:
-    """Yield the lines of a transcript of Claude Code, without end."""
-    parent: str | None = None
-    for number in count():
-        call, kind = f"toolu_{number // 4}", number % 4
-        contents: list[object] = [
-            f"Question {number}?",
-            [{"type": "tool_use", "id": call, "name": "Read", "input": {"file": f"{number}.txt"}}],
-            [{"type": "tool_result", "tool_use_id": call, "content": f"{number} {OUTPUT}"}],
-            [{"type": "text", "text": f"Answer {number}."}],
-        ]
-        role = "assistant" if kind in (1, 3) else "user"
-        message = {"role": role, "content": contents[kind]}
-        if role == "assistant":
-            message |= {"id": f"msg_{number}", "model": "claude-sonnet-4-5", "type": "message"}
-        uuid = str(UUID(int=number + 1))
-        record = {
-            "parentUuid": parent,
-            "isSidechain": False,
-            "sessionId": str(SESSION),
-            "type": role,
-            "uuid": uuid,
-            "timestamp": _time(number),
-            "message": message,
-        }
-        yield json.dumps(record).encode() + b"\n"
-        parent = uuid
-
-
-def codex_lines() -> Iterator[bytes]:
-    """Yield the lines of a rollout of Codex, without end."""
-    meta = {"id": str(SESSION), "cwd": "/tea", "base_instructions": {"text": "Be kind."}}
-    first = {"timestamp": _time(0), "type": "session_meta", "payload": meta}
-    yield json.dumps(first).encode() + b"\n"
-    for number in count(1):
-        call = f"call_{number // 4}"
-        text = {"type": "input_text", "text": f"Question {number}?"}
-        answer = {"type": "output_text", "text": f"Answer {number}."}
-        item = [
-            {"type": "message", "role": "assistant", "content": [answer]},
-            {"type": "message", "role": "user", "content": [text]},
-            {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": call},
-            {"type": "function_call_output", "call_id": call, "output": f"{number} {OUTPUT}"},
-        ][number % 4]
-        record = {"timestamp": _time(number), "type": "response_item", "payload": item}
-        yield json.dumps(record).encode() + b"\n"
-
-
-RUNTIMES = {"Claude Code": claude_lines, "Codex": codex_lines}
-
-
-def _write(path: Path, lines: Iterator[bytes], size: int) -> None:
+def write_rounds(path: Path, lines: Iterator[bytes], size: int) -> None:
     """Write rounds of four lines until the file has a size."""
     written = 0
     with path.open("wb") as file:
@@ -105,7 +46,8 @@ def _write(path: Path, lines: Iterator[bytes], size: int) -> None:
             written += sum(map(file.write, islice(lines, 4)))
 
 
-def _append(path: Path, lines: Iterator[bytes], number: int = NEW_LINES) -> None:
+def append_lines(path: Path, lines: Iterator[bytes], number: int = NEW_LINES) -> None:
+    """Append lines to a file."""
     with path.open("ab") as file:
         file.writelines(islice(lines, number))
 
@@ -124,7 +66,7 @@ def _import(
 def _costs(folder: Path, runtime: str, size: int) -> tuple[float, float, float]:
     """Return ms of a first import, and of one of new lines: in the same process, in a new one."""
     lines, path, index = RUNTIMES[runtime](), folder / f"{size}.jsonl", folder / f"{size}.index"
-    _write(path, lines, size)
+    write_rounds(path, lines, size)
     hashes = RunningHashes(lambda: 0.0)
     with closing(SqliteStore(folder / f"{size}.db")) as store:
         first_s = cpu_s(lambda: _import(store, index, path, None, hashes))
@@ -132,11 +74,11 @@ def _costs(folder: Path, runtime: str, size: int) -> tuple[float, float, float]:
         new: list[float] = []
         with closing(Catalogue(index)) as catalogue:
             for run in range(2 * RUNS + 2):
-                _append(path, lines)
+                append_lines(path, lines)
                 seconds = cpu_s(partial(_import, store, index, path, catalogue, hashes))
                 same += [seconds] * (run >= 2)  # The first ones have to hash all bytes.
         for _ in range(2 * RUNS):
-            _append(path, lines)
+            append_lines(path, lines)
             new.append(cpu_s(partial(_import, store, index, path, None, hashes)))
     path.unlink()
     return 1e3 * first_s, 1e3 * median(same), 1e3 * median(new)
@@ -165,7 +107,7 @@ def rows() -> list[Row]:
     return measured
 
 
-def _process_s(pid: int) -> float:
+def process_s(pid: int) -> float:
     """Return the CPU seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -176,44 +118,49 @@ def _wait_until_idle(pid: int) -> None:
     idle, before = 0, -1.0
     while idle < 5 or before < MIN_IMPORT_S:
         time.sleep(1)
-        now = _process_s(pid)
+        now = process_s(pid)
         idle, before = (idle + 1 if now < before + 0.02 else 0), now
 
 
-def _watch_share(folder: Path, size: int) -> tuple[float, int, float]:
+def _watch_share(runtime: str, size: int) -> tuple[float, int, float]:
     """Return the share of a core, the commits shown, and the seconds of the first import."""
-    projects, lines = folder / "projects", claude_lines()
-    projects.mkdir()
-    path = projects / f"{SESSION}.jsonl"
-    _write(path, lines, size)
-    command = [sys.executable, "-m", "harken", "watch", str(projects)]
-    environ = {**os.environ, "HARKEN_HOME": str(folder / "home")}
-    output = folder / "output"
-    with (
-        output.open("wb") as stdout,
-        subprocess.Popen(command, env=environ, stdout=stdout) as process,
-    ):
-        try:
-            _wait_until_idle(process.pid)
-            before = output.read_bytes().count(b"\n")
-            start_s, started = _process_s(process.pid), time.monotonic()
-            for _ in range(WATCHED_S):
-                _append(path, lines, 1)
-                time.sleep(1)
-            share = (_process_s(process.pid) - start_s) / (time.monotonic() - started)
-        finally:
-            process.terminate()
-            process.wait()
-    return share, output.read_bytes().count(b"\n") - before, start_s
+    with tempfile.TemporaryDirectory() as name:
+        folder, lines = Path(name) / "projects", RUNTIMES[runtime]()
+        folder.mkdir()
+        path, output = folder / f"{SESSION}.jsonl", Path(name) / "output"
+        write_rounds(path, lines, size)
+        command = [sys.executable, "-m", "harken", "watch", str(folder)]
+        environ = {**os.environ, "HARKEN_HOME": str(Path(name) / "home")}
+        with (
+            output.open("wb") as stdout,
+            subprocess.Popen(command, env=environ, stdout=stdout) as process,
+        ):
+            try:
+                _wait_until_idle(process.pid)
+                before = output.read_bytes().count(b"\n")
+                start_s, started = process_s(process.pid), time.monotonic()
+                for _ in range(WATCHED_S):
+                    append_lines(path, lines, 1)
+                    time.sleep(1)
+                share = (process_s(process.pid) - start_s) / (time.monotonic() - started)
+            finally:
+                process.terminate()
+                process.wait()
+        return share, output.read_bytes().count(b"\n") - before, start_s
 
 
 def watch_rows() -> list[Row]:
-    """Measure `harken watch` while a large transcript grows by a line a second."""
+    """Measure `harken watch` while a large session grows by a line a second."""
     shares: list[float] = []
     for factor in FACTORS:
-        with tempfile.TemporaryDirectory() as name:
-            share, commits, first_s = _watch_share(Path(name), WATCHED_BYTES * factor)
+        share, commits, first_s = _watch_share("Claude Code", WATCHED_BYTES * factor)
         shares.append(100 * share)
     note = f"n: {WATCHED_BYTES / 1e6:.1f} MB; at 8n: {WATCHED_S} s, {commits} commits shown; "
     note += f"the first import {first_s:.1f} s"
-    return [row("watch, a line a second", shares, "% of a core", aim="< 1, flat", note=note)]
+    rows = [row("watch, a line a second", shares, "% of a core", aim="< 1, flat", note=note)]
+    for runtime in ("Pi", "Copilot CLI", "Gemini CLI"):
+        share, commits, first_s = _watch_share(runtime, OTHER_WATCHED_BYTES)
+        what = f"watch, {runtime}, {OTHER_WATCHED_BYTES / 1e6:.0f} MB and a line a second"
+        note = f"% of a core; {commits} commits shown; the first import {first_s:.1f} s"
+        rows.append(Row(what, f"{100 * share:.2f}", "< 1", note))
+    return rows
