@@ -151,6 +151,19 @@ class LogWriteError(LogError):
         self.reason = reason
 
 
+class CredentialInLog(LogError):
+    """A log has a credential, and no credential is stored here: nothing was written."""
+
+    def __init__(self, file: str | Path, *, kind: str) -> None:
+        super().__init__(
+            file,
+            f"contains a credential ({kind}) and was not written: the configuration has "
+            'redact = "store"; remove the credential with `harken store purge`, or send the log '
+            "in a bundle or a push, which redact it",
+        )
+        self.kind = kind
+
+
 class LogDeleted(LogWriteError):
     """The file was deleted while a session wrote it; its events are lost."""
 
@@ -211,6 +224,18 @@ class StoreWriteError(StoreError):
         advice = advice or "free disk space or repair the disk, then try again"
         super().__init__(store, f"write failed: {reason}; {advice}")
         self.reason = reason
+
+
+class CredentialRefused(StoreError):
+    """Content has a credential, and this store stores none: nothing was written."""
+
+    def __init__(self, store: str | Path, where: str, *, kind: str) -> None:
+        super().__init__(
+            store,
+            f"{where} contains a credential ({kind}) and was not written: the configuration has "
+            'redact = "store"; remove the credential and try again',
+        )
+        self.where, self.kind = where, kind
 
 
 class PurgeIncomplete(StoreError):

@@ -48,7 +48,7 @@ def test_everything_can_be_said() -> None:
     assert config.prices["a/b"].cache_write == 1.25
 
 
-KNOWN = "model, permission, actions, compact_at, permissions, parameters, models, providers, prices, tools"
+KNOWN = "model, permission, actions, redact, compact_at, permissions, parameters, models, providers, prices, tools"
 
 BAD = {
     "model = 'a'\nmodle = 'b'": f", line 2: modle: unknown; valid names: {KNOWN}",

@@ -50,7 +50,9 @@ def load_session(
     runtime = runtime or AgentRuntime()
     if model is not None:
         runtime = replace(runtime, model=model)  # AgentRuntime resolves a name
-    session = Session(session_file, options=options)
+    options = options or SessionOptions()
+    redact = options.redact or runtime.redact
+    session = Session(session_file, options=replace(options, redact=redact))
     try:
         if session.state.root is None:
             root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)

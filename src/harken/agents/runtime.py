@@ -13,6 +13,7 @@ from harken.agents.templates.skills import Skills
 from harken.agents.templates.template import Templates
 from harken.core.arguments import check_arguments, check_choices
 from harken.core.ids import AgentId
+from harken.core.secrets.redaction import Credentials
 from harken.core.stream import Chunk
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
@@ -161,6 +162,8 @@ class AgentRuntime:
     checkpoints: Checkpointer | None = None
     """Commits the contexts of agents to a store. None: only the log has them."""
     observers: Observers = field(default_factory=Observers)
+    redact: Credentials | None = None
+    """Removes credentials from the events of sessions that this runtime opens."""
 
     def __post_init__(self) -> None:
         """Resolve the name of a model and check values beyond their types.

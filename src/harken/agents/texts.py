@@ -28,6 +28,8 @@ HALF_A_CALL = (
 """The result of an incomplete call."""
 ACTION_BLOCKED = "Action blocked by hook '{}': {}"
 """The error of an action that a hook denied, with the hook's name and the reason."""
+PLACEHOLDER_REFUSED = "Error: {} was not run: {} stands for a credential that is not stored here."
+"""The result of a call with a placeholder in its arguments, with the tool and the placeholder."""
 RESULT_LOST = "Error: {} ran, and its result cannot be kept: {}"
 """The result of a call whose own result is not valid in a log, with the error."""
 

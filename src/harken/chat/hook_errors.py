@@ -40,6 +40,7 @@ class HookErrorLog(RotatingFileHandler):
         )
         self.setFormatter(logging.Formatter("%(asctime)s %(session)s: %(message)s"))
         self._session, self._notify = str(session.path), notify
+        self._redact = session.options.redact
         self._reported: set[str] = set()
         self._write_error = ""
 
@@ -67,6 +68,11 @@ class HookErrorLog(RotatingFileHandler):
         if self._write_error:
             outcome = f"cannot be written to {self.baseFilename}: {self._write_error}"
         self._notify(f"the traceback of hook {one_line(name, 60)} {outcome}")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record, without credentials if the session stores none."""
+        text = super().format(record)
+        return text if self._redact is None else self._redact.replace(text)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of `logging`
         """Keep the reason why a record cannot be written. Nothing is printed."""

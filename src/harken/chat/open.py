@@ -5,7 +5,7 @@ All parts of a chat are created and connected in this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -123,9 +123,10 @@ def open_chat(
             system_prompt=wish.system_prompt or (prompt.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=build_session_options(wish, checkpoints),
+            options=build_session_options(wish, settings, checkpoints),
         )
         opening.callback(session.close)
+        report_redactions(session, runtime.notify)
         hook_errors = HookErrorLog(home.folder, session, runtime.notify).start()
         opening.callback(hook_errors.close)
         if ctx is not None:
@@ -145,8 +146,9 @@ def open_chat(
 
 def open_checkpoint_store(home: Home, wish: ChatOptions, settings: Settings) -> CheckpointStore:
     """Open the store to which the chat commits."""
-    where = (wish.store or settings.store, settings.backing)
-    return CheckpointStore.open(lambda: open_store(home, *where, patience_s=LOCK_TIMEOUT_S))
+    return CheckpointStore.open(
+        lambda: open_store(home, settings, address=wish.store, patience_s=LOCK_TIMEOUT_S)
+    )
 
 
 def build_ticket_tools(wish: ChatOptions, checkpoints: CheckpointStore) -> Sequence[Tool]:
@@ -154,10 +156,30 @@ def build_ticket_tools(wish: ChatOptions, checkpoints: CheckpointStore) -> Seque
     return ticket_tools(checkpoints.get()) if wish.tickets else ()
 
 
-def build_session_options(wish: ChatOptions, checkpoints: CheckpointStore) -> SessionOptions:
+def build_session_options(
+    wish: ChatOptions, settings: Settings, checkpoints: CheckpointStore
+) -> SessionOptions:
     """Return the options of the session; the folder and the template are for a new one."""
-    template = None if wish.template is None else wish.template.origin
-    return SessionOptions(resolver=checkpoints.resolve, folder=current_folder(), template=template)
+    return SessionOptions(
+        resolver=checkpoints.resolve,
+        folder=current_folder(),
+        template=None if wish.template is None else wish.template.origin,
+        redact=settings.credentials(),
+    )
+
+
+def report_redactions(session: Session, notify: Callable[[str], None]) -> None:
+    """Notify the user of each new kind of credential that is not stored."""
+    credentials, reported = session.options.redact, [""]
+    if credentials is None:
+        return
+
+    def report(_: object) -> None:
+        if credentials.summary != reported[0]:
+            reported[0] = credentials.summary
+            notify(f"credentials redacted, and not stored: {credentials.summary}")
+
+    session.add_listener(report)
 
 
 def list_start_notes(

@@ -5,6 +5,9 @@ Web tools are part of it if they are configured and installed.
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,13 +109,26 @@ def build_world_settings(
     tell: Tell | None,
 ) -> WorldSettings:
     """Return the settings for the world of the session with this log."""
-    outputs = home.folder / "outputs" / path.stem
+    outputs = find_outputs_folder(home, settings, path.stem)
     box = ShellSandbox()
     if tools is None:
         box = build_shell_sandbox(
             home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
         )
     return WorldSettings(outputs, box, tell, home)
+
+
+def find_outputs_folder(home: Home, settings: Settings, stem: str) -> Path:
+    """Return the folder for the outputs of the tools of a session.
+
+    The output of a command cannot be redacted while the command writes it. So a home that stores no
+    credentials has no outputs: they are in a temporary folder until this process ends.
+    """
+    if settings.redact != "store":
+        return home.folder / "outputs" / stem
+    folder = Path(tempfile.mkdtemp(prefix="harken-outputs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def open_world(

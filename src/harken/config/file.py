@@ -55,6 +55,9 @@ class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the server accepts only call ids of nine letters and digits."""
 
 
+RedactAt: TypeAlias = Literal["export", "store"]
+
+
 class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[permissions]`: rules such as `bash(git status*)`."""
 
@@ -140,6 +143,8 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     permission: Mode | None = None
     actions: Literal["all", "basic"] | list[str] | None = None
     """The structural actions of agents that have no list of allowed tools."""
+    redact: RedactAt | None = None
+    """When credentials are redacted: in all that leaves the machine, or before it is stored."""
     compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """The fraction of the context window at which a context is compacted. With 0 it is compacted
     only on request."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from harken.context.checkpoint import SEPARATOR, CommitIdentity
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 
 _VARIABLES = {
@@ -90,9 +91,11 @@ def read_git_identity(folder: Path, environ: Mapping[str, str]) -> str:
     return identity.replace(SEPARATOR, "_")
 
 
-def write_identity(folder: Path, identity: CommitIdentity) -> None:
+def write_identity(folder: Path, identity: CommitIdentity, redact: Credentials | None) -> None:
     """Write the identity of a run of the proxy to its folder. Raises OSError."""
-    (folder / IDENTITY_FILE).write_bytes(msgspec.json.encode(identity))
+    data = msgspec.json.encode(identity)
+    data = data if redact is None else redact.replace_in_bytes(data)
+    (folder / IDENTITY_FILE).write_bytes(data)
 
 
 def read_identity(folder: Path) -> CommitIdentity:

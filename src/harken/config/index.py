@@ -60,7 +60,7 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
         stack.enter_context(closing(facts))
         store, catalogue = None, None
         if has_store:
-            store = open_store(home, settings.store, settings.backing)
+            store = open_store(home, settings)
             stack.callback(store.close)
         if has_catalogue(home):
             catalogue = stack.enter_context(closing(open_catalogue(home)))

@@ -19,7 +19,15 @@ from harken.agents.templates.prompt_file import PromptFiles
 from harken.agents.templates.skills import Skills
 from harken.agents.templates.template import Templates
 from harken.config import claude_code
-from harken.config.file import CONFIG, ConfigFile, PriceTable, ProviderTable, WebTable, read_config
+from harken.config.file import (
+    CONFIG,
+    ConfigFile,
+    PriceTable,
+    ProviderTable,
+    RedactAt,
+    WebTable,
+    read_config,
+)
 from harken.config.home import Home, current_folder, environment
 from harken.config.mcp import (
     all_servers,
@@ -29,6 +37,7 @@ from harken.config.mcp import (
     load_user_servers,
 )
 from harken.config.trust import FOLDER, Project, Trust
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
 from harken.llm.context_windows import ContextWindows
@@ -69,6 +78,8 @@ class Settings:
     providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
     """Providers with their keys; an empty key if there is none."""
     prices: Prices = field(default_factory=Prices)
+    redact: RedactAt = "export"
+    """When credentials are redacted: in all that leaves the machine, or before it is stored."""
     compact_at: float = 0.8
     """The fraction of the window at which a context is compacted; 0 disables compaction."""
     windows: ContextWindows = field(default_factory=ContextWindows)
@@ -129,6 +140,10 @@ class Settings:
         return frozenset(
             (*(provider.key_env for provider in providers if provider.key_env), *search_keys)
         )
+
+    def credentials(self) -> Credentials | None:
+        """Return a new remover of credentials if they are redacted before anything is stored."""
+        return Credentials() if self.redact == "store" else None
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return a resolver of model names, with these providers, keys and prices."""
@@ -234,6 +249,7 @@ def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> Config
             if p.key_env
         ),
         *(["prices would change the reported costs"] if config.prices else []),
+        *(["redact would change what is stored"] if config.redact else []),
         *(
             ["store would send your conversations elsewhere"]
             if config.store.url or config.store.backing
@@ -310,6 +326,7 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
         deny=(*settings.deny, *config.permissions.deny),
         parameters={**settings.parameters, **config.parameters},
         model_parameters=per_model,
+        redact=config.redact or settings.redact,
         compact_at=settings.compact_at if config.compact_at is None else config.compact_at,
         windows=ContextWindows(windows),
         providers={**settings.providers, **_merge_providers(config.providers, settings.providers)},

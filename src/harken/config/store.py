@@ -13,6 +13,7 @@ import click
 from harken.config.home import Home, environment
 from harken.errors import ConfigError, HarkenError
 from harken.store.base import Store
+from harken.store.refusing_store import RefusingStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.store import TieredStore
 
@@ -28,23 +29,30 @@ UNIX = "unix:"
 
 
 def open_store(
-    home: Home, address: str | None, behind: str | None = None, *, patience_s: float = 30.0
+    home: Home, settings: Settings, *, address: str | None = None, patience_s: float = 30.0
 ) -> Store:
-    """Open the store of the home, or the one at an address: `http://127.0.0.1:8420`, `unix:PATH`.
+    """Open the configured store: the file of the home, or a service.
 
-    `behind` is the backing store of the file: an address, or the path of another file.
-    Raises ConfigError, StoreError.
+    `address` replaces the configured one: `http://127.0.0.1:8420`, `unix:PATH`. With
+    `redact = "store"`, writes raise CredentialRefused. Raises ConfigError, StoreError.
     """
+    address = address or settings.store
     if address is not None:
-        return open_remote_store(home, address)
-    local = SqliteStore(home.store_file, patience_s=patience_s)
-    if behind is None:
+        return open_remote_store(home, address, refuses_credentials=settings.redact == "store")
+    local = open_store_file(home, settings, patience_s=patience_s)
+    if settings.backing is None:
         return local
     try:
-        return TieredStore(local, _open_backing(home, behind))
+        return TieredStore(local, _open_backing(home, settings.backing))
     except BaseException:
         local.close()
         raise
+
+
+def open_store_file(home: Home, settings: Settings, *, patience_s: float = 30.0) -> SqliteStore:
+    """Open the file of the home. Raises StoreError."""
+    kind = RefusingStore if settings.redact == "store" else SqliteStore
+    return kind(home.store_file, patience_s=patience_s)
 
 
 @contextmanager
@@ -63,7 +71,7 @@ def open_or_create_store(home: Home) -> Iterator[Store]:
     Raises ConfigError, StoreError.
     """
     settings = _load_settings(home)
-    store = open_store(home, settings.store, settings.backing)
+    store = open_store(home, settings)
     try:
         yield store
     finally:
@@ -107,13 +115,17 @@ def _open_backing(home: Home, behind: str) -> Store:
     return SqliteStore(path)
 
 
-def open_remote_store(home: Home, address: str) -> RemoteStore:
+def open_remote_store(
+    home: Home, address: str, *, refuses_credentials: bool = False
+) -> RemoteStore:
     """Open the store of a remote service. No request is sent yet. Raises ConfigError."""
+    from harken.store.remote.refusing_store import RefusingRemoteStore
     from harken.store.remote.store import RemoteStore
 
+    kind = RefusingRemoteStore if refuses_credentials else RemoteStore
     if address.startswith(UNIX):
-        return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
-    return RemoteStore(address, token=_find_token(home, address))
+        return kind(socket=Path(address.removeprefix(UNIX)).expanduser())
+    return kind(address, token=_find_token(home, address))
 
 
 def _find_token(home: Home, address: str) -> str:

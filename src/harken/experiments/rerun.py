@@ -128,7 +128,8 @@ def _begin_branch(
     """
     resolver = point.resolver if store is None else make_resolver(store)
     log.unlink(missing_ok=True)  # an empty file that reserves the name
-    branch_scene(point, log, change, resolver=resolver)
+    options = SessionOptions(resolver=resolver, redact=runtime.redact)
+    branch_scene(point, log, change, options=options)
     schemas = [
         schema
         for event in point.steps.links
@@ -136,7 +137,7 @@ def _begin_branch(
         for schema in event.tools
     ]
     policy = replace(runtime.policy, actions=recorded_actions(schemas))
-    session = Session.load(log, options=SessionOptions(resolver=resolver))
+    session = Session.load(log, options=options)
     try:
         agent = load_agent(session, point.agent_id, replace(runtime, policy=policy))
         if isinstance(agent, ToolAgent):
@@ -161,7 +162,8 @@ def _begin_foreign(
     world, schemas = runtime.world, offered_tools(point, model)
     runtime = replace(runtime, model=model)
     change = _without_specific_parameters(point, change)
-    options = SessionOptions(resolver=None if store is None else make_resolver(store))
+    resolver = None if store is None else make_resolver(store)
+    options = SessionOptions(resolver=resolver, redact=runtime.redact)
     session = Session(log, options=options)
     try:
         agent = begin_fork(point, change, session, runtime=runtime, schemas=schemas, store=store)

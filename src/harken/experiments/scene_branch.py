@@ -8,7 +8,7 @@ place of the old ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,7 +19,6 @@ from harken.errors import ConfigError
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.session.branch import branch, change_model, disarm_triggers, remove_hooks
-from harken.session.fold import Resolver
 from harken.session.session import Session, SessionOptions, build_entry
 
 Layout: TypeAlias = Sequence[tuple[int | None, Message]]
@@ -31,7 +30,7 @@ def branch_scene(
     log: Path,
     change: Change,
     *,
-    resolver: Resolver | None = None,
+    options: SessionOptions | None = None,
 ) -> None:
     """Create a session before the call of a fork point, and change it.
 
@@ -39,7 +38,8 @@ def branch_scene(
     """
     if point.log is None:
         raise ConfigError(f"{point.session}: a rerun of this session needs its log")
-    options = SessionOptions(resolver=resolver or point.resolver)
+    options = options or SessionOptions()
+    options = replace(options, resolver=options.resolver or point.resolver)
     changes = change.describe()
     reason = f"rerun: {', '.join(changes)}"
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from harken.context.checkpoint import CommitIdentity
 from harken.context.materialize import make_resolver
@@ -38,6 +38,7 @@ from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
 from harken.core.logged_string import preview
 from harken.core.messages import ChatMessage, message_hash
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
 from harken.formats.client_messages import is_conversation
 from harken.index.database import reset_database, run_with_repair
@@ -97,6 +98,8 @@ class InteractionLoggingConfig:
     include_token_estimates: bool = True
     shard_messages: bool = False
     """Whether exported messages are stored in subfolders by the first digits of their id."""
+    redact: Literal["export", "store"] = "export"
+    """When credentials are redacted: in exports, or before anything is stored."""
 
     def __post_init__(self) -> None:
         """Check the retention and normalize the folder."""
@@ -147,6 +150,7 @@ class InteractionLogger:
         self._lock, self._closing = RLock(), ExitStack()
         self._recording: BackgroundRecorder | None = None
         self._identity = identity or CommitIdentity(machine=platform.node())
+        self._credentials = Credentials() if self.config.redact == "store" else None
         is_enabled = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_enabled else None)
         self._threads = OpenThreads(
@@ -158,11 +162,17 @@ class InteractionLogger:
             resolver=self._resolve,
             open_store=self.open_store,
             identity=self._identity,
+            redact=self._credentials,
         )
         self._is_refused = False
         days = self.config.retention_days
         if self.config.enabled and days is not None:
             self.dropped = delete_expired(self.logs(), self.open_store, days=days, now_us=clock())
+
+    @property
+    def redacted(self) -> Mapping[str, int]:
+        """Kind -> the number of distinct credentials that were removed before storing."""
+        return {} if self._credentials is None else self._credentials.kinds
 
     def log_message(self, message: LoggedMessage) -> str:
         """Store a single message unless the store has it; return its id.
@@ -174,7 +184,8 @@ class InteractionLogger:
             if not self.config.enabled:
                 return message_hash(to_message(message))
             time = message.timestamp or format_rfc3339(self._clock())
-            return single_messages.store_message(self.open_store(), message, time)
+            store = self.open_store()
+            return single_messages.store_message(store, message, time, self._credentials)
 
     def get_message(self, id: str) -> LoggedMessage | None:
         """Return a message by its id, with its earliest time. Return None if it does not exist.
@@ -329,6 +340,7 @@ class InteractionLogger:
                     self.open_store(),
                     session=session,
                     identity=self._identity,
+                    redact=self._credentials,
                 )
                 self._recording = self._closing.enter_context(recorder)
             return wrap(client, self._recording)

@@ -15,6 +15,7 @@ from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.events import AgentMoved, ContextLoaded
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
+from harken.core.secrets.redaction import Credentials, find_kind
 from harken.errors import ConfigError, NameNotFound
 from harken.interactions.writer import SettableClock, ThreadWriter
 from harken.recording.writer.commits import SessionCommits
@@ -56,6 +57,8 @@ class OpenThreads:
     """Returns the store for commits. If None, nothing is committed."""
     identity: CommitIdentity = field(default_factory=CommitIdentity)
     """The identity of commits."""
+    redact: Credentials | None = None
+    """Removes credentials before anything is stored."""
     issued: set[str] = field(default_factory=set)
     """Ids of threads that were started while disabled."""
     _sessions: dict[str, _OpenSession] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class OpenThreads:
             self.issued.add(thread)
             return thread
         path = self._new_log() if session_id is None else self.folder / f"{session_id}.jsonl"
+        if self.redact is not None and (kind := find_kind(path.stem.encode())):
+            raise ConfigError(f"the name of a session is stored, and has a credential ({kind})")
         open_session = self._get_session(path)
         state = open_session.session.state
         if state.root is None:
@@ -152,7 +157,10 @@ class OpenThreads:
             self._create_folder()
             moment = SettableClock(self.clock)
             options = SessionOptions(
-                durability=self.durability, clock=moment, resolver=self.resolver
+                durability=self.durability,
+                clock=moment,
+                resolver=self.resolver,
+                redact=self.redact,
             )
             open_session = _OpenSession(Session(path, options=options), moment)
         self._sessions[path.stem] = open_session

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from harken.core import canonical
 from harken.core.commits import DeltaEntry, Hash, encode_delta, encode_message
+from harken.core.event_types.message_parser import redact_message
 from harken.core.messages import MessageContent
+from harken.core.secrets.redaction import Credentials
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata
 from harken.interactions.unit import join_unit, split_content, to_message
@@ -18,9 +20,14 @@ from harken.store.base import Store, WriteBatch
 _KEY_PREFIX = "interactions-v1:"
 
 
-def store_message(store: Store, message: LoggedMessage, time: str) -> str:
-    """Store a message unless it exists; return its id. Raises FormatError, StoreError."""
-    encoded = encode_message(to_message(message))
+def store_message(
+    store: Store, message: LoggedMessage, time: str, credentials: Credentials | None = None
+) -> str:
+    """Store a message unless it exists; return its id. Raises FormatError, StoreError.
+
+    If credentials are removed from it, the id is that of the message without them.
+    """
+    encoded = encode_message(redact_message(to_message(message), credentials))
     key = _KEY_PREFIX + encoded.name
     if store.find_derived([key]):
         return encoded.name

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from harken.core import events as ev
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
+from harken.core.event_types.message_parser import redact_message
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.core.stream import Finish
@@ -71,7 +72,7 @@ class ThreadWriter:
         self.contexts = contexts
         self.recorder = AgentRecorder.from_log(session, agent_id)
         self._reader: ThreadReader | None = None
-        self._items = MessageItems()
+        self._items = MessageItems(self._create_item)
 
     def log_request(
         self, messages: Sequence[MessageLike], settings: RequestSettings
@@ -91,7 +92,7 @@ class ThreadWriter:
         self, answers: Sequence[Message], finish: Finish, *, latency_s: float, error: str = ""
     ) -> None:
         """Log the response to the last request, and how the call ended."""
-        items = [Item.from_message(message) for message in answers]
+        items = [self._create_item(message) for message in answers]
         if self.recorder.open_request is not None:
             request = self.recorder.open_request
             self.recorder.log_response(
@@ -129,6 +130,9 @@ class ThreadWriter:
         self.session.append(
             ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
         )
+
+    def _create_item(self, message: Message) -> Item:
+        return Item.from_message(redact_message(message, self.session.options.redact))
 
     def log_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         """Log a row unchanged. `logged` is the message that it refers to."""
@@ -255,7 +259,7 @@ class ThreadWriter:
 
     def _to_message(self, logged: LoggedMessage) -> Message:
         """Return a message with generated ids: calls are answered in their order."""
-        message = to_message(logged)
+        message = redact_message(to_message(logged), self.session.options.redact)
         if logged.role is MessageRole.TOOL_CALL:
             call = (message.tool_calls or [])[0]
             id_ = f"call_{self.session.next_id().removeprefix('msg_')}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +20,7 @@ from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.ids import AgentId
+from harken.core.secrets.redaction import Credentials
 from harken.errors import HarkenError, LogError, StoreError
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
@@ -28,6 +29,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse
 from harken.recording.matcher import AgentMatch
 from harken.recording.recorded_session import ParsedCall, RecordedSession
 from harken.recording.session_pool import RecorderOptions, SessionPool
+from harken.recording.streamed_text import redact_body
 from harken.recording.writer.agent_recorder import AgentRecorder
 from harken.recording.writer.item import WireItemCache
 from harken.session.session import Session
@@ -88,7 +90,7 @@ class Recorder:
         """
         options = options or RecorderOptions()
         self._pool = SessionPool(folder, store, clock, options, options.identity)
-        self._clock = clock
+        self._clock, self._redact = clock, options.redact
         self.failure: Exception | None = None
         """Why the last call or response was not recorded. None if it was."""
         self.on_response: Callable[[Session, AgentId], None] = lambda *_: None
@@ -108,6 +110,8 @@ class Recorder:
         """Record a request. Never raises for any input."""
         with self._reporting_errors(call.id):
             self._skipped_calls.add(call.id)
+            if self._redact is not None:
+                call = replace(call, body=self._redact_body(call.body, self._redact))
             protocol = wires.WIRE_PROTOCOLS.get(call.protocol)
             if protocol is None:
                 self._problems.report("protocol", f"calls of {call.protocol} are not recorded")
@@ -127,6 +131,8 @@ class Recorder:
     def end(self, reply: CapturedResponse) -> None:
         """Record the end of a call. Never raises for any input."""
         with self._reporting_errors(reply.id):
+            if self._redact is not None:
+                reply = replace(reply, body=self._redact_body(reply.body, self._redact))
             held_call = self._held_calls.get(reply.id)
             if held_call is not None:
                 held_call.reply = reply
@@ -141,6 +147,14 @@ class Recorder:
                 self._end(run, reply)
             for idle in self._pool.list_idle():
                 self._finish(idle)
+
+    def _redact_body(self, data: bytes, credentials: Credentials) -> bytes:
+        """Return a body without credentials, and report them."""
+        data = redact_body(data, credentials)
+        if credentials.summary:
+            line = f"credentials redacted, and not stored: {credentials.summary}"
+            self._problems.report("redact", line)
+        return data
 
     def is_holding(self, call_id: str) -> bool:
         """Whether a call is only in memory, because the answer that it continues is not logged."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from harken.recording.writer.agent_recorder import AgentRecorder
 from harken.recording.writer.commits import RunTotals, SessionCommits
 from harken.recording.writer.item import SharedItems, compute_logged_key
 from harken.session.log.reader import iter_events
-from harken.session.session import Durability, Session, SessionOptions
+from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 
 _FIRST_EVENTS = 3
@@ -63,7 +63,7 @@ def open_recorded_session(
     path: Path,
     moment: CallClock,
     *,
-    durability: Durability = "turn",
+    options: SessionOptions,
     client: str = "",
     client_session: str = "",
     store: Store | None = None,
@@ -75,7 +75,7 @@ def open_recorded_session(
         for event in iter_events(path):
             wire_data.add(event)
             totals.add(event)
-    session = Session(path, options=SessionOptions(clock=moment, durability=durability))
+    session = Session(path, options=replace(options, clock=moment))
     session.add_listener(totals.add)
     recorded = RecordedSession(session, moment, client, client_session, totals=totals)
     if store is not None:

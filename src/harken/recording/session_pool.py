@@ -22,6 +22,7 @@ from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock
 from harken.core.messages import Role
+from harken.core.secrets.redaction import Credentials
 from harken.errors import LogError, LogLocked
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
@@ -31,7 +32,7 @@ from harken.recording.reopen import open_recorded_session, read_client
 from harken.recording.writer.item import compute_logged_key
 from harken.recording.writer.logged_items import group_items
 from harken.session.log.reader import iter_events
-from harken.session.session import Durability
+from harken.session.session import Durability, SessionOptions
 from harken.store.base import Store
 
 _NAME_LENGTHS, _MAX_NAMES = (8, 13, 18, 36), 8
@@ -55,6 +56,8 @@ class RecorderOptions:
     """The maximum number of open sessions, unless more of them wait for responses."""
     idle_s: float = 900.0
     """A session that was not used for this time is closed."""
+    redact: Credentials | None = None
+    """Removes credentials from calls before anything of them is stored, and counts them."""
 
 
 @dataclass(slots=True)
@@ -157,7 +160,7 @@ class SessionPool:
         run = open_recorded_session(
             path,
             CallClock(self.start_clock.now_us or self.clock()),
-            durability=self.options.durability,
+            options=SessionOptions(durability=self.options.durability, redact=self.options.redact),
             client=client,
             client_session=session,
             store=self.store,

@@ -44,10 +44,12 @@ def make_app(
     limits: ServiceLimits | None = None,
     read_only: bool = False,
     sessions: Path | None = None,
+    refuses_credentials: bool = False,
 ) -> ErrorMiddleware:
     """Return the service for an open store as an ASGI application. The caller closes the store.
 
-    Received logs are written to the folder `sessions`. Without it, logs are rejected.
+    Received logs are written to the folder `sessions`. Without it, logs are rejected; with
+    `refuses_credentials`, also those that contain a credential.
     """
     limits = limits or ServiceLimits()
 
@@ -69,7 +71,7 @@ def make_app(
     )
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     app.state.streams = anyio.CapacityLimiter(limits.streams)
-    app.state.logs = Logs(sessions)
+    app.state.logs = Logs(sessions, refuses_credentials=refuses_credentials)
     for routes in (
         commit_routes.routes,
         store_routes.routes,

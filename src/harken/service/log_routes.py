@@ -14,10 +14,12 @@ from typing import Annotated, TypeAlias, cast
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from harken.errors import CredentialInLog
 from harken.service.body import Json, RawBody
 from harken.service.dependencies import WRITE_DEPENDENCIES
 from harken.service.openapi import operation
 from harken.session.log import receive as received
+from harken.session.log.credential_check import check_credentials
 from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
@@ -29,8 +31,8 @@ _LOCK_COUNT = 64
 class Logs:
     """The received logs in a folder. With None, all requests are rejected."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None, *, refuses_credentials: bool = False) -> None:
+        self._folder, self._refuses_credentials = folder, refuses_credentials
         self._locks = [Lock() for _ in range(_LOCK_COUNT)]
         """A cancelled request may still be running when it is repeated.
 
@@ -42,8 +44,16 @@ class Logs:
         return received.read_log_end(self._path(name))
 
     def receive(self, name: str, at: int, lines: bytes) -> LogEnd:
-        """Append lines to a log. Raises RequestRefused, and as `session.log.receive.receive`."""
+        """Append lines to a log.
+
+        Raises RequestRefused, and as `session.log.receive.receive_lines`.
+        """
         path = self._path(name)
+        if self._refuses_credentials:
+            try:
+                check_credentials(path, lines)
+            except CredentialInLog as error:
+                raise RequestRefused("invalid", f"a line has a credential ({error.kind})") from None
         with self._locks[hash(name) % _LOCK_COUNT]:
             return received.receive_lines(path, at, lines)
 

@@ -39,6 +39,7 @@ from harken.errors import (
 )
 from harken.session.log.checksum import DIGITS_AT, has_more, is_valid_line, read_body, seal
 from harken.session.log.compressed import is_packed, log_path
+from harken.session.log.credential_check import check_credentials
 from harken.session.log.disk import move_durably
 from harken.session.log.file import LogFile, is_being_written
 from harken.session.log.origin import find_log_of_origin
@@ -90,6 +91,7 @@ def branch(
     appends events to the new session, opened with `options`; if it raises, there is no new session.
     `changes` describes them to people, in the origin. Triggers stay armed; see `disarm_triggers`.
     Raises NameNotFound for an unknown message, LogReadOnly for a log without checksums,
+    CredentialInLog if `options` redact and the log has a credential,
     LogWriteError if `to` exists or cannot be written, and as a reader of the log.
     """
     prefix = replace(_find_prefix(path, at, before=before), changes=tuple(changes))
@@ -176,6 +178,8 @@ def _write_branch(
     try:
         with closing(LogFile(partial, disk=options.disk, create=True)) as file:
             for batch in _iter_batches(path, prefix, to.stem, origin):
+                if options.redact is not None:
+                    check_credentials(path, batch)
                 file.append(batch)
             file.sync()
         if change is not None:

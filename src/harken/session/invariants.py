@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harken.core import canonical
 from harken.core import events as ev
 from harken.core.event_types.spec import NO_STANDING
 from harken.core.ids import USER, AgentId, message_id, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage, ToolCallSlot, extend_context_hash
+from harken.core.secrets.redaction import Credentials
 from harken.errors import InvalidEvent
 from harken.session.fold import Resolver, context_length, find_entries
 from harken.session.folds.discussions import DueStep, StepKind, find_due_step
@@ -50,6 +52,31 @@ def encode_checked_event(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     if isinstance(decoded, ev.UnknownEvent) or b"\\ud" not in body:
         raise InvalidEvent(f"this {ev.event_type(event)} contains a value that is not plain JSON")
     return ev.encode_event(decoded), decoded  # A surrogate pair was decoded into one character.
+
+
+def encode_stored_event(
+    state: SessionState, event: ev.KnownEvent, credentials: Credentials | None
+) -> tuple[bytes, ev.KnownEvent]:
+    """Return a checked event as it is stored, and its JSON: without credentials, if they are given.
+
+    Raises InvalidEvent, also if the event would be invalid without them.
+    """
+    body, event = encode_checked_event(event)
+    new_body = body if credentials is None else credentials.replace_in_bytes(body)
+    if new_body == body:
+        return body, event
+    try:
+        redacted = ev.decode_event(new_body)
+    except ValueError as error:
+        raise InvalidEvent(f"it cannot be stored without a credential: {error}") from None
+    if isinstance(redacted, ev.ToolsDefined):
+        redacted.tools_hash = canonical.hash_value(canonical.TOOLS_DOMAIN, redacted.tools)
+    if isinstance(redacted, ev.UnknownEvent) or (
+        (redacted.message_id, redacted.time) != (event.message_id, event.time)
+    ):
+        raise InvalidEvent("a credential is part of its structure")
+    check_event(state, redacted)
+    return encode_checked_event(redacted)
 
 
 def load_commit_messages(

@@ -23,6 +23,7 @@ from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, TemplateOrigin
 from harken.core.ids import AgentId, MessageId, agent_id, message_id
 from harken.core.messages import ChatMessage, Message
+from harken.core.secrets.redaction import Credentials
 from harken.errors import (
     HarkenError,
     InvalidEvent,
@@ -34,7 +35,7 @@ from harken.errors import (
 )
 from harken.session.agent_memory import AgentMemory
 from harken.session.fold import Resolver, current_messages, fold, iter_loaded_entries
-from harken.session.invariants import check_event, encode_checked_event, load_commit_messages
+from harken.session.invariants import check_event, encode_stored_event, load_commit_messages
 from harken.session.line_offsets import LineOffsets
 from harken.session.log.checksum import seal, seal_group
 from harken.session.log.compressed import stat_log
@@ -66,6 +67,8 @@ class SessionOptions:
     """The folder in which a new session works; the birth of its first agent records it."""
     template: TemplateOrigin | None = None
     """The template of the first agent of a new session, for its birth."""
+    redact: Credentials | None = None
+    """Removes credentials from events before they are stored, and counts them."""
 
 
 class _Appended(NamedTuple):
@@ -287,7 +290,7 @@ class Session:
             resolver = lambda _: messages  # noqa: E731 - called once: a second call may fail
         event.message_id = self.next_id()
         event.time = format_rfc3339(self.options.clock())
-        return (*encode_checked_event(event), resolver)
+        return (*encode_stored_event(self.state, event, self.options.redact), resolver)
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with every event from now on, after it is written and folded."""
@@ -433,10 +436,7 @@ class Session:
         self._memory.forget(state.id)
 
     def live_agent(self, agent_id: AgentId) -> object | None:
-        """Return the object of an agent: a live one, or an evicted one that is still referenced.
-
-        Return None if there is neither.
-        """
+        """Return the live or still referenced object of an agent. Return None if it has none."""
         return self._memory.live_agent(agent_id)
 
     def _reload_for(self, event: ev.Event) -> None:

@@ -48,6 +48,7 @@ class _Report(msgspec.Struct, frozen=True):
     lines: Count = 0
     bad_lines: Count = 0
     commits: Count = 0
+    redacted: dict[str, Count] = {}
 
 
 class Spawner(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class ImportedFile:
     """The runtime's id of its session. Empty if it belongs to none."""
     tips: tuple[CommitId, ...]
     """The last commits of its conversations, the main one first."""
+    is_redacted: bool = False
+    """Whether credentials were removed before the bytes were stored."""
     earlier: ArtifactRef | None = None
     """The head of an earlier state that this one does not contain."""
 
@@ -255,7 +258,8 @@ def _decode(body: bytes, head: ArtifactRef, raw: ArtifactRef) -> ImportedFile:
     report = msgspec.convert(record.report, _Report)
     session = report.session or report.belongs_to
     tips = tuple(CommitId(tip.ctx) for tip in report.tips)
-    return ImportedFile(head, record, raw, report.format, session, tips)
+    is_redacted = bool(report.redacted)
+    return ImportedFile(head, record, raw, report.format, session, tips, is_redacted)
 
 
 _records = msgspec.json.Decoder(FileRecord)  # An impossible constraint fails here, at the import.

@@ -33,6 +33,7 @@ from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, ActionStarted
 from harken.core.ids import reference_message_id
 from harken.core.messages import FunctionCall
+from harken.core.secrets.redaction import PLACEHOLDER_PATTERN
 from harken.session.state import OpenCall
 from harken.world.result import (
     ActionBlocked,
@@ -254,6 +255,7 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
         raise InvalidArguments(text, closed="refused")
     if is_action(tool):
         return await run_action(agent, call, tool.check(parse(call.name, text)))
+    _check_placeholders(agent, call, text)
     user = agent.runtime.world.user
     has_no_user = user is None and not has_user_substitute(agent)
     logged_user = None if has_no_user else LoggedUser(user, agent, call.reference)
@@ -268,6 +270,17 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
     if not (world.logs_starts or tool.idempotent):
         log_start()
     return await world.call_tool(FunctionCall(call.name, text), caller)
+
+
+def _check_placeholders(agent: Agent, call: OpenCall, text: str) -> None:
+    """Raise ToolError if a session without credentials would act with a placeholder of one.
+
+    A file that is read and written back would lose the credential.
+    """
+    placeholder = PLACEHOLDER_PATTERN.search(text)
+    if placeholder is not None and agent.session.options.redact is not None:
+        reason = texts.PLACEHOLDER_REFUSED.format(call.name, placeholder[0])
+        raise ToolError(reason, closed="refused")
 
 
 def _log_start(agent: Agent, call: OpenCall) -> None:

@@ -22,8 +22,10 @@ from stat import S_ISDIR, S_ISREG
 
 from blake3 import blake3
 
+from harken.capture.redacted_file import iter_file
 from harken.core import canonical
 from harken.core.messages import text_of
+from harken.core.secrets.redaction import Credentials
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_text
 from harken.formats.runtimes.compressed import read_beginning
@@ -36,7 +38,6 @@ _META, _AGENT = ".meta.json", "agent-"
 _MAX_DEPTH = 4
 """The maximum depth of a file below the folder of a session."""
 _META_BYTES = 64 * 1024
-_READ_BYTES = 1 << 20
 _MAX_POINTER_CHARS = 4096
 _POINTER_PATTERN = re.compile(
     r"(?:Full output saved to|Output has been saved to):?[ \t]*([^\r\n]+)"
@@ -109,7 +110,7 @@ class AgentMeta:
     task: str = ""
 
 
-def read_agent_meta(transcript: Path) -> AgentMeta:
+def read_agent_meta(transcript: Path, credentials: Credentials | None) -> AgentMeta:
     """Return the type and the task of a subagent. Missing fields are empty."""
     path = _meta_of(transcript)
     if not transcript.name.startswith(_AGENT) or not _is_file(path):
@@ -119,6 +120,7 @@ def read_agent_meta(transcript: Path) -> AgentMeta:
             data = file.read(_META_BYTES)
     except OSError:
         return AgentMeta()
+    data = data if credentials is None else credentials.replace_in_bytes(data)
     record = parse_json_object(data.decode("utf-8-sig", "replace")) or {}
     return AgentMeta(get_text(record, "agentType"), get_text(record, "description"))
 
@@ -129,9 +131,13 @@ class Outputs:
 
     folder: Path
     names: frozenset[str]
+    credentials: Credentials | None = None
+    """Removes credentials from the outputs."""
 
     @classmethod
-    def from_transcript(cls, transcript: Path) -> Outputs | None:
+    def from_transcript(
+        cls, transcript: Path, credentials: Credentials | None = None
+    ) -> Outputs | None:
         """Return the outputs of the session of a transcript. Return None if there are none."""
         if not transcript.name.endswith(_TRANSCRIPT):
             return None
@@ -152,7 +158,7 @@ class Outputs:
             names = frozenset(path.name for path in folder.iterdir() if _is_file(path))
         except OSError:
             return None
-        return cls(folder, names) if names else None
+        return cls(folder, names, credentials) if names else None
 
     def link_outputs(self, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
         """Return the entries, with the artifact of its output in the source of each tool result."""
@@ -162,7 +168,7 @@ class Outputs:
 
     def _link_output(self, entry: ConversationEntry) -> ConversationEntry:
         name = self._find_output_name(entry)
-        output_digest = None if name is None else _digest(self.folder / name)
+        output_digest = None if name is None else _digest(self.folder / name, self.credentials)
         if output_digest is None:
             return entry
         artifact, size = output_digest
@@ -183,14 +189,13 @@ class Outputs:
         )
 
 
-def _digest(path: Path) -> tuple[str, int] | None:
+def _digest(path: Path, credentials: Credentials | None) -> tuple[str, int] | None:
     """Return the artifact name and the size of a file. Return None if it cannot be read."""
     hasher, size = blake3(canonical.RAW_DOMAIN), 0
     try:
-        with path.open("rb") as file:
-            while piece := file.read(_READ_BYTES):
-                hasher.update(piece)
-                size += len(piece)
+        for piece in iter_file(path, credentials):
+            hasher.update(piece)
+            size += len(piece)
     except OSError:
         return None
     return f"art-{hasher.hexdigest()}", size

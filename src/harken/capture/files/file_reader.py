@@ -6,8 +6,10 @@ for memory is first written to a store, and read from there.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +29,9 @@ from harken.capture.files.parsed_file import CommitReader, FileSummary, Prepared
 from harken.capture.files.report import Report
 from harken.capture.files.sources import File
 from harken.capture.files.write_buffer import BufferedFile
+from harken.capture.redacted_file import iter_file, redact_database
 from harken.core.commits import ArtifactRef, hash_raw
+from harken.core.secrets.redaction import Credentials
 from harken.errors import FormatError
 from harken.formats.runtimes.base import ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.compressed import DecompressedFile, is_compressed
@@ -55,8 +59,8 @@ class StoredFile(msgspec.Struct, frozen=True):
 class LargeFileStore(Protocol):
     """The store for files that are too large for memory."""
 
-    def put(self, path: Path) -> StoredFile:
-        """Write a file. Raises StoreError, OSError."""
+    def put(self, path: Path, credentials: Credentials | None = None) -> StoredFile:
+        """Write a file, without credentials if they are given. Raises StoreError, OSError."""
         ...
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
@@ -84,6 +88,8 @@ class OpenedFile:
     """Whether its bytes were assembled from several files."""
     parsed_bytes: int = 0
     """The number of bytes that are parsed: all, or those after a read point."""
+    credentials: Credentials | None = None
+    """Counts the credentials that were removed. None if none are removed."""
 
 
 class ParsedFile(msgspec.Struct, array_like=True):
@@ -128,24 +134,40 @@ class ParsedFile(msgspec.Struct, array_like=True):
         )
 
 
-def open_source_file(file: File, large_files: LargeFileStore | None) -> OpenedFile:
-    """Open a file. Raises OSError. Raises FileTooLarge if there is no store for a large file."""
+def open_source_file(
+    file: File, large_files: LargeFileStore | None, credentials: Credentials | None = None
+) -> OpenedFile:
+    """Open a file, and remove credentials from its bytes if they are given.
+
+    Raises OSError. Raises FileTooLarge if there is no store for a large file.
+    """
     if is_output(file.path):
-        return _open_unknown(file, large_files)
+        return _open_unknown(file, large_files, credentials)
     mark, beginning = file.compute_fingerprint(), file.read_beginning(CHECKED_BYTES)
     native = detect_runtime_format(file.display_name, beginning)
     if native is None:
-        return _open_unknown(file, large_files)
+        return _open_unknown(file, large_files, credentials)
+    opening = partial(_open_session, name=file.display_name, mark=mark, native=native)
     try:
         if native.copy_merged is None:
-            return _open_session(file.path, file.display_name, mark, native, large_files)
+            return opening(file.path, large_files=large_files, credentials=credentials)
         with TemporaryDirectory(prefix="harken-") as folder:
             path = native.copy_merged(file.path, Path(folder))
-            opened = _open_session(path, file.display_name, mark, native, large_files)
+            if credentials is not None:
+                _redact_copy(path, native, credentials)
+            opened = opening(path, large_files=large_files, credentials=credentials)
             return replace(opened, is_copy=True)
     except FormatError as error:
         report = Report(source=file.display_name, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))
+
+
+def _redact_copy(path: Path, native: RuntimeFormat, credentials: Credentials) -> None:
+    """Remove credentials from a copy of a database. Raises FormatError."""
+    try:
+        redact_database(path, credentials)
+    except sqlite3.Error as error:
+        raise FormatError(native.name, f"its credentials cannot be removed: {error}") from None
 
 
 def read_whole_file(file: File) -> ParsedFile:
@@ -181,7 +203,9 @@ def failed_summary(source: str, raw: ArtifactRef | None, error: FormatError) -> 
     return FileSummary(Report(source=source, raw=raw, reason=str(error)))
 
 
-def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
+def _open_unknown(
+    file: File, large_files: LargeFileStore | None, credentials: Credentials | None
+) -> OpenedFile:
     """Open a file of unknown format. Its bytes are stored if it is in the folder of a session."""
     report = Report(source=file.display_name, reason="unknown format", is_unknown=True)
     if not file.size:
@@ -206,7 +230,7 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
         return OpenedFile(
             FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(link_report)
         )
-    raw, pieces = _store_bytes(file.path, large_files)
+    raw, pieces = _store_bytes(file.path, large_files, credentials)
     report_kept = Report(
         source=file.display_name,
         raw=raw,
@@ -219,43 +243,47 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
 
 
 def _store_bytes(
-    path: Path, large_files: LargeFileStore | None
+    path: Path, large_files: LargeFileStore | None, credentials: Credentials | None
 ) -> tuple[ArtifactRef, list[StoredObject]]:
     """Return the name of a file's bytes, and its chunks if they are in memory.
 
     Raises FileTooLarge.
     """
     if path.stat().st_size <= MAX_IN_MEMORY_BYTES:
-        buffered = BufferedFile(path.read_bytes())
+        buffered = BufferedFile(b"".join(iter_file(path, credentials)))
         return buffered.name, buffered.pieces
     if large_files is None:
         raise FileTooLarge
-    return large_files.put(path).name, []
+    return large_files.put(path, credentials).name, []
 
 
 def _open_session(
     path: Path,
+    *,
     name: str,
     mark: FileFingerprint,
     native: RuntimeFormat,
     large_files: LargeFileStore | None,
+    credentials: Credentials | None,
 ) -> OpenedFile:
     """Open a file of a known format. The steps can be read even if the file is removed."""
     size = path.stat().st_size
     reading = ReadReport()
     if size <= MAX_IN_MEMORY_BYTES:
-        buffered = BufferedFile(path.read_bytes())
+        buffered = BufferedFile(b"".join(iter_file(path, credentials)))
+        size = buffered.size
         raw, pieces, chunks = buffered.name, buffered.pieces, list_chunks(buffered.pieces)
         source = _create_source(name, buffered.chunks, reading, size, is_held=True)
         piece_at: Callable[[int], int] = buffered.piece_at
     elif large_files is None:
         raise FileTooLarge
     else:
-        stored = large_files.put(path)
+        stored = large_files.put(path, credentials)
+        size = sum(chunk_size for _, chunk_size in stored.chunks)
         raw, pieces, chunks = stored.name, [], stored.chunks
         source = _create_source(name, lambda: large_files.pieces(raw), reading, size)
         piece_at = _first_piece
-    reader = create_reader(native, path, source, reading)
+    reader = create_reader(native, path, source, reading, credentials)
     return OpenedFile(
         mark,
         lambda: reader.read_summary(Report(source=name, raw=raw)),
@@ -269,12 +297,17 @@ def _open_session(
 
 
 def create_reader(
-    native: RuntimeFormat, path: Path, source: SessionFile, reading: ReadReport
+    native: RuntimeFormat,
+    path: Path,
+    source: SessionFile,
+    reading: ReadReport,
+    credentials: Credentials | None,
 ) -> CommitReader:
     """Return a reader of a file, with the data that its client stored next to it."""
     outputs, agent = None, AgentMeta()
     if native.runtime == CLAUDE_RUNTIME:
-        outputs, agent = Outputs.from_transcript(path), read_agent_meta(path)
+        outputs = Outputs.from_transcript(path, credentials)
+        agent = read_agent_meta(path, credentials)
     return CommitReader(native, source, reading, outputs, agent)
 
 

@@ -25,6 +25,7 @@ from harken.capture.files.sources import File, iter_files, sort_for_import, with
 from harken.context.checkpoint import CommitIdentity
 from harken.context.history import get_commit, update_metadata
 from harken.core.commits import CommitId
+from harken.core.secrets.redaction import Credentials
 from harken.errors import NameNotFound, ObjectNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store, StoredCommit
@@ -86,6 +87,8 @@ class FileFollower:
     """The identity of new commits."""
     live_since: str | None = None
     """The time since which the sessions are recorded live. See `Importer`."""
+    redact: Credentials | None = None
+    """Removes credentials before anything is stored, and counts them."""
     _changed: dict[Path, _Change] = field(default_factory=dict)
     _states: dict[str, _FileState] = field(default_factory=dict)
     _hashes: RunningHashes = field(init=False)
@@ -168,6 +171,7 @@ class FileFollower:
             identity=self.identity,
             live_since=self.live_since,
             hashes=self._hashes,
+            redact=self.redact,
         )
 
     def _apply_result(

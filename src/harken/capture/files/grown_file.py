@@ -30,6 +30,7 @@ from harken.capture.files.report import Report
 from harken.capture.files.sources import File
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, hash_raw
+from harken.core.secrets.redaction import Credentials
 from harken.errors import FormatError
 from harken.formats.runtimes.base import ReadReport, SessionFile
 from harken.formats.runtimes.read_point import EarlierStepChanged, ReadPoint
@@ -132,10 +133,15 @@ class RunningHashes:
         return hash_.name
 
 
-def open_grown_file(file: File, saved: SavedReading, hashes: RunningHashes) -> OpenedFile | None:
+def open_grown_file(
+    file: File,
+    saved: SavedReading,
+    hashes: RunningHashes,
+    credentials: Credentials | None = None,
+) -> OpenedFile | None:
     """Open a file that grew. Return None if it has to be read from its beginning.
 
-    Raises OSError.
+    A file with credentials is read from its beginning. Raises OSError.
     """
     native, point = find_runtime_format(saved.runtime), saved.point
     tail_start = saved.size - saved.chunks[-1][1]
@@ -148,13 +154,15 @@ def open_grown_file(file: File, saved: SavedReading, hashes: RunningHashes) -> O
         data = b"" if hash_ is None else read_range(stream, start, file.size)
     if hash_ is None or len(data) != file.size - start:
         return None
+    if credentials is not None and credentials.replace_in_bytes(data) != data:
+        return None
     raw = hashes.extend(file.name, hash_, data[saved.size - start :])
     pieces = _split_tail(data[tail_start - start :], raw, is_whole=len(saved.chunks) == 1)
     reading = ReadReport.from_point(point)
     reading.size_bytes = file.size
     lines = data[point.start - start :]
     source = SessionFile(file.display_name, lambda: [lines], is_in_memory=True, point=point)
-    reader = create_reader(native, file.path, source, reading)
+    reader = create_reader(native, file.path, source, reading, credentials)
     steps = _read_steps(reader)
     if steps is None:
         return None

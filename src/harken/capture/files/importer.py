@@ -15,6 +15,7 @@ Source: docs/design/005-other-runtimes.md.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -49,9 +50,11 @@ from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
+from harken.capture.redacted_file import iter_file
 from harken.context.checkpoint import CommitIdentity
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
+from harken.core.secrets.redaction import Credentials, find_kind, redact
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store
@@ -174,15 +177,18 @@ class Importer:
         identity: CommitIdentity | None = None,
         live_since: str | None = None,
         hashes: RunningHashes | None = None,
+        redact: Credentials | None = None,
     ) -> None:
         """Write to this store, and list the files in this catalogue.
 
         jobs: the number of processes that read files if there is much to read. 1 means this process
         only. identity: the identity of new commits. live_since: steps at or after this time are
         recorded while their session runs, so their trigger is a turn boundary, not an import.
-        hashes: those of files that grow, for several importers.
+        hashes: those of files that grow, for several importers. redact: removes credentials before
+        anything is stored, and counts them; then this process alone reads the files.
         """
-        self._jobs, self._identity = jobs, identity or CommitIdentity()
+        self._jobs, self._identity = jobs if redact is None else 1, identity or CommitIdentity()
+        self._redact = redact
         self._live_since = None if live_since is None else normalize_rfc3339(live_since)
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
         self._buffer = WriteBuffer()
@@ -272,12 +278,15 @@ class Importer:
 
     def _open_file(self, file: File) -> OpenedFile:
         saved = self._readings.get(file.name)
+        credentials = None if self._redact is None else Credentials()
+        opened = None
         if saved is not None:
-            opened = open_grown_file(file, saved, self._hashes)
-            if opened is not None:
-                return opened
-            del self._readings[file.name]
-        return open_source_file(file, self._shelf)
+            opened = open_grown_file(file, saved, self._hashes, credentials)
+        if opened is None:
+            self._readings.pop(file.name, None)
+            opened = open_source_file(file, self._shelf, credentials)
+        opened.credentials = credentials
+        return opened
 
     def _find_readings(self, files: Sequence[File]) -> dict[str, SavedReading]:
         """Return the earlier readings of files, if their commits and bytes are in the store."""
@@ -308,6 +317,10 @@ class Importer:
 
         Raises _ParentPending if its parent may come later, unless this is the last attempt.
         """
+        kind = "" if self._redact is None else find_kind(os.fsencode(file.name))
+        if kind:
+            reason = f"its name has a credential ({kind}), and names are stored; rename it"
+            return ImportResult(Report(source=redact(file.display_name).text, reason=reason))
         try:
             opened = open_file()
         except OSError as error:
@@ -319,6 +332,9 @@ class Importer:
             history.restore(saved)
         ending = self._commit_steps(opened, file.display_name, history)
         report = _report(ending, history)
+        if self._redact is not None and opened.credentials is not None:
+            self._redact.add(opened.credentials)
+            report = msgspec.structs.replace(report, redacted=opened.credentials.kinds)
         head = None
         if opened.raw is not None:
             earlier = self._stored.find_uncontained(
@@ -417,10 +433,10 @@ class _StoreLargeFiles:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put(self, path: Path) -> StoredFile:
+    def put(self, path: Path, credentials: Credentials | None = None) -> StoredFile:
         chunks: list[tuple[ArtifactRef, int]] = []
-        with path.open("rb") as file:
-            name = put_file(self._store, file, lambda *chunk: chunks.append(chunk))
+        file = iter_file(path, credentials)
+        name = put_file(self._store, file, lambda *chunk: chunks.append(chunk))
         return StoredFile(name, chunks)
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:

@@ -65,6 +65,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Of a subagent: a short description of its task."""
     is_unknown: bool = False
     """Whether the file is empty or of unknown format, and not in the folder of a session."""
+    redacted: dict[str, int] = {}
+    """Kind -> the number of credentials that were removed before anything was stored."""
     belongs_to: str = ""
     """The session whose folder contains this file of unknown format. Its bytes are stored."""
     orphan: tuple[str, str, str] | None = None

@@ -13,14 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from msgspec import convert
+
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
 from harken.context.checkpoint import CommitIdentity, CommitOrigin
+from harken.core import canonical
 from harken.core.clock import Clock, find_latest, format_rfc3339
 from harken.core.commits import Checkpoint, CommitId
+from harken.core.event_types.message_parser import redact_message
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.events import AgentCreated
 from harken.core.ids import agent_id
+from harken.core.secrets.redaction import Credentials
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.events import (
@@ -77,9 +82,18 @@ class StreamCommits:
     """The commits of a run."""
 
     def __init__(
-        self, store: Store, runtime: str, clock: Clock, identity: CommitIdentity | None = None
+        self,
+        store: Store,
+        runtime: str,
+        clock: Clock,
+        identity: CommitIdentity | None = None,
+        redact: Credentials | None = None,
     ) -> None:
-        """Write to this store. `clock` gives the time of lines without a time."""
+        """Write to this store. `clock` gives the time of lines without a time.
+
+        redact: removes credentials before anything is stored, and counts them.
+        """
+        self._redact = redact
         self._store, self._runtime, self._clock = store, runtime, clock
         self._identity = identity or CommitIdentity()
         self._started = format_rfc3339(clock())
@@ -250,6 +264,8 @@ class StreamCommits:
         """Commit events that are not messages, after the last commit of the main conversation."""
         main = self._agents.get("") or self._create_agent("", None)
         facts, self._facts = self._facts, []
+        if self._redact is not None:
+            facts = [_redact_event(event, self._redact) for event in facts]
         self.newest = self._commits.commit_events(main.recorder, facts, _format_summary(facts))
 
     def _origin_of(self, agent: str) -> CommitOrigin:
@@ -276,7 +292,11 @@ class StreamCommits:
         messages = [event for event in events if isinstance(event.payload, _MESSAGES)]
         self._facts += [event for event in events if not isinstance(event.payload, _MESSAGES)]
         try:
-            return [_with_source(entry, source) for entry in entries_from_events(messages)]
+            entries = [_with_source(entry, source) for entry in entries_from_events(messages)]
+            return [
+                replace(entry, message=redact_message(entry.message, self._redact))
+                for entry in entries
+            ]
         except (FormatError, ValueError) as error:
             note = OutputEvent(f'"{type(error).__name__}"')
             self._facts.append(Event(note, events[0].timestamp))
@@ -312,6 +332,15 @@ def _prompt_source(line: StreamEvent) -> dict[str, object]:
 
 def _latest_time(lines: Sequence[StreamEvent]) -> str | None:
     return find_latest(event.timestamp for line in lines for event in line.events)
+
+
+def _redact_event(event: Event, credentials: Credentials) -> Event:
+    """Return an event without credentials."""
+    data = canonical.to_json_line(event.payload)
+    redacted = credentials.replace_in_bytes(data)
+    if redacted == data:
+        return event
+    return replace(event, payload=convert(canonical.from_json(redacted), type(event.payload)))
 
 
 def _format_summary(facts: Sequence[Event]) -> str:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.core import canonical
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, FormatError
 from harken.formats.providers.otel_messages import join_members, parse_attribute_value
 
@@ -81,6 +82,37 @@ def decode_logs(data: bytes, content_type: str) -> DecodedRequest:
                 if id_ is not None:
                     decoded.logged.append((id_, _parse_log_record(record)))
     return decoded
+
+
+def redact_request(kind: str, data: bytes, content_type: str, credentials: Credentials) -> bytes:
+    """Return the body of a request without credentials. Raises FormatError.
+
+    kind: `trace` or `logs`.
+    """
+    if content_type == JSON:
+        return credentials.replace_in_bytes(data)
+    request = _parse_request(kind, data, content_type)
+    request.DiscardUnknownFields()
+    _redact_message(request, credentials)
+    return bytes(request.SerializeToString())
+
+
+def _redact_message(message: Any, credentials: Credentials) -> None:
+    """Redact all texts of a protobuf message. The library limits its depth."""
+    for descriptor, value in message.ListFields():
+        name = descriptor.name
+        if isinstance(value, str):
+            setattr(message, name, credentials.replace(value))
+        elif name == "bytes_value":
+            setattr(message, name, credentials.replace_in_bytes(value))
+        elif hasattr(value, "ListFields"):
+            _redact_message(value, credentials)
+        elif not isinstance(value, bytes) and isinstance(value, MutableSequence):
+            for index, member in enumerate(value):
+                if isinstance(member, str):
+                    value[index] = credentials.replace(member)
+                elif hasattr(member, "ListFields"):
+                    _redact_message(member, credentials)
 
 
 def encode_response(kind: str, content_type: str, refused: int = 0) -> bytes:

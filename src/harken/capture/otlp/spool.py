@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harken.capture.otlp.decode import JSON, PROTOBUF, redact_request
 from harken.capture.otlp.span import SpanId
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 
 _NAME_PATTERN = re.compile(r"(\d{1,18})\.(trace|logs)\.(json|pb)")
@@ -36,11 +38,13 @@ class SpooledRequest:
 class OtlpSpool:
     """A folder of requests. Used by one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, redact: Credentials | None = None) -> None:
         """Create the folder with private permissions.
 
-        Raises ConfigError if another process uses it.
+        redact: removes credentials before a request is written. Raises ConfigError if another
+        process uses the folder.
         """
+        self._redact = redact
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -71,12 +75,16 @@ class OtlpSpool:
 
     def write(self, request: SpooledRequest) -> None:
         """Write a request to disk. Raises OSError if it was not written."""
+        data = request.data
+        if self._redact is not None:
+            content_type = JSON if request.is_json else PROTOBUF
+            data = redact_request(request.kind, data, content_type, self._redact)
         path = self._folder / f"{self._next}.{request.kind}.{'json' if request.is_json else 'pb'}"
         part = path.with_suffix(".part")
         self._next += 1
         try:
             with os.fdopen(os.open(part, _CREATE_FLAGS, 0o600), "wb") as file:
-                file.write(request.data)
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             part.rename(path)

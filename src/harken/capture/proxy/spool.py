@@ -33,6 +33,7 @@ from harken.capture.proxy.frames import (
     FrameKind,
     encode_frame,
 )
+from harken.capture.proxy.spool_redactor import SpoolRedactor
 
 WRITER_LOCK = "writer.lock"
 """Locked while a process writes this spool."""
@@ -76,6 +77,8 @@ class ProxySpool:
     """Called when data was written."""
     limits: SpoolLimits = field(default_factory=SpoolLimits)
     opens: Opens = create_spool_file
+    redactor: SpoolRedactor | None = None
+    """Removes credentials before anything is written."""
     unrecorded: Counter[str] = field(default_factory=Counter)
     """The number of calls that were not started, by reason."""
     problem: str = ""
@@ -171,6 +174,10 @@ class ProxySpool:
         """Write items, or note which were not written."""
         items: list[Item] = [(call, FrameKind.END, end) for call, end in self._pending_ends.items()]
         items += [self._with_reason(item) for item in batch if self._should_write(item)]
+        if self.redactor is not None:
+            items = [*self.redactor.redact(items)]
+            for line in self.redactor.report_new():
+                self.on_notice(line)
         reason = self._check_space()
         if not reason:
             try:

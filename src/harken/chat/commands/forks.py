@@ -65,7 +65,7 @@ def _branch(
         None if before is None else before.message_id,
         before=before is not None,
         change=lambda created: disarmed.extend(disarm_triggers(created)),
-        options=SessionOptions(resolver=session.options.resolver),
+        options=SessionOptions(resolver=session.options.resolver, redact=session.options.redact),
     )
     triggers = f" Disarmed there: {', '.join(disarmed)}." if disarmed else ""
     return NextSession(log=fork.path, note=note + triggers, draft=draft)

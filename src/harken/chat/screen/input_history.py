@@ -14,6 +14,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
+from harken.core.secrets.redaction import Credentials
+
 LINES = 15
 CHARACTERS = 2000
 _MARKER_PATTERN = re.compile(r"\[paste (\d+): \d+ (?:lines?|characters)\]")
@@ -60,8 +62,10 @@ MAX_HISTORY_CHARS = 20_000
 class PrivateHistory(FileHistory):
     """A history in a file. Errors of reading or writing it are ignored."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: Credentials | None = None) -> None:
+        """Use the file at `path`. Credentials are not written if `redact` removes them."""
         super().__init__(str(path))
+        self._redact = redact
         with suppress(OSError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
 
@@ -74,4 +78,6 @@ class PrivateHistory(FileHistory):
     def store_string(self, string: str) -> None:
         if len(string) <= MAX_HISTORY_CHARS and not Pastes.has_mark(string):
             with suppress(OSError):
-                super().store_string(string)
+                super().store_string(
+                    string if self._redact is None else self._redact.replace(string)
+                )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
@@ -26,7 +25,7 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from harken.chat.screen.input_history import MAX_HISTORY_CHARS, PrivateHistory
+from harken.chat.screen.input_history import MAX_HISTORY_CHARS
 from harken.chat.screen.prompts import ScreenPrompt, choices
 from harken.terminal.styled_text import PROMPT, Line, clean_text, shorten
 
@@ -93,13 +92,12 @@ class Inputs:
     """The input fields of the user, and their layout."""
 
     def __init__(
-        self, layout_state: LayoutState, completer: Completer, history: Path | None
+        self, layout_state: LayoutState, completer: Completer, history: History | None
     ) -> None:
         self.state = layout_state
-        past: History = InMemoryHistory() if history is None else PrivateHistory(history)
         self.buffer = Buffer(
             multiline=True,
-            history=past,
+            history=history or InMemoryHistory(),
             completer=completer,
             complete_while_typing=Condition(self._completes_itself),
             tempfile_suffix=".md",

@@ -35,6 +35,7 @@ from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.completion import InputCompleter
 from harken.chat.screen.early_keys import keep_early_keys
 from harken.chat.screen.event_queue import QueuedItem, ScreenHandle
+from harken.chat.screen.input_history import PrivateHistory
 from harken.chat.screen.key_actions import KeyActions, KeyGuard
 from harken.chat.screen.key_bindings import bindings
 from harken.chat.screen.layout import Inputs, LayoutState
@@ -146,7 +147,9 @@ class Screen:
             talks_with=self._talks_with,
         )
         completer = InputCompleter(where.folder, lambda: self.table)
-        self.inputs = Inputs(layout_state, completer, where.history)
+        redact = chat.session.options.redact
+        past = None if where.history is None else PrivateHistory(where.history, redact)
+        self.inputs = Inputs(layout_state, completer, past)
         self.inputs.insert(draft)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = ScreenTerminal(where, self.inputs.layout, self._live_lines)

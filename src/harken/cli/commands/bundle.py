@@ -125,7 +125,7 @@ def _store_of(home: Home, opening: ExitStack) -> Store:
     settings = load_settings(home)
     if settings.store is None and not home.store_file.exists():
         return MemoryStore()
-    store = open_store(home, settings.store, settings.backing)
+    store = open_store(home, settings)
     opening.callback(store.close)
     return store
 
@@ -183,9 +183,12 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
     """
     with ExitStack() as opening:
         folder = home.folder if home.folder.is_dir() else Path(tempfile.gettempdir())
+        settings = load_settings(home)
+        refuses_credentials = settings.redact == "store"
         if not dry_run:
             home.create_folders()
-            folder = home.folder
+            # The files of a bundle may have credentials, also those that an end by force leaves.
+            folder = Path(tempfile.gettempdir()) if refuses_credentials else home.folder
         with progress("Checking") as tell:
             bundle = opening.enter_context(open_bundle(file, folder, on_read=tell))
             for finding in check_versions(bundle.store):
@@ -195,11 +198,16 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
             new = len(find_missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
             print_bundle_contents(bundle, new, as_json=as_json)
             return
-        settings = load_settings(home)
-        mine = open_store(home, settings.store, settings.backing)
+        mine = open_store(home, settings)
         opening.callback(mine.close)
         with progress("Copying") as tell:
-            result = import_bundle(bundle, mine, home.sessions_folder, on_copy=tell)
+            result = import_bundle(
+                bundle,
+                mine,
+                home.sessions_folder,
+                on_copy=tell,
+                refuses_credentials=refuses_credentials,
+            )
         add_imports(home, mine)
         print_imported_bundle(mine, bundle, result, as_json=as_json)
 

@@ -231,7 +231,10 @@ def export(
     if native is not None:
         write_pieces(store.read_chunks(native.raw), file, is_text=lambda _: _is_text(wanted))
         path = one_line(native.record.path, 200)
-        click.echo(f"{wanted}: the bytes of {path}, as they were imported", err=True)
+        state = "as they were imported"
+        if native.is_redacted:
+            state = "without the credentials that were redacted before they were stored"
+        click.echo(f"{wanted}: the bytes of {path}, {state}", err=True)
         return
     format_name = _format_name(store, name, wanted)
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)

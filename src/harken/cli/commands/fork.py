@@ -15,6 +15,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import ImportedName, NamedLogFile, NameResolver, SessionLog
+from harken.config.settings import load_settings
 from harken.config.store import build_commit_resolver
 from harken.core.ids import message_id
 from harken.errors import ConfigError
@@ -91,7 +92,9 @@ def command(home: Home, session: str, *, as_json: bool, **options: Any) -> None:
     stem = _new_name(home, log, options["name"])
     message = None if options["message"] is None else parse_message(options["message"])
     to = home.sessions_folder / f"{stem}.jsonl"
-    session_options = SessionOptions(resolver=build_commit_resolver(home))
+    session_options = SessionOptions(
+        resolver=build_commit_resolver(home), redact=load_settings(home).credentials()
+    )
     fork = _create(log, to, message, options, change, session_options)
     if as_json:
         origin = msgspec.to_builtins(fork.origin)
@@ -145,7 +148,6 @@ def _check_model(home: Home, model: str | None) -> str | None:
     if model is None:
         return None
     from harken.chat.models import build_model_resolver, load_named_model, with_absolute_path
-    from harken.config.settings import load_settings
 
     load_named_model(build_model_resolver(home, load_settings(home)), model)
     return with_absolute_path(model)

@@ -169,7 +169,8 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
     from harken.interactions.export.importer import import_folder
 
     home.create_folders()
-    sessions = import_folder(folder, home.sessions_folder)
+    refuses_credentials = load_settings(home).redact == "store"
+    sessions = import_folder(folder, home.sessions_folder, refuses_credentials=refuses_credentials)
     if as_json:
         print_json(msgspec.to_builtins(sessions))
         return

@@ -18,6 +18,7 @@ from harken.cli.options.identity import identity_options
 from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.config.identity import load_identity
+from harken.config.settings import load_settings
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
@@ -92,7 +93,8 @@ def _serving(
 
     check_installed()
     token = None if token_file is None else ensure_token(token_file)
-    spool = OtlpSpool(home.folder / "otlp")
+    credentials = load_settings(home).credentials()
+    spool = OtlpSpool(home.folder / "otlp", credentials)
     try:
         with (
             open_or_create_store(home) as store,
@@ -100,7 +102,7 @@ def _serving(
                 home.sessions_folder,
                 store,
                 tell=_print_notice,
-                options=RecorderOptions(identity=identity),
+                options=RecorderOptions(identity=identity, redact=credentials),
             ) as recorder,
         ):
             receiver = Receiver(recorder)

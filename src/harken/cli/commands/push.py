@@ -98,7 +98,7 @@ def _store(home: Home) -> Store:
     settings = load_settings(home)
     if settings.store is None and not home.store_file.exists():
         return MemoryStore()
-    return open_store(home, settings.store, settings.backing)
+    return open_store(home, settings)
 
 
 @dataclass(slots=True)

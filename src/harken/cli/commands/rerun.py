@@ -15,6 +15,7 @@ from harken.chat.commands.base import MODES
 from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
+from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.errors import ConfigError
 from harken.session.branch import find_free_name
@@ -176,7 +177,12 @@ class RerunEnvironment:
         from harken.chat.models import build_model_resolver
         from harken.chat.options import ChatOptions
         from harken.chat.sandbox import build_shell_sandbox
-        from harken.chat.world import WorldSettings, build_permissions, open_world
+        from harken.chat.world import (
+            WorldSettings,
+            build_permissions,
+            find_outputs_folder,
+            open_world,
+        )
         from harken.config.allowed_commands import AllowedCommands
         from harken.config.identity import load_chat_identity
         from harken.config.settings import load_settings
@@ -185,7 +191,7 @@ class RerunEnvironment:
         settings: Settings = load_settings(home, permission=permission)
         home.create_folders()
         checkpoint_store = CheckpointStore.open(
-            lambda: open_store(home, settings.store, settings.backing, patience_s=LOCK_TIMEOUT_S)
+            lambda: open_store(home, settings, patience_s=LOCK_TIMEOUT_S)
         )
         stack.callback(checkpoint_store.close)
         for note in checkpoint_store.notes:
@@ -204,10 +210,12 @@ class RerunEnvironment:
             observers=Observers(
                 on_notice=lambda notice: click.echo(one_line(notice, 500), err=True)
             ),
+            redact=settings.credentials(),
         )
+        stack.callback(print_redacted, runtime.redact)
 
         def live(stem: str) -> World:
-            outputs = home.folder / "outputs" / stem
+            outputs = find_outputs_folder(home, settings, stem)
             box = build_shell_sandbox(home, settings, outputs=outputs)
             around = WorldSettings(outputs, box, runtime.notify, home)
             permissions = build_permissions(settings, home.folder)

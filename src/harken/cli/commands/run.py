@@ -12,6 +12,7 @@ import click
 
 from harken.cli.options.home import unchecked_home_option
 from harken.cli.options.identity import identity_options
+from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, current_folder, environment
 from harken.config.identity import load_identity
 from harken.context.socket_client import VARIABLE
@@ -187,13 +188,17 @@ def _store_opener(
         home.create_folders()
         list_runtime_formats()  # loads the formats before the first request of a tool
         settings = load_settings(home)
-        store = open_store(home, settings.store, settings.backing, patience_s=_LOCK_TIMEOUT_S)
+        store = open_store(home, settings, patience_s=_LOCK_TIMEOUT_S)
         try:
             catalogue = open_catalogue(home)
             try:
-                follower = FileFollower(store, catalogue, identity=identity, live_since=started)
-                chain = StreamCommits(store, client_call.runtime, system_clock, identity)
+                redact = settings.credentials()
+                follower = FileFollower(
+                    store, catalogue, identity=identity, live_since=started, redact=redact
+                )
+                chain = StreamCommits(store, client_call.runtime, system_clock, identity, redact)
                 yield CommitSources(store, RunFiles(follower, sight, mentions), chain)
+                print_redacted(redact)
             finally:
                 catalogue.close()
         finally:

@@ -14,8 +14,9 @@ import click
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home
+from harken.config.settings import load_settings
+from harken.config.store import open_store_file
 from harken.errors import ConfigError
-from harken.store.sqlite.store import SqliteStore
 from harken.terminal.text import print_json, print_text
 
 PORT = 8420
@@ -75,8 +76,9 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
 
     wish = ServeOptions(**options)
     home.create_folders()
+    settings = load_settings(home)
     with listening(home, wish) as place:
-        store = SqliteStore(home.store_file)
+        store = open_store_file(home, settings)
         try:
             gate = AccessCheck(place.token, any_host=wish.open_to_network)
             limits = ServiceLimits(body_bytes=wish.max_mb * 1024 * 1024)
@@ -86,6 +88,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
                 limits=limits,
                 read_only=wish.read_only,
                 sessions=home.sessions_folder,
+                refuses_credentials=settings.redact == "store",
             )
             tell(place, home, as_json=as_json)
             serve(app, [place.listener], limits=limits, idle_s=wish.idle_timeout_s)

@@ -13,9 +13,11 @@ import click
 from harken.analytics.times import to_datetime
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import identity_options
+from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, current_folder, environment
 from harken.config.identity import load_identity
 from harken.config.local_zone import LocalZone
+from harken.config.settings import load_settings
 from harken.config.store import open_or_create_store
 from harken.core.clock import format_rfc3339, parse_rfc3339, system_clock
 from harken.errors import ConfigError, StoreLocked
@@ -99,7 +101,11 @@ def _follower(home: Home, identity: CommitIdentity) -> Iterator[FileFollower]:
 
     with open_or_create_store(home) as store, closing(open_catalogue(home)) as catalogue:
         now = format_rfc3339(system_clock())
-        yield FileFollower(store, catalogue, identity=identity, live_since=now)
+        redact = load_settings(home).credentials()
+        try:
+            yield FileFollower(store, catalogue, identity=identity, live_since=now, redact=redact)
+        finally:
+            print_redacted(redact)
 
 
 def _iter_changes(

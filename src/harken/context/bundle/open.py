@@ -90,7 +90,12 @@ def open_bundle(
 
 
 def import_bundle(
-    bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: ProgressCallback | None = None
+    bundle: OpenBundle,
+    store: Store,
+    sessions: Path,
+    *,
+    on_copy: ProgressCallback | None = None,
+    refuses_credentials: bool = False,
 ) -> BundleImportResult:
     """Add the content of a bundle to a store and a folder of logs.
 
@@ -98,12 +103,13 @@ def import_bundle(
     continue, and copies of files of which it has more bytes.
 
     A log whose name is used by another log gets a similar name. A second import changes nothing.
-    Raises StoreError; BundleError if a log cannot be written.
+    Raises StoreError; BundleError if a log cannot be written, with `refuses_credentials` also if it
+    contains a credential.
     """
     copied = copy_commits(bundle.store, store, bundle.manifest.tip_ids(), on_progress=on_copy)
     files = add_imported_files(bundle.store, store)
     tickets = copy_tickets(bundle.store, store)
-    folder = LogFolder(sessions)
+    folder = LogFolder(sessions, refuses_credentials=refuses_credentials)
     logs = tuple(_add_log(log, folder) for log in bundle.logs)
     return BundleImportResult(copied.commits, logs, tickets, files)
 

@@ -16,6 +16,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.messages import PART_TYPES, Extra, FunctionCall, Message, ToolCall, ToolCallSlot
+from harken.core.secrets.redaction import Credentials
 
 MESSAGE_KEY, FORM_KEY = "message", "form"
 MESSAGE_KEYS = frozenset({MESSAGE_KEY, FORM_KEY})
@@ -36,6 +37,15 @@ def parse_message(data: Mapping[str, Any]) -> Message:
     if isinstance(members.get("content"), str):
         members["content"] = str(members["content"])  # a LoggedString becomes a plain str
     return msgspec.convert(members, Message, from_attributes=True)
+
+
+def redact_message(message: Message, credentials: Credentials | None) -> Message:
+    """Return a message without credentials, if they are given."""
+    if credentials is None:
+        return message
+    data = canonical.to_json_line(message)
+    redacted = credentials.replace_in_bytes(data)
+    return message if redacted == data else parse_message(canonical.from_json(redacted))
 
 
 def fit_content(name: str, value: Any) -> Any:

@@ -11,16 +11,22 @@ is still JSON after redaction.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
 from blake3 import blake3
 
+from harken.core.replace import in_json, replace_in_bytes
 from harken.core.secrets.named_secrets import NAMED_SHAPES
 from harken.core.secrets.patterns import FRAMED_SHAPES, MIN_RUN_CHARS, RUN_CHARACTERS, WORD_SHAPES
 from harken.core.secrets.shape import Shape
 
+PLACEHOLDER_PATTERN = re.compile(r"\[redacted [a-z][a-z0-9-]*\]")
+"""Matches the text that replaces a credential."""
+_ESCAPE_PATTERN = re.compile(rb"\\[u/]")
+"""Matches an escape in JSON that can hide a character of a credential."""
 _MAX_CREDENTIAL_BYTES = 64 * 1024
 """Maximum length of a credential: an overlap of this size between pieces always contains it."""
 
@@ -54,12 +60,56 @@ class Credentials:
         """Kind -> the number of distinct credentials."""
         return {kind: len(hashes) for kind, hashes in sorted(self._hashes.items())}
 
+    @property
+    def summary(self) -> str:
+        """The kinds with their numbers, for a person to read. Empty if there are none."""
+        return ", ".join(f"{kind} ({number})" for kind, number in self.kinds.items())
+
     def replace(self, text: str) -> str:
         """Return a text without credentials."""
         result = redact(text)
         for match in result.matches:
             self._count(match.kind, text[match.start : match.end].encode("utf-8", "surrogatepass"))
         return result.text
+
+    def replace_in_bytes(self, data: bytes) -> bytes:
+        """Return a text in bytes without credentials. JSON is still JSON.
+
+        >>> Credentials().replace_in_bytes(b'{"text":"AKIAQ7WZX5T2MN3BVC4D"}').decode()
+        '{"text":"[redacted aws-key-id]"}'
+        """
+        data = replace_in_bytes(data, self.replace)
+        if _ESCAPE_PATTERN.search(data) is None:
+            return data
+        lines = data.split(b"\n")
+        return b"\n".join(
+            in_json(line, self.replace) if _ESCAPE_PATTERN.search(line) else line for line in lines
+        )
+
+    def replace_in_pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield a text in bytes without credentials, also without those in two pieces."""
+        buffer = b""
+        for piece in chain(pieces, [None]):
+            buffer += piece or b""
+            if piece is not None and len(buffer) < 4 * _MAX_CREDENTIAL_BYTES:
+                continue
+            end = len(buffer) if piece is None else len(buffer) - _MAX_CREDENTIAL_BYTES
+            clean, position = bytearray(), 0
+            # Shapes are ASCII, so bytes can be searched as if each were a letter.
+            for match in find_credentials(buffer.decode("latin-1")):
+                if match.start >= end:
+                    break
+                self._count(match.kind, buffer[match.start : match.end])
+                clean += buffer[position : match.start] + f"[redacted {match.kind}]".encode()
+                position = match.end
+            end = max(end, position)
+            yield bytes(clean + buffer[position:end])
+            buffer = buffer[end:]
+
+    def add(self, other: Credentials) -> None:
+        """Count the credentials of another remover, too."""
+        for kind, hashes in other._hashes.items():
+            self._hashes.setdefault(kind, set()).update(hashes)
 
     def is_in_json(self, data: bytes) -> bool:
         """Return True: only a full search can exclude credentials."""
@@ -114,6 +164,24 @@ def redact(text: str) -> RedactionResult:
         pieces += [text[position : match.start], f"[redacted {match.kind}]"]
         position = match.end
     return RedactionResult("".join([*pieces, text[position:]]), tuple(matches))
+
+
+def find_kind(data: bytes, *, is_chunk: bool = False) -> str:
+    """Return the kind of the first credential in a text. Return "" if it has none.
+
+    is_chunk: whether the text may be cut at both ends, also inside of a placeholder.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    for match in find_credentials(text):
+        is_cut = (match.start == 0 and "]" in text[: match.end]) or (
+            match.end == len(text) and "[" in text[match.start :]
+        )
+        if not (is_chunk and is_cut):
+            return match.kind
+    credentials = Credentials()
+    if _ESCAPE_PATTERN.search(data) is not None:
+        credentials.replace_in_bytes(data)
+    return next(iter(credentials.kinds), "")
 
 
 def find_credentials(text: str) -> list[SecretMatch]:

@@ -21,6 +21,7 @@ import msgspec
 from harken.core import canonical
 from harken.core.clock import Clock, system_clock
 from harken.core.messages import message_hash
+from harken.core.secrets.redaction import find_kind
 from harken.errors import ConfigError, HarkenError, InvalidEvent
 from harken.interactions.export.exporter import read_index
 from harken.interactions.export.layout import ExportedThread, Layout, parse_file_name
@@ -66,13 +67,20 @@ class _ImportedFolder:
 
 
 def import_folder(
-    folder: Path, sessions: Path, *, clock: Clock = system_clock
+    folder: Path,
+    sessions: Path,
+    *,
+    clock: Clock = system_clock,
+    refuses_credentials: bool = False,
 ) -> list[ImportedThreadSession]:
     """Import all sessions of a folder as logs.
 
-    Raises ConfigError if the folder is invalid or damaged, LogError.
+    Raises ConfigError if the folder is invalid or damaged, with `refuses_credentials` also if it
+    contains a credential; LogError.
     """
     exported = _read_folder(folder)
+    if refuses_credentials:
+        _check_credentials(folder, exported)
     sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
     return [
         _SessionImport(
@@ -84,6 +92,18 @@ def import_folder(
         ).run()
         for session_id, threads in exported.sessions.items()
     ]
+
+
+def _check_credentials(folder: Path, exported: _ImportedFolder) -> None:
+    """Raise ConfigError if a message or a row contains a credential: a log would differ from it."""
+    threads = [thread for threads in exported.sessions.values() for thread in threads]
+    rows = [row for thread in threads for row in thread.rows]
+    for value in (*exported.messages.values(), *(thread.about for thread in threads), *rows):
+        if kind := find_kind(msgspec.json.encode(value)):
+            raise ConfigError(
+                f"{folder}: contains a credential ({kind}), and the configuration has "
+                'redact = "store"; export the folder again without --no-redact'
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from harken.context.checkpoint import CommitIdentity
+from harken.core.secrets.redaction import Credentials
 from harken.interactions.sdk.background import BackgroundRecorder, RecordingSink
 from harken.interactions.sdk.http_client import is_http_client, is_recorded, record_http_client
 from harken.recording.exchange import ClientHints
@@ -39,6 +40,7 @@ def recording(
     session: str = "",
     tell: Callable[[str], None] = _logger.warning,
     identity: CommitIdentity | None = None,
+    redact: Credentials | None = None,
 ) -> Iterator[BackgroundRecorder]:
     """Record the calls of wrapped clients in the block. All data is on disk at its end.
 
@@ -47,13 +49,14 @@ def recording(
     `session` is the name of a session to which all calls belong, also those of a later block; if
     empty, calls are grouped by their context.
     `tell` is called with one-line warnings for the user. `identity` gives the principal, template,
-    ticket and thread of commits.
+    ticket and thread of commits. `redact` removes credentials before anything is stored, and counts
+    them.
     """
     path = Path(folder)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     # One run may use clients of several providers.
     hints = ClientHints(session=session, client=_PROGRAM) if session else ClientHints()
-    options = RecorderOptions(identity=identity or CommitIdentity())
+    options = RecorderOptions(identity=identity or CommitIdentity(), redact=redact)
     with (
         Recorder(path, store, tell=tell, options=options) as recorder,
         BackgroundRecorder(recorder, hints=hints) as background,

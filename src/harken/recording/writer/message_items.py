@@ -9,11 +9,12 @@ has the same items, so an `AgentRecorder` does not compare them again.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from harken.core.messages import Message
 from harken.formats.client_messages import messages_in
 from harken.formats.plain_value import to_plain_value
 from harken.formats.shared_list import SharedList
@@ -26,8 +27,9 @@ _MARSHAL_VERSION = 2
 class MessageItems:
     """The items of the last request of one conversation."""
 
-    def __init__(self) -> None:
-        """Start without a request."""
+    def __init__(self, create_item: Callable[[Message], Item] = Item.from_message) -> None:
+        """Start without a request. `create_item` is called once for each new message."""
+        self._create_item = create_item
         self._encodings: list[bytes] = []
         """The content of each value of the last request."""
         self._ends: list[int] = []
@@ -45,7 +47,7 @@ class MessageItems:
         new_items: list[Item] = []
         known_count = ends[-1] if ends else 0
         for value in values[count:]:
-            new_items += map(Item.from_message, messages_in([value]))
+            new_items += map(self._create_item, messages_in([value]))
             ends.append(known_count + len(new_items))
         items = self._items.first(known_count).with_end(new_items)
         self._encodings, self._ends = encodings, ends

@@ -24,6 +24,7 @@ from harken.core.events import SessionStarted
 from harken.errors import InvalidLog, LogError, LogVersionUnsupported, LogWriteError
 from harken.session.log.checksum import has_more, seems_sealed
 from harken.session.log.compressed import is_packed, log_path, stat_log
+from harken.session.log.credential_check import check_log_credentials
 from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, iter_records, open_log
 from harken.session.log.receive import read_log_end, receive_lines
@@ -135,8 +136,8 @@ def _parse_time(time: str) -> int:
 class LogFolder:
     """A folder of logs to which copies are added. Its logs are listed once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, refuses_credentials: bool = False) -> None:
+        self._folder, self._refuses_credentials = folder, refuses_credentials
         self._by_first_line: dict[bytes, list[Path]] = {}
         self._mtimes_s: list[float] = []
         files = [path for path in folder.glob("*.jsonl*") if log_path(path).suffix == ".jsonl"]
@@ -152,8 +153,10 @@ class LogFolder:
 
         If its name is used, it gets a similar one. `can_continue`: append the new lines to a copy
         of an earlier state. Raises LogLocked, LogWriteError, and InvalidLog if the source has
-        changed.
+        changed; CredentialInLog for a log with a credential in a folder that refuses them.
         """
+        if self._refuses_credentials:
+            check_log_credentials(log.path)
         copies = self._by_first_line.setdefault(_read_first_line(log.path), [])
         path, size_bytes = _find_copy(log, copies)
         if path is not None and size_bytes >= log.size_bytes:

@@ -16,6 +16,7 @@ import msgspec
 from harken.errors import (
     AmbiguousName,
     BranchConflict,
+    CredentialRefused,
     HarkenError,
     LogDiverged,
     LogError,
@@ -152,7 +153,7 @@ def encode_error(error: Exception) -> Problem:
             return _encode_conflict(error, text)
         case StoreWriteError() | LogWriteError():
             return Problem("store_full", text, reason=error.reason)
-        case ValueError() | OverflowError() | LogVersionUnsupported():
+        case ValueError() | OverflowError() | LogVersionUnsupported() | CredentialRefused():
             return Problem("invalid", text)
         case StoreError() | LogError():
             return Problem("store_failed", text)

@@ -14,9 +14,11 @@ from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import iter_files
 from harken.core.commits import ArtifactRef
+from harken.core.secrets.redaction import Credentials
 from harken.index.catalogue import MAX_READINGS, Catalogue
 from harken.store.imported_files import read_imported_files
 from harken.store.sqlite.store import SqliteStore
+from tests.redaction_kit import AWS, find_in_store
 from tests.unit.formats.transcript_kit import (
     Transcript,
     text_block,
@@ -25,6 +27,7 @@ from tests.unit.formats.transcript_kit import (
 )
 
 TURNS = 40
+MARKED = "[redacted aws-key-id]"
 
 
 class Desk:
@@ -36,6 +39,7 @@ class Desk:
         self.session = Transcript()
         self.hashes = RunningHashes(lambda: self.now)
         self.now = 0.0
+        self.redact: Credentials | None = None
         self.add(TURNS)
 
     def add(self, turns: int = 1) -> None:
@@ -50,9 +54,12 @@ class Desk:
     def load(self, hashes: RunningHashes | None = None) -> ImportResult:
         """Import the file. Without hashes: in a new process."""
         with closing(Catalogue(self._index)) as catalogue:
-            [result] = Importer(self.store, catalogue, hashes=hashes).run([*iter_files(self.path)])
+            importer = Importer(self.store, catalogue, hashes=hashes, redact=self.redact)
+            [result] = importer.run([*iter_files(self.path)])
         assert result.report.raw is not None
-        assert self.store.raw(ArtifactRef(result.report.raw)) == self.path.read_bytes()
+        data = self.path.read_bytes()
+        expected = data if self.redact is None else data.replace(AWS.encode(), MARKED.encode())
+        assert self.store.raw(ArtifactRef(result.report.raw)) == expected
         return result
 
     def load_elsewhere(self) -> ImportResult:
@@ -83,6 +90,26 @@ def test_only_the_end_of_a_grown_file_is_parsed(desk: Desk, is_followed: bool) -
         assert result.parsed_bytes < size // 4
         assert (result.new, result.report.commits) == (turns, len(desk.session.records) // 2)
     assert result.report == desk.load_elsewhere().report
+
+
+@pytest.mark.req("D-06")
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_grown_file_is_stored_without_the_credentials_of_its_end(
+    desk: Desk, is_followed: bool
+) -> None:
+    hashes, desk.redact = desk.hashes if is_followed else None, Credentials()
+    size = desk.path.stat().st_size
+    desk.load(hashes)
+    desk.add()
+    assert desk.load(hashes).parsed_bytes < size // 4, "it has no credentials yet"
+    desk.session.user(f"Use {AWS}.")
+    desk.session.answer(text_block("Yes."))
+    desk.path.write_bytes(desk.session.data)
+    assert desk.load(hashes).report.redacted == {"aws-key-id": 1}
+    desk.add()
+    result = desk.load(hashes)
+    assert (result.new, result.report.redacted) == (1, {"aws-key-id": 1})
+    assert find_in_store(desk.store) == set()
 
 
 def test_chunks_of_a_grown_file_are_those_of_the_complete_file(desk: Desk) -> None:

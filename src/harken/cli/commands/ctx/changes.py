@@ -12,9 +12,11 @@ import msgspec
 from harken.cli.commands.ctx.store_command import make_store_command
 from harken.cli.options.identity import identity_options
 from harken.cli.options.name_types import COMMIT
+from harken.cli.redaction_report import print_redacted
 from harken.config.home import current_folder, environment
 from harken.config.identity import load_identity
 from harken.config.name_resolver import NameResolver
+from harken.config.settings import load_settings
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.history import get_commit
@@ -23,6 +25,7 @@ from harken.context.refs import abbreviate_name
 from harken.context.render import render
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
+from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, NameNotFound
 from harken.service.schemas import TimedMessage
 from harken.store.base import Store
@@ -63,16 +66,18 @@ def checkpoint_command(
 ) -> None:
     """Commit messages: a JSON array of `{"role": ..., "content": ...}` in a file or from stdin."""
     identity = load_identity(values, environment(), git_folder=current_folder())
+    redact = load_settings(resolver.home).credentials()
     draft = CommitDraft(
-        messages=_read_messages(messages),
+        messages=_read_messages(messages, redact),
         parent=resolver.commit(parent) if parent else store.branches().get(branch),
         branch=branch,
         origin=identity.origin(values["session_id"]),
-        summary=values["summary"],
+        summary=_redact_text(values["summary"], redact),
         labels=values["labels"],
         created_at=format_rfc3339(system_clock()),
     )
     _print_commit(store, checkpoint(store, draft), as_json=as_json)
+    print_redacted(redact)
 
 
 @make_store_command
@@ -89,7 +94,10 @@ def compact_command(
     name = resolver.commit(ctx)
     before = get_commit(store, name).commit
     draft = CommitDraft(parent=name, branch=branch, origin=CommitOrigin.of(before))
-    _print_commit(store, compact(store, draft, summary), as_json=as_json)
+    redact = load_settings(resolver.home).credentials()
+    created = compact(store, draft, _redact_text(summary, redact))
+    _print_commit(store, created, as_json=as_json)
+    print_redacted(redact)
 
 
 @make_store_command
@@ -179,10 +187,15 @@ def branch_command(
         print_text(f"{abbreviate_name(store, head)}  {key}  {summary[:60]}")
 
 
-def _read_messages(file: BinaryIO) -> list[TimedMessage]:
+def _redact_text(text: str, redact: Credentials | None) -> str:
+    return text if redact is None else redact.replace(text)
+
+
+def _read_messages(file: BinaryIO, redact: Credentials | None) -> list[TimedMessage]:
     """Return the messages of a JSON array. Raises ConfigError."""
+    data = file.read() if redact is None else redact.replace_in_bytes(file.read())
     try:
-        return msgspec.json.decode(file.read(), type=list[TimedMessage])
+        return msgspec.json.decode(data, type=list[TimedMessage])
     except msgspec.DecodeError as error:
         name = Path(getattr(file, "name", "stdin")).name
         raise ConfigError(f"{name}: not a JSON array of messages: {error}") from None

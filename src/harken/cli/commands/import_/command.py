@@ -17,10 +17,12 @@ from harken.cli.commands.import_.session_logs import import_session_logs, split_
 from harken.cli.commands.import_.summary import progress_text, tell
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import identity_options
+from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, environment
 from harken.config.identity import load_identity
 from harken.config.imported_sessions import open_catalogue, repair_imports
 from harken.config.index import read_facts
+from harken.config.settings import load_settings
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
@@ -147,12 +149,14 @@ def _import(
             def advance(to: ImportProgress) -> None:
                 show(to.size_bytes, to.of_size_bytes, progress_text(to))
 
-            importer = Importer(store, catalogue, jobs=jobs, identity=identity)
+            redact = load_settings(home).credentials()
+            importer = Importer(store, catalogue, jobs=jobs, identity=identity, redact=redact)
             for result in importer.run(files, advance):
                 results.append(result)
                 if as_json:
                     print_json(_row(result.report), indent=None)
             catalogue.mark_complete()
+        print_redacted(redact)
         return results
 
     return run_with_repair(run, {home.index_file: repair_imports})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.config.home import Home, command_prefix
+from harken.config.settings import load_settings
 from harken.errors import HarkenError, InvalidLog, LogError
 from harken.session.log.compressed import log_path
 from harken.session.log.copy import LogCopy, LogFolder, VerifiedLog, is_session_log, verify_log
@@ -46,7 +47,8 @@ def _is_session_log(path: Path) -> bool:
 
 def import_session_logs(home: Home, paths: Sequence[Path], *, as_json: bool) -> int:
     """Copy logs to the sessions of a home. Print each one. Return the number of failures."""
-    folder = LogFolder(home.sessions_folder)
+    refuses_credentials = load_settings(home).redact == "store"
+    folder = LogFolder(home.sessions_folder, refuses_credentials=refuses_credentials)
     copies: list[LogCopy] = []
     failure_count = 0
     with progress("Copying") as tell:

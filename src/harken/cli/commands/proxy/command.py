@@ -22,6 +22,7 @@ from harken.cli.options.identity import IDENTITY_NAMES, identity_options
 from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, current_folder, environment
 from harken.config.identity import load_identity, write_identity
+from harken.config.settings import load_settings
 from harken.errors import ConfigError
 from harken.terminal.text import one_line
 
@@ -93,6 +94,7 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
         from harken.capture.proxy.recorder_process import RecorderProcess
         from harken.capture.proxy.server import serve_proxy
         from harken.capture.proxy.spool import ProxySpool
+        from harken.capture.proxy.spool_redactor import SpoolRedactor
         from harken.capture.proxy.tap import ProxyTap
     except ImportError as error:
         if error.name not in _NEEDED:
@@ -115,8 +117,10 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
             _recorder(home, run), environment(), news.on_message, news.report
         )
         spool = ProxySpool(home.proxy_folder / run, news.report, recorder.notify)
+        redact = load_settings(home).credentials()
+        spool.redactor = None if redact is None else SpoolRedactor(redact)
         spool.start()
-        write_identity(spool.folder, wish.identity)
+        write_identity(spool.folder, wish.identity, redact)
         recorder.start()
         try:
             notes = ProxyTap(spool, _protocol_of, run, system_clock)

@@ -16,11 +16,13 @@ from harken.capture.proxy.recorder_process import iter_notifications
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.config.home import Home
 from harken.config.identity import read_identity
+from harken.config.settings import load_settings
 from harken.config.store import open_or_create_store
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage, text_of
 from harken.recording.client_hints import parse_hints
 from harken.recording.recorder import Recorder
+from harken.recording.session_pool import RecorderOptions
 from harken.session.session import Session
 
 _NICENESS = 10
@@ -41,6 +43,7 @@ def record(home: Home, run: str) -> int:
             home.sessions_folder,
             store,
             tell=lambda text: _report({"told": text}),
+            options=RecorderOptions(redact=load_settings(home).credentials()),
         ) as recorder,
     ):
         recorder.on_response = _report_answer

@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from harken.config.home import LATEST, Home, command_prefix
+from harken.config.settings import load_settings
+from harken.core.secrets.redaction import find_kind
 from harken.errors import ConfigError, LogError
 from harken.session.log.compressed import stat_log
 from harken.terminal.environment import has_screen
@@ -32,6 +34,8 @@ def check_new_name(home: Home, name: str) -> str:
             f"(at most {_MAX_NAME_CHARS}), starting with a letter or digit, and not {LATEST!r}, "
             "'ctx-...' or '....jsonl'"
         )
+    if load_settings(home).redact == "store" and (kind := find_kind(name.encode())):
+        raise ConfigError(f"the name is stored and has a credential ({kind}); choose another name")
     if name in {path.stem for path in home.list_logs()}:
         resume_command = command_prefix("chat", "--resume", name)
         raise ConfigError(

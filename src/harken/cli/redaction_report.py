@@ -1,0 +1,13 @@
+"""The report of the credentials that a command did not store."""
+
+from __future__ import annotations
+
+import click
+
+from harken.core.secrets.redaction import Credentials
+
+
+def print_redacted(credentials: Credentials | None) -> None:
+    """Print the credentials that were removed before anything was stored to stderr."""
+    if credentials is not None and credentials.summary:
+        click.echo(f"credentials redacted, and not stored: {credentials.summary}", err=True)
