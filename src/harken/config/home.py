@@ -56,6 +56,11 @@ class Home:
         return self.folder / "facts.db"
 
     @property
+    def edits_file(self) -> Path:
+        """The database of the edits of agents, by the files that they changed."""
+        return self.folder / "edits.db"
+
+    @property
     def token_file(self) -> Path:
         """The file of the access token of this home's service."""
         return self.folder / "service.token"

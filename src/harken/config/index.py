@@ -1,4 +1,4 @@
-"""The session index of a home, updated before each query."""
+"""The session index and the edit index of a home, updated before each query."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import click
 from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import open_store
+from harken.errors import ConfigError
 from harken.terminal.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from harken.attribution.edit_index import EditIndex
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
@@ -38,6 +40,44 @@ def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T
         home.index_file: repair_imports,
     }
     return run_with_repair(partial(_read_index, home, read), repairs)
+
+
+def read_edits(home: Home, read: Callable[[EditIndex, SessionIndex, Store], T]) -> T:
+    """Update both indexes, and return the result of `read` for them and the store.
+
+    A damaged index is rebuilt, as in `read_facts`. Raises ConfigError if nothing is recorded yet,
+    and StoreError.
+    """
+    from harken.attribution.edit_index import EditIndex
+    from harken.attribution.edit_ingest import update_edits
+    from harken.config.imported_sessions import repair_imports
+    from harken.index.database import run_with_repair
+
+    def read_index() -> T:
+        return _read_index(home, read_both)
+
+    def read_both(facts: SessionIndex, store: Store | None) -> T:
+        if store is None:
+            raise ConfigError(NOTHING_RECORDED)
+        with closing(EditIndex(home.edits_file, repair=_rebuild)) as edits:
+            with progress("Reading new edits") as tell:
+                update_edits(edits, store, tell)
+            if edits.is_empty():
+                raise ConfigError(NOTHING_RECORDED)
+            return read(edits, facts, store)
+
+    repairs = {
+        home.edits_file: _rebuild,
+        home.facts_file: _rebuild,
+        home.index_file: repair_imports,
+    }
+    return run_with_repair(read_index, repairs)
+
+
+NOTHING_RECORDED = (
+    "no edit of an agent is recorded; `harken import` imports the sessions of Claude Code, Codex "
+    "and others"
+)
 
 
 def _rebuild(path: Path) -> None:

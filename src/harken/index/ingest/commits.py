@@ -300,7 +300,11 @@ class CommitIngest:
             text=message.said,
             calls=[_get_text(call, "id") for call in entry.occurrence.calls],
             answered_call_id=entry.occurrence.tool_call_id if message.said.role == "tool" else None,
-            is_failed=_is_failed(row, message),
+            is_failed=(
+                has_failed(row.origin.runtime, message.source, is_error=message.said.is_error)
+                if message.said.role == "tool"
+                else message.said.is_error
+            ),
             is_repeat=is_repeat,
         )
         message_row = self.messages.add(new_row)
@@ -387,14 +391,17 @@ def _iter_messages(row: _CommitRow) -> Iterator[_CommitMessage]:
         )
 
 
-def _is_failed(row: _CommitRow, message: _CommitMessage) -> bool | None:
-    """Whether a result belongs to a call that failed. Return None if that is unknown."""
-    exit_code = message.source.get("exit_code")
-    if message.said.is_error or message.said.role != "tool":
-        return message.said.is_error
+def has_failed(runtime: str, source: Mapping[str, Any], *, is_error: bool) -> bool | None:
+    """Whether the call of a result failed. Return None if that is unknown.
+
+    `source` is that of the result, in a session of the runtime.
+    """
+    exit_code = source.get("exit_code")
+    if is_error:
+        return True
     if isinstance(exit_code, int):
         return exit_code != 0
-    return None if row.origin.runtime in _RUNTIMES_WITHOUT_STATUS else False
+    return None if runtime in _RUNTIMES_WITHOUT_STATUS else False
 
 
 def _message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) -> str:

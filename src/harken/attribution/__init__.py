@@ -1,0 +1,1 @@
+"""Attribution: from a line of a file to the message of the agent that wrote it."""

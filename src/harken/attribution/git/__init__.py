@@ -1,0 +1,1 @@
+"""The git program: repositories, blame and diffs."""

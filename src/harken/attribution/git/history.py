@@ -1,0 +1,157 @@
+"""The versions of a file, and the hunks of each commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harken.attribution.edits.file_edit import split_lines
+from harken.attribution.edits.patch_text import unquote_path
+from harken.attribution.git.blame import BlameCommit, decode
+from harken.attribution.git.repository import MAX_FILE_BYTES, GitRepository
+
+HEAD = "HEAD"
+_HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_LOG_FORMAT = "%x01%H %at %ct%x02%P"
+_DIFF_OPTIONS = ("-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """A hunk of a diff without context: ranges of old and of new lines, from 0."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """A file in a commit, or in the working tree, and its version in the parent."""
+
+    id: str
+    path: str
+    previous: str
+    """`REVISION:PATH`, or empty if the parent has no such file."""
+    author_time: int
+    committer_time: int
+    """Seconds since 1970."""
+    is_uncommitted: bool = False
+
+    @classmethod
+    def from_blame(cls, commit: BlameCommit) -> FileVersion:
+        """Return the version of a blamed commit."""
+        return cls(
+            commit.id,
+            commit.path,
+            commit.previous,
+            commit.author_time,
+            commit.committer_time,
+            commit.is_uncommitted,
+        )
+
+    @property
+    def previous_path(self) -> str:
+        """The path in the parent, or the same one."""
+        return self.previous.partition(":")[2] or self.path
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDiff:
+    """The lines of a file in a commit and in its parent, and the hunks between them."""
+
+    base: list[str] | None
+    """None if the parent has no such file."""
+    target: list[str]
+    hunks: Sequence[Hunk]
+
+
+def read_version_diff(repository: GitRepository, version: FileVersion) -> VersionDiff | None:
+    """Return the changes of a version, or None if it cannot be read."""
+    base_data = _read(repository, version.previous) if version.previous else None
+    if version.is_uncommitted:
+        data = _read_working_file(repository.top / version.path)
+    else:
+        data = _read(repository, f"{version.id}:{version.path}")
+    if data is None or (version.previous and base_data is None):
+        return None
+    target = split_lines(decode(data))
+    if base_data is None:
+        return VersionDiff(None, target, [Hunk(0, 0, 0, len(target))])
+    names = (
+        [version.previous.partition(":")[0], "--", version.path]
+        if version.is_uncommitted
+        else [version.previous, f"{version.id}:{version.path}"]
+    )
+    hunks = parse_hunks(repository.run("diff", *_DIFF_OPTIONS, *names))
+    return VersionDiff(split_lines(decode(base_data)), target, hunks)
+
+
+def _read(repository: GitRepository, name: str) -> bytes | None:
+    return repository.read_blobs([name]).get(name)
+
+
+def _read_working_file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
+    except OSError:
+        return None
+
+
+def parse_hunks(diff: bytes) -> list[Hunk]:
+    """Return the hunks of a diff of one file without context."""
+    hunks: list[Hunk] = []
+    for match in _HUNK_PATTERN.finditer(diff):
+        old, old_size, new, new_size = (int(group) if group else 1 for group in match.groups())
+        old_start, new_start = old - bool(old_size), new - bool(new_size)
+        hunks.append(Hunk(old_start, old_start + old_size, new_start, new_start + new_size))
+    return hunks
+
+
+def list_earlier_versions(
+    repository: GitRepository, version: FileVersion, since_s: int
+) -> list[FileVersion]:
+    """Return the versions of a file in ancestors of a commit, made since a time, oldest first."""
+    start = HEAD if version.is_uncommitted else version.id
+    path = version.previous_path if version.is_uncommitted else version.path
+    output = repository.try_run(
+        "log",
+        "--follow",
+        "-M",
+        "--name-status",
+        f"--since=@{max(since_s, 0)}",
+        f"--format={_LOG_FORMAT}",
+        start,
+        "--",
+        path,
+    )
+    versions = _parse_log(decode(output or b""))
+    return [earlier for earlier in reversed(versions) if earlier.id != version.id]
+
+
+def _parse_log(output: str) -> list[FileVersion]:
+    versions: list[FileVersion] = []
+    for record in output.split("\x01")[1:]:
+        header, *lines = record.split("\n")
+        ids, _, parents = header.partition("\x02")
+        id_, author_time, committer_time = ids.split(" ")
+        statuses = [line.split("\t") for line in lines if "\t" in line]
+        if not statuses:  # A merge that changes nothing itself.
+            continue
+        status, *paths = statuses[0]
+        paths = [unquote_path(path) if path.startswith('"') else path for path in paths]
+        parent = parents.split(" ")[0]
+        has_previous = bool(parent) and not status.startswith("A")
+        versions.append(
+            FileVersion(
+                id_,
+                paths[-1],
+                f"{parent}:{paths[0]}" if has_previous else "",
+                int(author_time),
+                int(committer_time),
+            )
+        )
+    return versions

@@ -1,0 +1,168 @@
+"""`GitRepository`: run git in a repository and read its objects.
+
+Git is run as a program: what users see with `git blame` is what attribution starts from. Programs
+that a repository configures (external diffs, text converters, file monitors) are not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from harken.errors import ConfigError
+
+_OPTIONS = (
+    *("-c", "core.quotePath=false"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "log.showSignature=false"),
+    *("-c", "diff.algorithm=myers"),
+    *("-c", "blame.showEmail=false"),
+    *("-c", "blame.date=iso"),
+    "--no-optional-locks",
+    "--literal-pathspecs",
+)
+_ENVIRONMENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+SUBMODULE_MODE = 0o160000
+_MAX_DEPTH = 100
+_HEADER_PATTERN = re.compile(rb"[0-9a-f]{40,64} \d+ \d+")
+MAX_FILE_BYTES = 32 * 1024 * 1024
+"""A larger file is not attributed."""
+
+
+class GitRepository:
+    """A repository with a working tree. Close it after use: it keeps a process that reads objects.
+
+    Paths are relative to the top folder, with slashes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Find the repository that contains a folder. Raises ConfigError if there is none."""
+        self._environment = {**os.environ, **_ENVIRONMENT}
+        self._reader: subprocess.Popen[bytes] | None = None
+        self.top = self.folder = folder
+        output = self.run("rev-parse", "--show-toplevel", "--show-prefix")
+        lines = output.decode("utf-8", "surrogateescape").split("\n")
+        if not lines[0]:
+            raise ConfigError(f"{folder}: the repository has no working tree")
+        self.top = Path(lines[0])
+        self.folder = self.top / lines[1] if len(lines) > 1 else self.top
+        """The folder in which the repository was found, without symbolic links."""
+
+    def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+        """Run git and return its output. Raises ConfigError with git's message if it fails."""
+        ran = self._start(arguments, stdin)
+        if ran.returncode != 0:
+            raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
+        return ran.stdout
+
+    def try_run(self, *arguments: str, stdin: bytes | None = None) -> bytes | None:
+        """Run git and return its output, or None if it fails."""
+        ran = self._start(arguments, stdin)
+        return ran.stdout if ran.returncode == 0 else None
+
+    def _start(
+        self, arguments: Sequence[str], stdin: bytes | None
+    ) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                ["git", *_OPTIONS, *arguments],
+                cwd=self.top,
+                input=b"" if stdin is None else stdin,
+                capture_output=True,
+                env=self._environment,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            if error.filename != "git":
+                raise ConfigError(f"{self.top}: no such folder") from None
+            raise ConfigError("git is not installed, or not on PATH; install git") from None
+        except NotADirectoryError:
+            raise ConfigError(f"{self.top}: not a folder") from None
+
+    def read_blobs(self, names: Iterable[str]) -> Mapping[str, bytes]:
+        """Return the contents of files, named `REVISION:PATH` or by id, without missing ones."""
+        contents: dict[str, bytes] = {}
+        for name in dict.fromkeys(names):
+            data = None if "\n" in name else self._read_blob(name)
+            if data is not None:
+                contents[name] = data
+        return contents
+
+    def _read_blob(self, name: str) -> bytes | None:
+        stdin, stdout = self._open_reader()
+        stdin.write(name.encode("utf-8", "surrogateescape") + b"\n")
+        stdin.flush()
+        header = stdout.readline().rsplit(b" ", 2)
+        if len(header) < 3 or not header[2].strip().isdigit():
+            return None
+        size = int(header[2])
+        data = stdout.read(size)
+        stdout.read(1)
+        return data if header[1] == b"blob" and size <= MAX_FILE_BYTES else None
+
+    def _open_reader(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Return the pipes of `git cat-file --batch`, which is started when it is first needed."""
+        if self._reader is None:
+            self._reader = subprocess.Popen(
+                ["git", *_OPTIONS, "cat-file", "--batch"],
+                cwd=self.top,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=self._environment,
+            )
+        assert self._reader.stdin is not None
+        assert self._reader.stdout is not None
+        return self._reader.stdin, self._reader.stdout
+
+    def list_entry(self, path: str, revision: str = "") -> int | None:
+        """Return the mode of a tracked file, or None if git does not track it.
+
+        A file inside of a submodule has the mode of the submodule.
+        """
+        arguments = ("ls-tree", "-z", revision) if revision else ("ls-files", "-s", "-z")
+        parents = [path]
+        while (parent := parents[-1].rpartition("/")[0]) and len(parents) < _MAX_DEPTH:
+            parents.append(parent)
+        output = self.run(*arguments, "--", *parents)
+        for record in output.split(b"\0"):
+            head, _, name = record.partition(b"\t")
+            mode = int(head.split(b" ")[0], 8) if head else 0
+            is_file = name.decode("utf-8", "surrogateescape") == path
+            if mode == SUBMODULE_MODE or (is_file and not stat.S_ISDIR(mode)):
+                return mode
+        return None
+
+    def find_function(self, path: str, name: str, revision: str = "") -> tuple[int, int]:
+        """Return the lines of a function by git's rules for the file. Raises ConfigError."""
+        pattern = re.sub(r"([.^$*\[\]\\/])", r"\\\1", name)
+        revisions = [revision] if revision else []
+        output = self.run("blame", "--porcelain", "-L", f":{pattern}", *revisions, "--", path)
+        numbers = [
+            int(line.split(b" ")[2]) for line in output.split(b"\n") if _HEADER_PATTERN.match(line)
+        ]
+        return min(numbers), max(numbers)
+
+    def close(self) -> None:
+        """End the process that reads objects."""
+        if self._reader is not None:
+            with suppress(OSError), self._reader:
+                pass
+            self._reader = None
+
+
+def _explain(arguments: Sequence[str], message: str) -> str:
+    """Return the message of a failure of git on one line."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    text = lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else "it failed"
+    if text.startswith("not a git repository"):
+        return "this folder is not in a git repository; run the command in one"
+    if "dubious ownership" in text:
+        return f"{text}; `git config --global --add safe.directory FOLDER` allows it"
+    return f"git {arguments[0]}: {text}"

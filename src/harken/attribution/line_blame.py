@@ -1,0 +1,166 @@
+"""Blame: the origin of each line of a file, through commits that only changed its layout.
+
+Git says in which commit a line appeared, and `CommitMatcher` which edit wrote it there. A line that
+the commit only moved or reformatted is followed into the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harken.attribution.commit_matching import CommitMatch, CommitMatcher
+from harken.attribution.git.blame import BlameCommit, BlamedLine, blame
+from harken.attribution.git.history import FileVersion
+from harken.attribution.git.repository import GitRepository
+from harken.attribution.recorded_edits import RecordedEdit
+from harken.attribution.virtual_file import BaseLine
+
+Confidence: TypeAlias = Literal["exact", "reformatted", "similar", "uncertain"]
+_MAX_PASSES = 100
+"""The number of commits through which a line is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrigin:
+    """The origin of a line of a file."""
+
+    line: BlamedLine
+    """The line as git blames it."""
+    commit: BlameCommit
+    """The commit that added the line, which is not the blamed one if that only moved or reformatted
+    the line."""
+    edit: RecordedEdit | None = None
+    """None if the author of the commit wrote the line, as far as is recorded."""
+    confidence: Confidence = "exact"
+    """`similar`: the author of the commit made the line from one of the edit. `uncertain`: the line
+    may be of the edit."""
+    ratio: float = 1.0
+    """The similarity with the line of the edit."""
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether an agent wrote the line."""
+        return self.edit is not None and self.confidence in ("exact", "reformatted")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A line that is followed, and its state."""
+
+    line: BlamedLine
+    current: BlamedLine
+    """The line in the commit that is reached."""
+    confidence: Confidence = "exact"
+    ratio: float = 1.0
+    changed_by: BlameCommit | None = None
+    """The commit in which the line was changed so that it is another one."""
+
+    def follow(self, match: CommitMatch) -> int:
+        """Note how the line came from the parent. Return its number there."""
+        origin = match.match.origin
+        assert isinstance(origin, BaseLine)
+        self._note(match)
+        return origin.index + 1
+
+    def _note(self, match: CommitMatch) -> None:
+        self.ratio = min(self.ratio, match.match.ratio)
+        kind = match.match.kind
+        if kind == "ambiguous" and self.confidence != "similar":
+            self.confidence = "uncertain"
+        elif kind == "similar":
+            if self.confidence != "similar":
+                self.changed_by = self.current.commit
+            self.confidence = "similar"
+        elif kind == "reformatted" and self.confidence == "exact":
+            self.confidence = "reformatted"
+
+    def resolve(self, match: CommitMatch | None) -> LineOrigin:
+        """Return the origin of the line after its last match."""
+        if match is None or match.edit is None:
+            # An equal line beside the added one is no origin: the commit added the line.
+            blamed = self.line.commit if self.confidence == "uncertain" else self.current.commit
+            return LineOrigin(self.line, self.changed_by or blamed)
+        self._note(match)
+        commit = self.changed_by or self.current.commit
+        return LineOrigin(self.line, commit, match.edit, self.confidence, self.ratio)
+
+
+@dataclass(slots=True)
+class FileBlame:
+    """Computes the origins of the lines of files of a repository."""
+
+    repository: GitRepository
+    matcher: CommitMatcher
+
+    def origins(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), revision: str = ""
+    ) -> list[LineOrigin]:
+        """Return the origins of lines of a file. `ranges`: first and last lines, from 1.
+
+        Raises ConfigError.
+        """
+        lines = blame(self.repository, path, revision, ranges)
+        origins: dict[int, LineOrigin] = {}
+        pending = [_Pending(line, line) for line in lines]
+        for _ in range(_MAX_PASSES):
+            if not pending:
+                break
+            pending = self._resolve(pending, origins, is_complete=not ranges)
+        for item in pending:
+            origins[item.line.number] = item.resolve(None)
+        return [origins[line.number] for line in lines]
+
+    def _resolve(
+        self, pending: Sequence[_Pending], origins: dict[int, LineOrigin], *, is_complete: bool
+    ) -> list[_Pending]:
+        """Set the origins of lines. Return the lines that come from a parent, at their place."""
+        groups: dict[tuple[str, str], list[_Pending]] = {}
+        for item in pending:
+            commit = item.current.commit
+            groups.setdefault((commit.id, commit.path), []).append(item)
+        followed: dict[str, list[tuple[_Pending, int]]] = {}
+        for items in groups.values():
+            version = FileVersion.from_blame(items[0].current.commit)
+            asked_lines = None if is_complete else {item.current.original - 1 for item in items}
+            matches = self.matcher.match(version, asked_lines)
+            for item in items:
+                match = matches.get(item.current.original - 1)
+                if match is not None and isinstance(match.match.origin, BaseLine):
+                    number = item.follow(match)
+                    followed.setdefault(version.previous, []).append((item, number))
+                else:
+                    origins[item.line.number] = item.resolve(match)
+        return [
+            item
+            for previous, places in followed.items()
+            for item in self._blame_parent(previous, places)
+        ]
+
+    def _blame_parent(
+        self, previous: str, places: Sequence[tuple[_Pending, int]]
+    ) -> list[_Pending]:
+        """Blame lines of a parent, and move the pending lines there."""
+        revision, _, path = previous.partition(":")
+        numbers = sorted({number for _, number in places})
+        lines = blame(self.repository, path, revision, _join_ranges(numbers))
+        by_number = {line.number: line for line in lines}
+        for item, number in places:
+            item.current = by_number[number]
+        return [item for item, _ in places]
+
+
+def _join_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return ranges of consecutive numbers.
+
+    >>> _join_ranges([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return ranges

@@ -1,0 +1,153 @@
+"""`EditSource`: the recorded edits of the files of one repository, with their texts.
+
+A path in a transcript may be of another machine, another checkout or another working folder. It is
+compared with the path of a file in the repository by its last components, and never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from harken.attribution.edit_index import EditIndex, EditRow
+from harken.attribution.edits.file_edit import FileEdit
+from harken.attribution.edits.file_view import parse_viewed_lines
+from harken.attribution.edits.tools import find_edits
+from harken.context.commit_content import read_artifact
+from harken.context.message_reader import read_entry_messages
+from harken.core.commits import CommitId, DeltaEntry
+from harken.core.messages import Message, text_of
+from harken.errors import HarkenError, StoreError
+from harken.store.base import Store
+
+_Place: TypeAlias = tuple[CommitId, int]
+"""A commit, and the position of a message in its delta."""
+MAX_CANDIDATES = 400
+"""The maximum number of edits that are replayed for one commit of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEdit:
+    """An edit with its text."""
+
+    row: EditRow
+    edit: FileEdit
+    viewed_lines: tuple[str, ...]
+    """The lines of the file that the agent had read before it wrote all of it."""
+
+
+@dataclass(slots=True)
+class EditSource:
+    """Finds edits of files of a repository."""
+
+    index: EditIndex
+    store: Store
+    top: Path
+    """The top folder of the repository."""
+
+    def find_rows(self, paths: Iterable[str], until_us: int) -> list[EditRow]:
+        """Return the edits of files up to a time, oldest first. Paths are below the top folder."""
+        ids = self._find_path_ids(paths)
+        for _ in range(_MAX_MOVES):  # The file may have been moved several times.
+            earlier = {path_id for path_id, _ in self.index.moves_to(ids)} - ids
+            if not earlier:
+                break
+            ids |= earlier
+        return self.index.edits_of(sorted(ids), until_us)
+
+    def _find_path_ids(self, paths: Iterable[str]) -> set[int]:
+        return {
+            id_
+            for path in dict.fromkeys(paths)
+            for id_, edit_path in self.index.find_paths(path.rpartition("/")[2])
+            if is_same_file(edit_path, path, str(self.top))
+        }
+
+    def load(self, rows: Sequence[EditRow]) -> list[RecordedEdit]:
+        """Return edits with their texts, without those that the store does not have any more."""
+        places = {(row.commit, row.position) for row in rows}
+        places |= {
+            (row.seen_commit, row.seen_position)
+            for row in rows
+            if row.seen_commit is not None and row.seen_position is not None
+        }
+        messages = self._read_messages(places)
+        edits: list[RecordedEdit] = []
+        for row in rows:
+            message = messages.get((row.commit, row.position))
+            calls = [] if message is None else message.tool_calls or []
+            if row.call >= len(calls):
+                continue
+            function = calls[row.call].function
+            files = find_edits(function.name, function.arguments)
+            if row.file < len(files):
+                edits.append(RecordedEdit(row, files[row.file], _seen_lines(row, messages)))
+        return edits
+
+    def _read_messages(self, places: set[tuple[CommitId, int]]) -> dict[_Place, Message]:
+        try:
+            commits = self.store.commits({ctx for ctx, _ in places})
+            deltas = self.store.deltas(stored.commit.artifact for stored in commits.values())
+        except StoreError:
+            return {}
+        messages: dict[_Place, Message] = {}
+        entries: dict[_Place, DeltaEntry] = {}
+        for ctx, position in places:
+            if ctx not in commits:
+                continue
+            commit = commits[ctx].commit
+            if commit.artifact in deltas:
+                if position < len(deltas[commit.artifact]):
+                    entries[ctx, position] = deltas[commit.artifact][position]
+                continue
+            try:
+                parsed = read_artifact(self.store, commit.artifact, commit.format)
+            except HarkenError:
+                continue
+            if position < len(parsed):
+                messages[ctx, position] = parsed[position].message
+        return messages | self._read_entries(entries)
+
+    def _read_entries(self, entries: dict[_Place, DeltaEntry]) -> dict[_Place, Message]:
+        try:
+            messages = read_entry_messages(self.store, [*entries.values()])
+            return dict(zip(entries, messages, strict=True))
+        except StoreError:
+            if len(entries) <= 1:
+                return {}
+        items = [*entries.items()]
+        half = len(items) // 2
+        return self._read_entries(dict(items[:half])) | self._read_entries(dict(items[half:]))
+
+
+_MAX_MOVES = 10
+
+
+def _seen_lines(row: EditRow, messages: dict[_Place, Message]) -> tuple[str, ...]:
+    if row.seen_commit is None or row.seen_position is None:
+        return ()
+    message = messages.get((row.seen_commit, row.seen_position))
+    if message is None or message.role != "tool" or message.is_error:
+        return ()
+    return parse_viewed_lines(text_of(message.content))
+
+
+def is_same_file(edit_path: str, path: str, top: str) -> bool:
+    """Whether the path of an edit may be a file of a repository.
+
+    An absolute path below the top folder must be the same. Another path must end with the same
+    components: all of the file's path, or all of a relative path of an edit.
+
+    >>> is_same_file("/repo/src/a.py", "a.py", "/repo"), is_same_file("/old/a.py", "a.py", "/repo")
+    (False, True)
+    >>> is_same_file("a.py", "src/a.py", "/repo"), is_same_file("/old/b.py", "src/b.py", "/repo")
+    (True, False)
+    """
+    if edit_path.startswith(f"{top}/"):
+        return edit_path == f"{top}/{path}"
+    if edit_path == path or edit_path.endswith(f"/{path}"):
+        return True
+    is_relative = not edit_path.startswith(("/", "~")) and edit_path[1:2] != ":"
+    return is_relative and path.endswith(f"/{edit_path}")

@@ -1,0 +1,219 @@
+"""`VirtualFile`: a file as it was after the edits of agents, with the origin of each line.
+
+It begins as the file in the parent of a commit. The edits are replayed in order of time. Between
+them a person may have changed the file without a trace, so an edit whose old text is not there is
+placed by its most similar lines; an edit that cannot be placed is kept aside, and is compared with
+the commit by its text alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from harken.attribution.alignment import align
+from harken.attribution.edits.file_edit import (
+    Addition,
+    Change,
+    Content,
+    Fragment,
+    Replacement,
+    split_lines,
+)
+from harken.attribution.line_text import is_informative, line_key
+
+_MIN_PLACED_SHARE = 0.6
+"""The share of the informative lines of an old text that must be found where it is placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseLine:
+    """A line of the parent of a commit."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """A line that an edit wrote."""
+
+    edit: int
+    """The index of the edit among the replayed ones."""
+
+
+Origin: TypeAlias = BaseLine | EditLine | None
+"""None if the line was in the file before an edit, and neither in the parent nor of an edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedChange:
+    """A change at an unknown position of the file."""
+
+    edit: int
+    lines: tuple[str, ...]
+    is_added: tuple[bool, ...]
+    """Which of the lines the edit added; the others are its context."""
+
+
+@dataclass(slots=True)
+class VirtualFile:
+    """The lines of a file and their origins."""
+
+    lines: list[str]
+    origins: list[Origin]
+    unplaced: list[UnplacedChange] = field(default_factory=list)
+    was_created: bool = False
+    """Whether an edit wrote the complete file, or the file is in the parent of the commit."""
+
+    @classmethod
+    def from_base(cls, lines: Sequence[str] | None) -> VirtualFile:
+        """Return the file of a parent, or an empty one if the parent has no such file."""
+        base = list(lines or ())
+        return cls(base, [BaseLine(i) for i in range(len(base))], [], lines is not None)
+
+    def apply(self, edit: int, change: Change, viewed_lines: Sequence[str] = ()) -> None:
+        """Replay a change. `viewed_lines`: lines of the file that the agent had read before it."""
+        match change:
+            case Content(text):
+                self._write(edit, split_lines(text), viewed_lines)
+            case Addition(text):
+                self._append(edit, split_lines(text))
+            case Fragment(text):
+                lines = tuple(split_lines(text))
+                self.unplaced.append(UnplacedChange(edit, lines, (True,) * len(lines)))
+            case Replacement():
+                self._replace(edit, change)
+
+    def _write(self, edit: int, lines: list[str], viewed_lines: Sequence[str]) -> None:
+        """Replace all lines. Those that were in the file keep their origins."""
+        origins: list[Origin] = [EditLine(edit)] * len(lines)
+        informative = [*map(is_informative, lines)]
+        for run in align(list(viewed_lines), lines, informative):
+            origins[run.new : run.new + run.size] = [None] * run.size
+        for run in align(self.lines, lines, informative):
+            origins[run.new : run.new + run.size] = self.origins[run.old : run.old + run.size]
+        self.lines, self.origins, self.was_created = lines, origins, True
+
+    def _append(self, edit: int, lines: list[str]) -> None:
+        if self.lines[-len(lines) :] == lines and self.origins and lines:
+            is_in_base = all(isinstance(o, BaseLine) for o in self.origins[-len(lines) :])
+            if is_in_base:  # The parent contains the edit.
+                return
+        self.lines += lines
+        self.origins += [EditLine(edit)] * len(lines)
+
+    def _replace(self, edit: int, change: Replacement) -> None:
+        old, new = (text.replace("\r\n", "\n") for text in (change.old, change.new))
+        text = "".join(f"{line}\n" for line in self.lines)
+        spans = _find_spans(text, old)
+        if new.strip() and (applied := _find_spans(text, new)):
+            # An insertion repeats its old text: where the new text is, it was inserted already.
+            spans = [s for s in spans if not any(a[0] <= s[0] and s[1] <= a[1] for a in applied)]
+            if not spans and self._is_base(text, applied):
+                return
+        if len(spans) == 1 or change.replaces_all:
+            for span in reversed(spans):
+                self._splice(edit, text, span, new)
+        old_lines, new_lines = split_lines(old), split_lines(new)
+        if (len(spans) > 1 and not change.replaces_all) or (
+            not spans and not self._place(edit, old_lines, new_lines)
+        ):
+            self._set_aside(edit, old_lines, new_lines)
+
+    def _is_base(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
+        """Whether a text that is in the file is a text of the parent."""
+        start, end = _line_range(text, spans[0])
+        return all(isinstance(origin, BaseLine) for origin in self.origins[start : end + 1])
+
+    def _splice(self, edit: int, text: str, span: tuple[int, int], new: str) -> None:
+        """Replace a span of the text by another one, which may begin and end inside of lines."""
+        first, last = _line_range(text, span)
+        start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[1] - 1) + 1
+        before, after = text[start : span[0]], text[span[1] : end]
+        if not after and before + new and not new.endswith("\n"):
+            # The old text ends with a line, and the new one inside of the following line.
+            after = "".join(f"{line}\n" for line in self.lines[last + 1 : last + 2])
+            last += 1
+        self._set_lines(edit, first, last + 1, split_lines(before + new + after))
+
+    def _set_lines(self, edit: int, start: int, end: int, lines: list[str]) -> None:
+        """Replace a range of lines. Equal lines keep their origins."""
+        origins: list[Origin] = [EditLine(edit)] * len(lines)
+        old = self.lines[start:end]
+        for run in align(old, lines, [*map(is_informative, lines)]):
+            kept_range = slice(start + run.old, start + run.old + run.size)
+            origins[run.new : run.new + run.size] = self.origins[kept_range]
+        self.lines[start:end], self.origins[start:end] = lines, origins
+
+    def _place(self, edit: int, old: list[str], new: list[str]) -> bool:
+        """Replace the most similar lines. Return whether there are enough of them."""
+        keys, old_keys = [line_key(line) for line in self.lines], [line_key(line) for line in old]
+        start = _find_window(keys, old_keys, [*map(is_informative, old)])
+        if start is None:
+            return False
+        end = min(start + len(old) + len(old) // 2 + 2, len(keys))
+        start = max(start, 0)
+        runs = align(old_keys, keys[start:end], [*map(is_informative, self.lines[start:end])])
+        kept_lines = sum(
+            run.size for run in runs if any(map(is_informative, old[run.old : run.old + run.size]))
+        )
+        needed = _MIN_PLACED_SHARE * sum(map(is_informative, old))
+        if not kept_lines or kept_lines < needed:
+            return False
+        first, last = runs[0].new, runs[-1].new + runs[-1].size
+        old_origins: list[Origin] = [None] * len(old)
+        old_lines = list(old)
+        for run in runs:
+            for offset in range(run.size):
+                old_origins[run.old + offset] = self.origins[start + run.new + offset]
+        origins: list[Origin] = [EditLine(edit)] * len(new)
+        for run in align(old_lines, new, [*map(is_informative, new)]):
+            origins[run.new : run.new + run.size] = old_origins[run.old : run.old + run.size]
+        self.lines[start + first : start + last] = new
+        self.origins[start + first : start + last] = origins
+        return True
+
+    def _set_aside(self, edit: int, old: list[str], new: list[str]) -> None:
+        is_added = [True] * len(new)
+        for run in align(old, new, [*map(is_informative, new)]):
+            is_added[run.new : run.new + run.size] = [False] * run.size
+        self.unplaced.append(UnplacedChange(edit, tuple(new), tuple(is_added)))
+
+
+def _find_spans(text: str, part: str) -> list[tuple[int, int]]:
+    """Return the start and the end of each occurrence of a part, without overlaps."""
+    spans: list[tuple[int, int]] = []
+    start = text.find(part) if part else -1
+    while start >= 0:
+        spans.append((start, start + len(part)))
+        start = text.find(part, start + len(part))
+    return spans
+
+
+def _line_range(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """Return the indexes of the first and the last line of a span."""
+    first = text.count("\n", 0, span[0])
+    return first, first + text.count("\n", span[0], max(span[1] - 1, span[0]))
+
+
+def _find_window(
+    keys: Sequence[str], old: Sequence[str], informative: Sequence[bool]
+) -> int | None:
+    """Return where a list of keys begins that is most similar, or None if no line is in it.
+
+    Each informative line that both lists have votes for an offset. Votes for neighboring offsets
+    are added, because lines may be inserted or missing between them.
+    """
+    positions: dict[str, list[int]] = {}
+    for index, key in enumerate(keys):
+        positions.setdefault(key, []).append(index)
+    votes: Counter[int] = Counter()
+    for index, key in enumerate(old):
+        places = positions.get(key, ()) if informative[index] else ()
+        for place in places:
+            votes[place - index] += 1
+    if not votes:
+        return None
+    return max(votes, key=lambda offset: (sum(votes[offset + i] for i in (-1, 0, 1)), -offset))

@@ -1,0 +1,1 @@
+"""`harken why`: the message of the agent that wrote a line."""
