@@ -49,6 +49,11 @@ def align(old: Sequence[str], new: Sequence[str], informative: Sequence[bool]) -
     return _merge(sorted(pairs))
 
 
+def align_all(old: Sequence[str], new: Sequence[str]) -> list[Run]:
+    """Return the runs of equal items of two versions of one text, in order."""
+    return align(old, new, [True] * len(new))
+
+
 @dataclass(slots=True)
 class _Gap:
     """A range of old items and a range of new items that are not aligned yet."""

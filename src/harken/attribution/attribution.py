@@ -9,11 +9,15 @@ from pathlib import Path
 
 from harken.attribution.commit_matching import CommitMatcher
 from harken.attribution.edit_index import EditIndex
+from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.explanation import Explainer
+from harken.attribution.git.blame import decode
 from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, GitRepository
-from harken.attribution.line_blame import FileBlame, LineOrigin
+from harken.attribution.line_blame import FileBlame
+from harken.attribution.line_origin import LineOrigin
 from harken.attribution.recorded_edits import EditSource
 from harken.attribution.target import find_python_function
+from harken.attribution.trivial_lines import widen_ranges
 from harken.errors import ConfigError
 from harken.index.session_index import SessionIndex
 from harken.store.base import Store
@@ -83,7 +87,15 @@ class Attribution:
         self, path: str, ranges: Sequence[tuple[int, int]] = (), revision: str = ""
     ) -> list[LineOrigin]:
         """Return the origins of lines of a file, all without `ranges`. Raises ConfigError."""
-        return self._blame.origins(path, ranges, revision)
+        if not ranges:
+            return self._blame.origins(path, (), revision)
+        lines = split_lines(decode(self.read_file(path, revision)))
+        origins = self._blame.origins(path, widen_ranges(ranges, lines), revision)
+        return [
+            origin
+            for origin in origins
+            if any(first <= origin.line.number <= last for first, last in ranges)
+        ]
 
 
 def _read(path: Path) -> bytes | None:

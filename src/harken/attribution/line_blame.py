@@ -8,41 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from harken.attribution.commit_matching import CommitMatch, CommitMatcher
 from harken.attribution.git.blame import BlameCommit, BlamedLine, blame
-from harken.attribution.git.history import FileVersion
+from harken.attribution.git.history import HEAD, FileVersion
 from harken.attribution.git.repository import GitRepository
-from harken.attribution.recorded_edits import RecordedEdit
-from harken.attribution.virtual_file import BaseLine
+from harken.attribution.line_origin import Confidence, LineOrigin
+from harken.attribution.trivial_lines import settle_trivial_lines
+from harken.attribution.virtual_file import BaseLine, OtherFileLine
 
-Confidence: TypeAlias = Literal["exact", "reformatted", "similar", "uncertain"]
 _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineOrigin:
-    """The origin of a line of a file."""
-
-    line: BlamedLine
-    """The line as git blames it."""
-    commit: BlameCommit
-    """The commit that added the line, which is not the blamed one if that only moved or reformatted
-    the line."""
-    edit: RecordedEdit | None = None
-    """None if the author of the commit wrote the line, as far as is recorded."""
-    confidence: Confidence = "exact"
-    """`similar`: the author of the commit made the line from one of the edit. `uncertain`: the line
-    may be of the edit."""
-    ratio: float = 1.0
-    """The similarity with the line of the edit."""
-
-    @property
-    def is_agent(self) -> bool:
-        """Whether an agent wrote the line."""
-        return self.edit is not None and self.confidence in ("exact", "reformatted")
 
 
 @dataclass(slots=True)
@@ -57,12 +33,22 @@ class _Pending:
     changed_by: BlameCommit | None = None
     """The commit in which the line was changed so that it is another one."""
 
-    def follow(self, match: CommitMatch) -> int:
-        """Note how the line came from the parent. Return its number there."""
+    def follow(self, match: CommitMatch) -> tuple[str, int] | None:
+        """Return the line in the parent that it came from, as `REVISION:PATH` and a number.
+
+        Return None if it did not come from the parent.
+        """
         origin = match.match.origin
-        assert isinstance(origin, BaseLine)
+        if not isinstance(origin, BaseLine | OtherFileLine):
+            return None
         self._note(match)
-        return origin.index + 1
+        previous = self.current.commit.previous
+        if isinstance(origin, OtherFileLine):
+            parent = previous.partition(":")[0] or f"{self.current.commit.id}^"
+            if self.current.commit.is_uncommitted:
+                parent = HEAD
+            previous = f"{parent}:{origin.path}"
+        return previous, origin.index + 1
 
     def _note(self, match: CommitMatch) -> None:
         self.ratio = min(self.ratio, match.match.ratio)
@@ -84,7 +70,9 @@ class _Pending:
             return LineOrigin(self.line, self.changed_by or blamed)
         self._note(match)
         commit = self.changed_by or self.current.commit
-        return LineOrigin(self.line, commit, match.edit, self.confidence, self.ratio)
+        return LineOrigin(
+            self.line, commit, match.edit, self.confidence, self.ratio, match.above, match.below
+        )
 
 
 @dataclass(slots=True)
@@ -99,8 +87,14 @@ class FileBlame:
     ) -> list[LineOrigin]:
         """Return the origins of lines of a file. `ranges`: first and last lines, from 1.
 
-        Raises ConfigError.
+        The origin of a trivial line at the end of a range lacks that of its neighbor, so ranges
+        should be widened by `widen_ranges`. Raises ConfigError.
         """
+        return settle_trivial_lines(self._blame_origins(path, ranges, revision))
+
+    def _blame_origins(
+        self, path: str, ranges: Sequence[tuple[int, int]], revision: str
+    ) -> list[LineOrigin]:
         lines = blame(self.repository, path, revision, ranges)
         origins: dict[int, LineOrigin] = {}
         pending = [_Pending(line, line) for line in lines]
@@ -127,9 +121,9 @@ class FileBlame:
             matches = self.matcher.match(version, asked_lines)
             for item in items:
                 match = matches.get(item.current.original - 1)
-                if match is not None and isinstance(match.match.origin, BaseLine):
-                    number = item.follow(match)
-                    followed.setdefault(version.previous, []).append((item, number))
+                place = None if match is None else item.follow(match)
+                if place is not None:
+                    followed.setdefault(place[0], []).append((item, place[1]))
                 else:
                     origins[item.line.number] = item.resolve(match)
         return [

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harken.attribution.git.blame import BlameCommit
-from harken.attribution.line_blame import Confidence, LineOrigin
+from harken.attribution.line_origin import Confidence, LineOrigin
 from harken.attribution.recorded_edits import RecordedEdit
 
 _CONFIDENCES: tuple[Confidence, ...] = ("exact", "reformatted", "uncertain", "similar")

@@ -8,26 +8,26 @@ be replayed are compared by their text. A blank line belongs to the lines beside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from harken.attribution.alignment import Run, align
-from harken.attribution.git.history import Hunk
+from harken.attribution.git.history import Hunk, RemovedLine
 from harken.attribution.line_text import information, is_informative, line_key
+from harken.attribution.moves import MIN_RUN_INFORMATION, find_moves
 from harken.attribution.token_alignment import match_tokens
 from harken.attribution.virtual_file import (
     BaseLine,
     EditLine,
     Origin,
+    OtherFileLine,
     UnplacedChange,
     VirtualFile,
 )
 
 MatchKind: TypeAlias = Literal["exact", "reformatted", "similar", "ambiguous"]
 _MAX_CHANGE_LINES = 1 << 20
-MIN_RUN_INFORMATION = 16
-"""Letters and digits of uncommon words in a run of lines that is recognized by its text alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ class LineMatch:
     """The number of that line. New lines that one line was split into have the same number."""
     ratio: float = 1.0
     was_moved: bool = False
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is the same line."""
+        return self.kind in ("exact", "reformatted")
 
     def as_ambiguous(self) -> LineMatch:
         """Return the match as one that may be wrong."""
@@ -68,6 +73,9 @@ class Matcher:
     file: VirtualFile
     target: Sequence[str]
     hunks: Sequence[Hunk]
+    removed_elsewhere: Callable[[Sequence[int]], Sequence[RemovedLine]] = lambda _indexes: ()
+    """Returns the lines that the commit removed from other files, if one of some added lines is
+    asked for."""
     matches: dict[int, LineMatch] = field(default_factory=dict)
     """By the index of a line in the commit."""
     _added: set[int] = field(default_factory=set)
@@ -85,9 +93,10 @@ class Matcher:
         regions = _find_regions(self.hunks, self.target)
         for region in regions:
             self._match_region(region, positions)
+        self._match_moved()
+        self._match_other_files()
         for number, change in enumerate(reversed(self.file.unplaced), start=1):
             self._match_unplaced(change, -number * _MAX_CHANGE_LINES)
-        self._match_moved()
         self._fill_blanks()
         return self.matches
 
@@ -171,45 +180,39 @@ class Matcher:
         return index in self._added and (match is None or match.kind in ("similar", "ambiguous"))
 
     def _match_moved(self) -> None:
-        """Match runs of new lines with equal lines that are missing elsewhere."""
-        removed = {i for hunk in self.hunks for i in range(hunk.old_start, hunk.old_end)}
-        missing: set[int] = set()
-        by_key: dict[str, list[int]] = {}
-        for position, origin in enumerate(self.file.origins):
-            is_missing = not isinstance(origin, BaseLine) or origin.index in removed
-            if position not in self._used and is_missing:
-                missing.add(position)
-                by_key.setdefault(line_key(self.file.lines[position]), []).append(position)
-        index = 0
-        while index < len(self.target):
-            run = self._longest_move(index, by_key, missing) if self._is_open(index) else []
-            evidence = sum(information(self.target[index + i]) for i in range(len(run)))
-            kind: MatchKind = "exact" if evidence >= MIN_RUN_INFORMATION else "ambiguous"
-            for offset, position in enumerate(run):
-                missing.discard(position)
-                self._set_match(index + offset, position, kind, was_moved=True)
-            index += max(len(run), 1)
+        """Match runs of new lines with equal lines that are missing elsewhere in the file."""
+        removed_lines = {i for hunk in self.hunks for i in range(hunk.old_start, hunk.old_end)}
+        positions = [
+            position
+            for position, origin in enumerate(self.file.origins)
+            if position not in self._used
+            and (not isinstance(origin, BaseLine) or origin.index in removed_lines)
+        ]
+        lines = [(position, self.file.lines[position]) for position in positions]
+        for run in find_moves(self._open_lines(), lines):
+            kind: MatchKind = "exact" if run.is_certain else "ambiguous"
+            for offset in range(run.size):
+                position = positions[run.source + offset]
+                self._set_match(run.target + offset, position, kind, was_moved=True)
 
-    def _longest_move(
-        self, index: int, by_key: dict[str, list[int]], missing: set[int]
-    ) -> list[int]:
-        """Return the positions of the longest run of missing lines that equal lines from here."""
-        longest: list[int] = []
-        key = line_key(self.target[index])
-        for start in by_key.get(key, ()) if key else ():
-            run: list[int] = []
-            for position in range(start, len(self.file.lines)):
-                current = index + len(run)
-                if (
-                    position not in missing
-                    or current >= len(self.target)
-                    or not self._is_open(current)
-                    or line_key(self.target[current]) != line_key(self.file.lines[position])
-                ):
-                    break
-                run.append(position)
-            longest = max(longest, run, key=len)
-        return longest
+    def _match_other_files(self) -> None:
+        """Match runs of new lines with lines that the commit removed from other files."""
+        added = self._open_lines()
+        if not any(map(is_informative, added.values())):
+            return
+        removed = self.removed_elsewhere([*added])
+        for run in find_moves(added, [(line.index, line.text) for line in removed]):
+            if run.is_certain:
+                for offset in range(run.size):
+                    line = removed[run.source + offset]
+                    origin = OtherFileLine(line.path, line.index)
+                    self.matches[run.target + offset] = LineMatch(
+                        origin, "exact", line_key(line.text), 0, was_moved=True
+                    )
+
+    def _open_lines(self) -> dict[int, str]:
+        """Return the added lines without a certain match."""
+        return {index: self.target[index] for index in self._added if self._is_open(index)}
 
     def _fill_blanks(self) -> None:
         """Give blank lines the origin of the added lines beside them, if these agree."""

@@ -33,6 +33,8 @@ class RecordedEdit:
     """An edit with its text."""
 
     row: EditRow
+    call_id: str
+    """The id of the tool call, as the runtime or the provider gave it."""
     edit: FileEdit
     viewed_lines: tuple[str, ...]
     """The lines of the file that the agent had read before it wrote all of it."""
@@ -80,10 +82,11 @@ class EditSource:
             calls = [] if message is None else message.tool_calls or []
             if row.call >= len(calls):
                 continue
-            function = calls[row.call].function
+            call, function = calls[row.call], calls[row.call].function
             files = find_edits(function.name, function.arguments)
             if row.file < len(files):
-                edits.append(RecordedEdit(row, files[row.file], _seen_lines(row, messages)))
+                viewed_lines = _viewed_lines(row, messages)
+                edits.append(RecordedEdit(row, call.id, files[row.file], viewed_lines))
         return edits
 
     def _read_messages(self, places: set[tuple[CommitId, int]]) -> dict[_Place, Message]:
@@ -125,7 +128,7 @@ class EditSource:
 _MAX_MOVES = 10
 
 
-def _seen_lines(row: EditRow, messages: dict[_Place, Message]) -> tuple[str, ...]:
+def _viewed_lines(row: EditRow, messages: dict[_Place, Message]) -> tuple[str, ...]:
     if row.seen_commit is None or row.seen_position is None:
         return ()
     message = messages.get((row.seen_commit, row.seen_position))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from harken.attribution.alignment import align
+from harken.attribution.alignment import align, align_all
 from harken.attribution.edits.file_edit import (
     Addition,
     Change,
@@ -43,7 +43,15 @@ class EditLine:
     """The index of the edit among the replayed ones."""
 
 
-Origin: TypeAlias = BaseLine | EditLine | None
+@dataclass(frozen=True, slots=True)
+class OtherFileLine:
+    """A line that was moved from another file of the parent."""
+
+    path: str
+    index: int
+
+
+Origin: TypeAlias = BaseLine | EditLine | OtherFileLine | None
 """None if the line was in the file before an edit, and neither in the parent nor of an edit."""
 
 
@@ -73,9 +81,21 @@ class VirtualFile:
         base = list(lines or ())
         return cls(base, [BaseLine(i) for i in range(len(base))], [], lines is not None)
 
-    def apply(self, edit: int, change: Change, viewed_lines: Sequence[str] = ()) -> None:
-        """Replay a change. `viewed_lines`: lines of the file that the agent had read before it."""
+    def apply(
+        self,
+        edit: int,
+        change: Change,
+        viewed_lines: Sequence[str] = (),
+        *,
+        may_be_in_base: bool = False,
+    ) -> None:
+        """Replay a change. `viewed_lines`: lines of the file that the agent had read before it.
+
+        `may_be_in_base`: whether the parent may contain the change already, and later ones too.
+        """
         match change:
+            case Content(text) if may_be_in_base and self.origins:
+                self._set_aside(edit, list(viewed_lines), split_lines(text))
             case Content(text):
                 self._write(edit, split_lines(text), viewed_lines)
             case Addition(text):
@@ -84,15 +104,14 @@ class VirtualFile:
                 lines = tuple(split_lines(text))
                 self.unplaced.append(UnplacedChange(edit, lines, (True,) * len(lines)))
             case Replacement():
-                self._replace(edit, change)
+                self._replace(edit, change, may_be_in_base=may_be_in_base)
 
     def _write(self, edit: int, lines: list[str], viewed_lines: Sequence[str]) -> None:
         """Replace all lines. Those that were in the file keep their origins."""
         origins: list[Origin] = [EditLine(edit)] * len(lines)
-        informative = [*map(is_informative, lines)]
-        for run in align(list(viewed_lines), lines, informative):
+        for run in align_all(viewed_lines, lines):
             origins[run.new : run.new + run.size] = [None] * run.size
-        for run in align(self.lines, lines, informative):
+        for run in align_all(self.lines, lines):
             origins[run.new : run.new + run.size] = self.origins[run.old : run.old + run.size]
         self.lines, self.origins, self.was_created = lines, origins, True
 
@@ -104,7 +123,7 @@ class VirtualFile:
         self.lines += lines
         self.origins += [EditLine(edit)] * len(lines)
 
-    def _replace(self, edit: int, change: Replacement) -> None:
+    def _replace(self, edit: int, change: Replacement, *, may_be_in_base: bool) -> None:
         old, new = (text.replace("\r\n", "\n") for text in (change.old, change.new))
         text = "".join(f"{line}\n" for line in self.lines)
         spans = _find_spans(text, old)
@@ -116,10 +135,9 @@ class VirtualFile:
         if len(spans) == 1 or change.replaces_all:
             for span in reversed(spans):
                 self._splice(edit, text, span, new)
+            return
         old_lines, new_lines = split_lines(old), split_lines(new)
-        if (len(spans) > 1 and not change.replaces_all) or (
-            not spans and not self._place(edit, old_lines, new_lines)
-        ):
+        if spans or may_be_in_base or not self._place(edit, old_lines, new_lines):
             self._set_aside(edit, old_lines, new_lines)
 
     def _is_base(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
@@ -142,7 +160,7 @@ class VirtualFile:
         """Replace a range of lines. Equal lines keep their origins."""
         origins: list[Origin] = [EditLine(edit)] * len(lines)
         old = self.lines[start:end]
-        for run in align(old, lines, [*map(is_informative, lines)]):
+        for run in align_all(old, lines):
             kept_range = slice(start + run.old, start + run.old + run.size)
             origins[run.new : run.new + run.size] = self.origins[kept_range]
         self.lines[start:end], self.origins[start:end] = lines, origins
@@ -164,12 +182,11 @@ class VirtualFile:
             return False
         first, last = runs[0].new, runs[-1].new + runs[-1].size
         old_origins: list[Origin] = [None] * len(old)
-        old_lines = list(old)
         for run in runs:
             for offset in range(run.size):
                 old_origins[run.old + offset] = self.origins[start + run.new + offset]
         origins: list[Origin] = [EditLine(edit)] * len(new)
-        for run in align(old_lines, new, [*map(is_informative, new)]):
+        for run in align_all(old, new):
             origins[run.new : run.new + run.size] = old_origins[run.old : run.old + run.size]
         self.lines[start + first : start + last] = new
         self.origins[start + first : start + last] = origins
@@ -177,7 +194,7 @@ class VirtualFile:
 
     def _set_aside(self, edit: int, old: list[str], new: list[str]) -> None:
         is_added = [True] * len(new)
-        for run in align(old, new, [*map(is_informative, new)]):
+        for run in align_all(old, new):
             is_added[run.new : run.new + run.size] = [False] * run.size
         self.unplaced.append(UnplacedChange(edit, tuple(new), tuple(is_added)))
 

@@ -67,10 +67,17 @@ def added_by(change: Change) -> list[str]:
     >>> added_by(Replacement("a\nb", "a\nc\nb"))
     ['c']
     """
+    lines, flags = split_added(change)
+    return [line for line, is_added in zip(lines, flags, strict=True) if is_added]
+
+
+def split_added(change: Change) -> tuple[list[str], list[bool]]:
+    """Return the new lines of a change, and for each whether the change added it."""
     if not isinstance(change, Replacement):
-        return split_lines(change.text)
+        lines = split_lines(change.text)
+        return lines, [True] * len(lines)
     old, new = split_lines(change.old), split_lines(change.new)
-    return [line for line, is_new in zip(new, mark_new(old, new), strict=True) if is_new]
+    return new, mark_new(old, new)
 
 
 def mark_new(old: list[str], new: list[str]) -> list[bool]:

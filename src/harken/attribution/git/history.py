@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.attribution.edits.file_edit import split_lines
-from harken.attribution.edits.patch_text import unquote_path
+from harken.attribution.edits.patch_text import parse_unified_diff, unquote_path
 from harken.attribution.git.blame import BlameCommit, decode
 from harken.attribution.git.repository import MAX_FILE_BYTES, GitRepository
 
@@ -101,6 +101,40 @@ def _read_working_file(path: Path) -> bytes | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedLine:
+    """A line that a commit removed from a file."""
+
+    path: str
+    """The path in the parent."""
+    index: int
+    text: str
+
+
+def list_removed_lines(repository: GitRepository, version: FileVersion) -> list[RemovedLine]:
+    """Return the lines that the commit of a version removed from other files, in order.
+
+    A large commit has none: it is the first import of a project, or generated.
+    """
+    options = (*_DIFF_OPTIONS[:-1], "-M", "-p", "-r")
+    if version.is_uncommitted:
+        output = repository.try_run("diff", *options, HEAD)
+    else:
+        output = repository.try_run("diff-tree", "--no-commit-id", *options, version.id)
+    if output is None or len(output) > _MAX_DIFF_BYTES:
+        return []
+    return [
+        RemovedLine(file.old_path, hunk.old_start - 1 + index, hunk.old_lines[index])
+        for file in parse_unified_diff(decode(output))
+        if file.old_path and file.new_path != version.path
+        for hunk in file.hunks
+        for index in hunk.removed
+    ]
+
+
+_MAX_DIFF_BYTES = 8 * 1024 * 1024
+
+
 def parse_hunks(diff: bytes) -> list[Hunk]:
     """Return the hunks of a diff of one file without context."""
     hunks: list[Hunk] = []
@@ -109,6 +143,27 @@ def parse_hunks(diff: bytes) -> list[Hunk]:
         old_start, new_start = old - bool(old_size), new - bool(new_size)
         hunks.append(Hunk(old_start, old_start + old_size, new_start, new_start + new_size))
     return hunks
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousTimes:
+    """The times of the commit that last changed a file. 0 if there is none.
+
+    A rebase keeps the time of the author, and so does a change of the last commit.
+    """
+
+    author_us: int = 0
+    committer_us: int = 0
+
+
+def find_times(repository: GitRepository, previous: str) -> PreviousTimes:
+    """Return the times of the last commit of a file, named `REVISION:PATH`."""
+    revision, _, path = previous.partition(":")
+    if not path:
+        return PreviousTimes()
+    output = repository.try_run("log", "-1", "--format=%at %ct", revision, "--", path)
+    times = [int(word) * 1_000_000 for word in (output or b"").split()]
+    return PreviousTimes(*times) if times else PreviousTimes()
 
 
 def list_earlier_versions(

@@ -1,0 +1,131 @@
+"""Settle the origin of lines with little information: braces, `return None`, blank lines.
+
+Git aligns such lines with any equal ones, so the commit that it blames may be that of another
+brace. They belong to the lines beside them: a claim of an edit stands if a neighbor with text is of
+the same edit, or was the neighbor in the commit. If both neighbors are of one edit that added the
+same lines between them, the lines are of that edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harken.attribution.edits.file_edit import split_added
+from harken.attribution.line_origin import LineOrigin
+from harken.attribution.line_text import is_informative, line_key
+from harken.attribution.recorded_edits import RecordedEdit
+
+_MAX_DISTANCE = 30
+"""A neighbor is searched in so many lines."""
+
+
+def widen_ranges(ranges: Sequence[tuple[int, int]], lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return ranges of lines, from 1, with the neighbors of trivial lines at their ends."""
+    widened: list[tuple[int, int]] = []
+    for first, last in ranges:
+        start, end = first, last
+        while start > max(first - _MAX_DISTANCE, 1) and not is_informative(lines[start - 1]):
+            start -= 1
+        while end < min(last + _MAX_DISTANCE, len(lines)) and not is_informative(lines[end - 1]):
+            end += 1
+        widened.append((start, end))
+    return widened
+
+
+def settle_trivial_lines(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
+    """Return the origins of consecutive lines, with those of trivial lines settled."""
+    settled = list(origins)
+    start = 0
+    while start < len(origins):
+        if is_informative(origins[start].line.text):
+            start += 1
+            continue
+        end = start
+        while end < len(origins) and not is_informative(origins[end].line.text):
+            end += 1
+        above = origins[start - 1] if start else None
+        below = origins[end] if end < len(origins) else None
+        settled[start:end] = _settle_run(origins[start:end], above, below)
+        start = end
+    return settled
+
+
+def _settle_run(
+    run: Sequence[LineOrigin], above: LineOrigin | None, below: LineOrigin | None
+) -> list[LineOrigin]:
+    """Return the origins of trivial lines between two neighbors with text."""
+    if above is not None and below is not None and _is_same_edit(above, below):
+        keys = [line_key(origin.line.text) for origin in (above, *run, below)]
+        if above.edit is not None and _added_run(above.edit, keys, range(1, len(keys) - 1)):
+            return [_with_origin(origin, above) for origin in run]
+    return [_settle_line(run, index, above, below) for index in range(len(run))]
+
+
+def _settle_line(
+    run: Sequence[LineOrigin], index: int, above: LineOrigin | None, below: LineOrigin | None
+) -> LineOrigin:
+    origin = run[index]
+    neighbors = [neighbor for neighbor in (below, above) if neighbor is not None]
+    if not origin.line.text.strip():
+        return _settle_blank(origin, neighbors)
+    if not origin.is_agent or origin.edit is None:
+        return origin
+    if _is_doubled(run, index):
+        return replace(origin, confidence="uncertain")
+    if any(_is_same_edit(origin, neighbor) for neighbor in neighbors):
+        return origin
+    has_context = (above is not None and line_key(above.line.text) == origin.above) or (
+        below is not None and line_key(below.line.text) == origin.below
+    )
+    return origin if has_context else replace(origin, confidence="uncertain")
+
+
+def _is_doubled(run: Sequence[LineOrigin], index: int) -> bool:
+    """Whether an equal line of another origin is beside a line: then either may be that one."""
+    key = line_key(run[index].line.text)
+    for step in (-1, 1):
+        other = index + step
+        while 0 <= other < len(run) and line_key(run[other].line.text) == key:
+            if not _is_same_origin(run[index], run[other]):
+                return True
+            other += step
+    return False
+
+
+def _settle_blank(origin: LineOrigin, neighbors: Sequence[LineOrigin]) -> LineOrigin:
+    """Return a blank line with the origin of a neighbor, unless it has one of them already."""
+    if not neighbors or any(_is_same_origin(origin, neighbor) for neighbor in neighbors):
+        return origin
+    return _with_origin(origin, neighbors[0])
+
+
+def _with_origin(origin: LineOrigin, neighbor: LineOrigin) -> LineOrigin:
+    if not neighbor.is_agent:
+        return LineOrigin(origin.line, origin.commit)
+    return replace(neighbor, line=origin.line)
+
+
+def _is_same_edit(origin: LineOrigin, other: LineOrigin) -> bool:
+    if origin.edit is None or other.edit is None or not (origin.is_agent and other.is_agent):
+        return False
+    return origin.edit.row.id == other.edit.row.id
+
+
+def _is_same_origin(origin: LineOrigin, other: LineOrigin) -> bool:
+    if origin.is_agent or other.is_agent:
+        return _is_same_edit(origin, other)
+    return origin.commit.id == other.commit.id
+
+
+def _added_run(edit: RecordedEdit, keys: Sequence[str], added: range) -> bool:
+    """Whether an edit has lines with these keys in this order, and added those in a range."""
+    for change in edit.edit.changes:
+        lines, flags = split_added(change)
+        line_keys = [*map(line_key, lines)]
+        for start in range(len(lines) - len(keys) + 1):
+            if line_keys[start : start + len(keys)] == keys and all(
+                flags[start + offset] for offset in added
+            ):
+                return True
+    return False
