@@ -35,17 +35,19 @@ def align(old: Sequence[str], new: Sequence[str], informative: Sequence[bool]) -
     stack = [_Gap(0, len(old), 0, len(new))]
     while stack:
         gap = stack.pop()
-        pairs += _trim_gap(old, new, gap)
-        if gap.old_start == gap.old_end or gap.new_start == gap.new_end:
-            continue
         anchors = _find_anchors(old, new, gap, informative)
-        pairs += anchors or _find_runs(old, new, gap, informative)
+        pairs += anchors
         start = gap.old_start, gap.new_start
         for old_index, new_index in anchors:
             stack.append(_Gap(start[0], old_index, start[1], new_index))
             start = old_index + 1, new_index + 1
+        gap.old_start, gap.new_start = start
         if anchors:
-            stack.append(_Gap(start[0], gap.old_end, start[1], gap.new_end))
+            stack.append(gap)
+        else:
+            # Equal lines at an end are beside an anchor, so they need no information.
+            pairs += _trim_gap(old, new, gap)
+            pairs += _find_runs(old, new, gap, informative)
     return _merge(sorted(pairs))
 
 

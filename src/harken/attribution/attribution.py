@@ -12,6 +12,7 @@ from harken.attribution.edit_index import EditIndex
 from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.explanation import Explainer
 from harken.attribution.git.blame import decode
+from harken.attribution.git.history import VersionReader
 from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, GitRepository
 from harken.attribution.line_blame import FileBlame
 from harken.attribution.line_origin import LineOrigin
@@ -34,7 +35,7 @@ class Attribution:
     ) -> None:
         self.repository = repository
         source = EditSource(index, store, repository.top)
-        self._blame = FileBlame(repository, CommitMatcher(repository, source))
+        self._blame = FileBlame(repository, CommitMatcher(VersionReader(repository), source))
         self.explainer = Explainer(facts.database, store)
 
     def resolve_path(self, path: str, revision: str = "") -> str:

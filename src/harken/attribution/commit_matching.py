@@ -8,36 +8,33 @@ see whether one of them contains the edit already.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harken.attribution.edit_index import EditRow
+from harken.attribution.edit_selection import (
+    CLOCK_SLACK_S,
+    US,
+    Candidate,
+    EditSelector,
+    sort_candidates,
+)
 from harken.attribution.edits.file_edit import added_lines
 from harken.attribution.git.history import (
     FileVersion,
-    PreviousTimes,
     RemovedLine,
     VersionDiff,
-    find_times,
+    VersionReader,
     list_earlier_versions,
-    list_removed_lines,
-    read_version_diff,
 )
-from harken.attribution.git.repository import GitRepository
-from harken.attribution.line_text import hash_key, information, is_informative, line_key
-from harken.attribution.matching import LineMatch, Matcher
-from harken.attribution.moves import MIN_RUN_INFORMATION
-from harken.attribution.recorded_edits import MAX_CANDIDATES, EditSource, RecordedEdit
+from harken.attribution.line_text import information, is_informative, line_key
+from harken.attribution.matching import MIN_RUN_INFORMATION, LineMatch, Matcher
+from harken.attribution.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.virtual_file import EditLine, VirtualFile
 
-_CLOCK_SLACK_S = 300
-"""The clocks of an agent and of git may differ by so much: then an edit seems to be later than its
-commit, and is recognized by its text only."""
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
-_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +59,34 @@ class _Uses:
     checked_ids: set[int] = field(default_factory=set)
     """The edits for which earlier commits were matched."""
 
+    def is_used_up(self, edit: RecordedEdit) -> bool:
+        """Whether earlier commits contain all lines of an edit."""
+        used_keys = self.keys.get(edit.row.id)
+        if used_keys is None:
+            return False
+        keys = Counter(key for key in map(line_key, added_lines(edit.edit)) if key)
+        return bool(keys) and not keys - used_keys
 
-@dataclass(slots=True)
+    def has_line(self, edit: RecordedEdit, match: LineMatch) -> bool:
+        """Whether earlier commits contain the line of an edit, as often as it added it.
+
+        The key of a line that was changed in part is not among those of the edit.
+        """
+        used_keys = self.keys.get(edit.row.id)
+        if used_keys is None:
+            return False
+        keys = Counter(map(line_key, added_lines(edit.edit)))
+        return used_keys[match.source_key] >= max(keys[match.source_key], 1)
+
+
 class CommitMatcher:
     """Matches the added lines of commits of a repository with recorded edits."""
 
-    repository: GitRepository
-    source: EditSource
-    _complete: dict[tuple[str, str], dict[int, CommitMatch]] = field(default_factory=dict)
-    """Matches of versions for which all lines were asked."""
-    _diffs: dict[tuple[str, str], VersionDiff | None] = field(default_factory=dict)
-    _edits: dict[int, RecordedEdit | None] = field(default_factory=dict)
-    _removed: dict[tuple[str, str], Sequence[RemovedLine]] = field(default_factory=dict)
-    _previous_times: dict[str, PreviousTimes] = field(default_factory=dict)
+    def __init__(self, reader: VersionReader, source: EditSource) -> None:
+        self._reader = reader
+        self._selector = EditSelector(source, reader)
+        self._complete: dict[tuple[str, str], dict[int, CommitMatch]] = {}
+        """Matches of versions for which all lines were asked."""
 
     def match(
         self, version: FileVersion, asked_lines: set[int] | None = None
@@ -90,12 +102,12 @@ class CommitMatcher:
         matches: dict[int, CommitMatch] = {}
         for _ in range(_MAX_ROUNDS):
             matches = self._replay(version, uses, asked_lines)
-            found_ids = {
+            rows = {
                 match.edit.row.id: match.edit.row
                 for index, match in matches.items()
                 if match.edit is not None and (asked_lines is None or index in asked_lines)
             }
-            unchecked = [row for id_, row in found_ids.items() if id_ not in uses.checked_ids]
+            unchecked = [row for id_, row in rows.items() if id_ not in uses.checked_ids]
             if not unchecked:
                 break
             self._check_uses(version, unchecked, uses, is_complete=asked_lines is None)
@@ -109,10 +121,10 @@ class CommitMatcher:
         """Find the lines of edits that earlier versions contain."""
         ids = {row.id: row for row in rows}
         uses.checked_ids |= ids.keys()
-        since_s = min(row.time_us for row in rows) // _US - _CLOCK_SLACK_S
-        for earlier in list_earlier_versions(self.repository, version, since_s):
+        since_s = min(row.time_us for row in rows) // US - CLOCK_SLACK_S
+        for earlier in list_earlier_versions(self._reader.repository, version, since_s):
             matches: Mapping[int, CommitMatch]
-            matches = self.match(earlier) if is_complete else self._replay(earlier, uses)
+            matches = self.match(earlier) if is_complete else self._replay(earlier, uses, set())
             self._note_uses(earlier, matches, ids, uses)
 
     def _note_uses(
@@ -130,135 +142,87 @@ class CommitMatcher:
         for id_, row in ids.items():
             if id_ in sources:
                 uses.keys.setdefault(id_, Counter()).update(sources[id_].values())
-            elif row.time_us <= version.author_time * _US:
+            elif row.time_us <= version.author_time * US:
                 uses.passed_by[id_] += 1
 
     def _replay(
-        self, version: FileVersion, uses: _Uses, asked_lines: set[int] | None = None
+        self, version: FileVersion, uses: _Uses, asked_lines: set[int] | None
     ) -> dict[int, CommitMatch]:
-        """Replay the edits on the parent, and match the added lines of a version.
-
-        Edits that are older than the previous version are usually in it. They are used only if they
-        have a line that no edit between the versions explains.
-        """
-        diff = self._read_diff(version)
+        """Replay the edits on the parent, and match the added lines of a version."""
+        diff = self._reader.read(version)
         if diff is None:
             return {}
-        until_s = _time_of(version)
-        rows = self.source.find_rows(
-            [version.path, version.previous_path], (until_s + _CLOCK_SLACK_S) * _US
-        )
-        rows = [row for row in rows if not self._is_used_up(row, uses)]
-        previous = self._find_previous_times(version)
-        span = range(previous.author_us + 1, (until_s + 1) * _US)
-        recent = [row for row in rows if row.time_us in span]
-        matches = self._match(
-            version, self._load(recent[-MAX_CANDIDATES:]), previous, uses, asked_lines
-        )
-        others = [row for row in rows if row.time_us not in span]
-        others = self._find_hits(diff, matches, others)
-        if others:
-            chosen_rows = sorted([*others, *recent][-MAX_CANDIDATES:], key=_sort_key)
-            matches = self._match(version, self._load(chosen_rows), previous, uses, asked_lines)
-        return matches
-
-    def _find_hits(
-        self, diff: VersionDiff, matches: Mapping[int, CommitMatch], rows: Sequence[EditRow]
-    ) -> list[EditRow]:
-        """Return the edits with an added line that is not matched for certain."""
-        keys = {
-            hash_key(line_key(diff.target[index]))
-            for hunk in diff.hunks
-            for index in range(hunk.new_start, hunk.new_end)
-            if (match := matches.get(index)) is None or not match.match.is_certain
-            if is_informative(diff.target[index])
-        }
-        return [row for row in rows if not keys.isdisjoint(row.lines)]
+        candidates, others = self._selector.select(version, uses.is_used_up)
+        matches = self._match(version, diff, candidates, asked_lines)
+        open_lines = _open_lines(diff, matches)
+        if others and open_lines:
+            candidates = self._selector.add_others(candidates, others, [*open_lines.values()])
+            matches = self._match(version, diff, candidates, asked_lines)
+            open_lines = _open_lines(diff, matches)
+        if asked_lines is None or not asked_lines.isdisjoint(open_lines):
+            moved = self._selector.find_moved(version, [*open_lines.values()])
+            if moved:
+                candidates = sort_candidates([*candidates, *moved])
+                matches = self._match(version, diff, candidates, asked_lines)
+        edits = [candidate.edit for candidate in candidates]
+        return _select(matches, edits, diff, uses)
 
     def _match(
         self,
         version: FileVersion,
-        edits: Sequence[RecordedEdit],
-        previous: PreviousTimes,
-        uses: _Uses,
+        diff: VersionDiff,
+        candidates: Sequence[Candidate],
         asked_lines: set[int] | None,
-    ) -> dict[int, CommitMatch]:
-        diff, until_s = self._read_diff(version), _time_of(version)
-        assert diff is not None
+    ) -> dict[int, LineMatch]:
         file = VirtualFile.from_base(diff.base)
-        for number, edit in enumerate(edits):
-            is_late = edit.row.time_us >= (until_s + 1) * _US
-            may_be_in_base = is_late or edit.row.time_us <= previous.committer_us
-            for change in edit.edit.changes:
-                file.apply(number, change, edit.viewed_lines, may_be_in_base=may_be_in_base)
+        for number, candidate in enumerate(candidates):
+            for change in candidate.edit.edit.changes:
+                file.apply(number, change, candidate.placement, candidate.edit.viewed_lines)
 
         def list_removed(indexes: Sequence[int]) -> Sequence[RemovedLine]:
             if asked_lines is not None and asked_lines.isdisjoint(indexes):
                 return ()
-            return self._list_removed(version)
+            return self._reader.list_removed_lines(version)
 
-        matches = Matcher(file, diff.target, diff.hunks, list_removed).run()
-        return self._select(matches, edits, diff, uses)
+        return Matcher(file, diff.target, diff.hunks, list_removed).run()
 
-    def _read_diff(self, version: FileVersion) -> VersionDiff | None:
-        key = (version.id, version.path)
-        if key not in self._diffs:
-            self._diffs[key] = read_version_diff(self.repository, version)
-        return self._diffs[key]
 
-    def _list_removed(self, version: FileVersion) -> Sequence[RemovedLine]:
-        key = (version.id, version.path)
-        if key not in self._removed:
-            self._removed[key] = list_removed_lines(self.repository, version)
-        return self._removed[key]
+def _open_lines(diff: VersionDiff, matches: Mapping[int, LineMatch]) -> dict[int, str]:
+    """Return the informative added lines that are not matched for certain."""
+    return {
+        index: diff.target[index]
+        for hunk in diff.hunks
+        for index in range(hunk.new_start, hunk.new_end)
+        if is_informative(diff.target[index])
+        if (match := matches.get(index)) is None or not match.is_certain
+    }
 
-    def _find_previous_times(self, version: FileVersion) -> PreviousTimes:
-        if version.previous not in self._previous_times:
-            times = find_times(self.repository, version.previous)
-            self._previous_times[version.previous] = times
-        return self._previous_times[version.previous]
 
-    def _load(self, rows: Sequence[EditRow]) -> list[RecordedEdit]:
-        """Return the edits of rows, in order of time. The store may not have all any more."""
-        missing = [row for row in rows if row.id not in self._edits]
-        self._edits |= dict.fromkeys(row.id for row in missing)
-        self._edits |= {edit.row.id: edit for edit in self.source.load(missing)}
-        loaded = (self._edits[row.id] for row in rows)
-        return [edit for edit in loaded if edit is not None]
-
-    def _is_used_up(self, row: EditRow, uses: _Uses) -> bool:
-        """Whether earlier commits contain all lines of an edit."""
-        edit = self._edits.get(row.id)
-        return edit is not None and not _count_free(edit, uses)
-
-    def _select(
-        self,
-        matches: Mapping[int, LineMatch],
-        edits: Sequence[RecordedEdit],
-        diff: VersionDiff,
-        uses: _Uses,
-    ) -> dict[int, CommitMatch]:
-        """Return the matches with their edits, without lines that earlier commits contain."""
-        selected: dict[int, CommitMatch] = {}
-        evidence: Counter[int] = Counter()
-        for index, match in matches.items():
-            edit = edits[match.origin.edit] if isinstance(match.origin, EditLine) else None
-            if edit is not None:
-                used_keys = uses.keys.get(edit.row.id)
-                if used_keys is not None and used_keys[match.source_key] >= _count_lines(
-                    edit, match
-                ):
-                    continue
-                evidence[edit.row.id] += information(diff.target[index])
-            neighbors = _neighbor_keys(diff.target, index) if edit is not None else ("", "")
-            selected[index] = CommitMatch(match, edit, *neighbors)
-        for index, item in selected.items():
-            if item.edit is not None and item.match.kind in ("exact", "reformatted"):
-                is_late = uses.passed_by[item.edit.row.id] > 0
-                is_weak = is_late and evidence[item.edit.row.id] < MIN_RUN_INFORMATION
-                if is_weak or item.edit.row.is_failed is None:
-                    selected[index] = replace(item, match=item.match.as_ambiguous())
-        return selected
+def _select(
+    matches: Mapping[int, LineMatch],
+    edits: Sequence[RecordedEdit],
+    diff: VersionDiff,
+    uses: _Uses,
+) -> dict[int, CommitMatch]:
+    """Return the matches with their edits, without lines that earlier commits contain."""
+    selected: dict[int, CommitMatch] = {}
+    evidence: Counter[int] = Counter()
+    for index, match in matches.items():
+        edit = edits[match.origin.edit] if isinstance(match.origin, EditLine) else None
+        neighbors = ("", "")
+        if edit is not None:
+            if uses.has_line(edit, match):
+                continue
+            evidence[edit.row.id] += information(diff.target[index])
+            neighbors = _neighbor_keys(diff.target, index)
+        selected[index] = CommitMatch(match, edit, *neighbors)
+    for index, item in selected.items():
+        if item.edit is not None and item.match.is_certain:
+            is_late = uses.passed_by[item.edit.row.id] > 0
+            is_weak = is_late and evidence[item.edit.row.id] < MIN_RUN_INFORMATION
+            if is_weak or item.edit.row.is_failed is None:
+                selected[index] = replace(item, match=item.match.as_ambiguous())
+    return selected
 
 
 def _neighbor_keys(lines: Sequence[str], index: int) -> tuple[str, str]:
@@ -272,27 +236,3 @@ def _neighbor_keys(lines: Sequence[str], index: int) -> tuple[str, str]:
             neighbor += step
         keys.append(line_key(lines[neighbor]) if 0 <= neighbor < len(lines) else "")
     return keys[0], keys[1]
-
-
-def _time_of(version: FileVersion) -> int:
-    return int(time.time()) if version.is_uncommitted else version.committer_time
-
-
-def _sort_key(row: EditRow) -> tuple[int, int]:
-    return row.time_us, row.id
-
-
-def _count_lines(edit: RecordedEdit, match: LineMatch) -> int:
-    """Return how many lines with the key of a match an edit added, at least one.
-
-    The key of a line that was changed in part is not among those of the edit.
-    """
-    keys = Counter(map(line_key, added_lines(edit.edit)))
-    return max(keys[match.source_key], 1)
-
-
-def _count_free(edit: RecordedEdit, uses: _Uses) -> int:
-    """Return the number of lines of an edit that no earlier commit contains."""
-    used_keys = uses.keys.get(edit.row.id)
-    keys = Counter(key for key in map(line_key, added_lines(edit.edit)) if key)
-    return 1 if used_keys is None or not keys else (keys - used_keys).total()

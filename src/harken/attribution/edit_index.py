@@ -138,6 +138,11 @@ class EditIndex:
         ]
         return sorted(map(_parse_row, rows), key=lambda edit: (edit.time_us, edit.id))
 
+    def edits_of_path(self, path: str, until_us: int) -> list[EditRow]:
+        """Return the edits of exactly one path, as `edits_of`."""
+        row = self.database.execute("SELECT id FROM paths WHERE path = ?", (path,)).fetchone()
+        return [] if row is None else self.edits_of([int(row[0])], until_us)
+
     def moves_to(self, path_ids: Iterable[int]) -> list[tuple[int, int]]:
         """Return the ids of the earlier paths of files that a call moved to these paths."""
         query = "SELECT moved_from, time FROM edits WHERE moved_from IS NOT NULL AND path_id IN"

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from harken.attribution.alignment import Run, align
 from harken.attribution.git.history import Hunk, RemovedLine
 from harken.attribution.line_text import information, is_informative, line_key
-from harken.attribution.moves import MIN_RUN_INFORMATION, find_moves
+from harken.attribution.moves import MIN_LINES_OF_OTHER_FILE, MIN_MOVED_LINES, find_moves
 from harken.attribution.token_alignment import match_tokens
 from harken.attribution.virtual_file import (
     BaseLine,
@@ -28,6 +28,8 @@ from harken.attribution.virtual_file import (
 
 MatchKind: TypeAlias = Literal["exact", "reformatted", "similar", "ambiguous"]
 _MAX_CHANGE_LINES = 1 << 20
+MIN_RUN_INFORMATION = 16
+"""Letters and digits of uncommon words in a run of lines that is recognized by its text alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,8 @@ class Matcher:
         ]
         lines = [(position, self.file.lines[position]) for position in positions]
         for run in find_moves(self._open_lines(), lines):
-            kind: MatchKind = "exact" if run.is_certain else "ambiguous"
+            is_certain = run.informative_size >= MIN_MOVED_LINES
+            kind: MatchKind = "exact" if is_certain else "ambiguous"
             for offset in range(run.size):
                 position = positions[run.source + offset]
                 self._set_match(run.target + offset, position, kind, was_moved=True)
@@ -202,7 +205,7 @@ class Matcher:
             return
         removed = self.removed_elsewhere([*added])
         for run in find_moves(added, [(line.index, line.text) for line in removed]):
-            if run.is_certain:
+            if run.informative_size >= MIN_LINES_OF_OTHER_FILE:
                 for offset in range(run.size):
                     line = removed[run.source + offset]
                     origin = OtherFileLine(line.path, line.index)

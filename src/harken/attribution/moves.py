@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harken.attribution.line_text import information, line_key
+from harken.attribution.line_text import is_informative, line_key
 
-MIN_RUN_INFORMATION = 16
-"""Letters and digits of uncommon words in a run of lines that is recognized by its text alone."""
+MIN_MOVED_LINES = 2
+"""The informative lines of a run that is certainly moved inside of a file."""
+MIN_LINES_OF_OTHER_FILE = 3
+"""The same between files: a line that is changed there may have been copied before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,8 @@ class MovedRun:
     source: int
     """The index of the first removed line in the list of them."""
     size: int
-    is_certain: bool
-    """Whether the run has enough information."""
+    informative_size: int
+    """The number of its lines with enough information."""
 
 
 def find_moves(added: Mapping[int, str], removed: Sequence[tuple[int, str]]) -> list[MovedRun]:
@@ -60,8 +62,8 @@ class _MoveFinder:
                 continue
             source = max(sizes, key=lambda start: (sizes[start], -start))
             size = sizes[source]
-            evidence = sum(information(self._texts[target + offset]) for offset in range(size))
-            runs.append(MovedRun(target, source, size, evidence >= MIN_RUN_INFORMATION))
+            lines = [self._texts[target + offset] for offset in range(size)]
+            runs.append(MovedRun(target, source, size, sum(map(is_informative, lines))))
             self._free -= set(range(source, source + size))
             end = target + size
         return runs

@@ -24,8 +24,6 @@ from harken.store.base import Store
 
 _Place: TypeAlias = tuple[CommitId, int]
 """A commit, and the position of a message in its delta."""
-MAX_CANDIDATES = 400
-"""The maximum number of edits that are replayed for one commit of a file."""
 
 
 @dataclass(frozen=True, slots=True)

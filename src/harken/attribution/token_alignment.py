@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from harken.attribution.line_text import Token, information, tokenize
+from harken.attribution.line_text import (
+    MIN_INFORMATIVE_CHARS,
+    Token,
+    information,
+    tokenize,
+)
 
 _MAX_TOKEN_PRODUCT = 9_000_000
 MIN_SIMILARITY = 0.5
@@ -68,10 +73,14 @@ def _match_lines(
         first_old.setdefault(new.line, old.line)
     old_sizes = Counter(token.line for token in old_tokens)
     new_sizes = Counter(token.line for token in new_tokens)
+    group_information: Counter[int] = Counter()
+    for line, group in groups.old.items():
+        group_information[group] += information(texts[0][line])
     matches: dict[int, TokenMatch] = {}
     for line, counts in shared.items():
         group = groups.new[line]
-        if old_counts[group] == new_counts[group] == pair_counts[group]:
+        is_equal = old_counts[group] == new_counts[group] == pair_counts[group]
+        if is_equal and group_information[group] >= MIN_INFORMATIVE_CHARS:
             matches[line] = TokenMatch(first_old[line], 1.0)
             continue
         old_line, size = max(counts.items(), key=lambda item: (item[1], -item[0]))

@@ -55,30 +55,40 @@ def _settle_run(
     run: Sequence[LineOrigin], above: LineOrigin | None, below: LineOrigin | None
 ) -> list[LineOrigin]:
     """Return the origins of trivial lines between two neighbors with text."""
+    is_between = False
     if above is not None and below is not None and _is_same_edit(above, below):
         keys = [line_key(origin.line.text) for origin in (above, *run, below)]
-        if above.edit is not None and _added_run(above.edit, keys, range(1, len(keys) - 1)):
-            return [_with_origin(origin, above) for origin in run]
-    return [_settle_line(run, index, above, below) for index in range(len(run))]
+        is_between = above.edit is not None and _adds_between(above.edit, keys)
+    settled: list[LineOrigin] = []
+    for index, origin in enumerate(run):
+        if not origin.line.text.strip():
+            neighbors = [neighbor for neighbor in (below, above) if neighbor is not None]
+            settled.append(_settle_blank(origin, neighbors))
+        elif origin.is_agent:
+            is_supported = _is_supported(run, index, above, below) and not _is_doubled(run, index)
+            settled.append(origin if is_supported else replace(origin, confidence="uncertain"))
+        elif is_between and above is not None:
+            settled.append(_with_origin(origin, above))
+        else:
+            settled.append(origin)
+    return settled
 
 
-def _settle_line(
+def _is_supported(
     run: Sequence[LineOrigin], index: int, above: LineOrigin | None, below: LineOrigin | None
-) -> LineOrigin:
+) -> bool:
+    """Whether the lines beside a line confirm its edit."""
     origin = run[index]
-    neighbors = [neighbor for neighbor in (below, above) if neighbor is not None]
-    if not origin.line.text.strip():
-        return _settle_blank(origin, neighbors)
-    if not origin.is_agent or origin.edit is None:
-        return origin
-    if _is_doubled(run, index):
-        return replace(origin, confidence="uncertain")
-    if any(_is_same_edit(origin, neighbor) for neighbor in neighbors):
-        return origin
-    has_context = (above is not None and line_key(above.line.text) == origin.above) or (
-        below is not None and line_key(below.line.text) == origin.below
-    )
-    return origin if has_context else replace(origin, confidence="uncertain")
+    if above is not None and line_key(above.line.text) == origin.above:
+        return True
+    if below is not None and line_key(below.line.text) == origin.below:
+        return True
+    for lines in ([*reversed(run[:index]), above], [*run[index + 1 :], below]):
+        # The lines up to the neighbor must be of the edit, too.
+        texts = [line for line in lines if line is not None and line.line.text.strip()]
+        if lines[-1] is not None and all(_is_same_edit(origin, line) for line in texts):
+            return True
+    return False
 
 
 def _is_doubled(run: Sequence[LineOrigin], index: int) -> bool:
@@ -118,14 +128,13 @@ def _is_same_origin(origin: LineOrigin, other: LineOrigin) -> bool:
     return origin.commit.id == other.commit.id
 
 
-def _added_run(edit: RecordedEdit, keys: Sequence[str], added: range) -> bool:
-    """Whether an edit has lines with these keys in this order, and added those in a range."""
+def _adds_between(edit: RecordedEdit, keys: Sequence[str]) -> bool:
+    """Whether an edit has lines with these keys in order, and added all between the ends."""
     for change in edit.edit.changes:
         lines, flags = split_added(change)
         line_keys = [*map(line_key, lines)]
         for start in range(len(lines) - len(keys) + 1):
-            if line_keys[start : start + len(keys)] == keys and all(
-                flags[start + offset] for offset in added
-            ):
+            end = start + len(keys)
+            if line_keys[start:end] == keys and all(flags[start + 1 : end - 1]):
                 return True
     return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from harken.attribution.alignment import align, align_all
 from harken.attribution.edits.file_edit import (
@@ -51,6 +51,9 @@ class OtherFileLine:
     index: int
 
 
+Placement: TypeAlias = Literal["replay", "check", "text"]
+"""`replay`: an edit is applied to the file. `check`: so it is, unless the parent contains it.
+`text`: its lines are only compared with those of the commit."""
 Origin: TypeAlias = BaseLine | EditLine | OtherFileLine | None
 """None if the line was in the file before an edit, and neither in the parent nor of an edit."""
 
@@ -85,26 +88,24 @@ class VirtualFile:
         self,
         edit: int,
         change: Change,
+        placement: Placement = "replay",
         viewed_lines: Sequence[str] = (),
-        *,
-        may_be_in_base: bool = False,
     ) -> None:
-        """Replay a change. `viewed_lines`: lines of the file that the agent had read before it.
-
-        `may_be_in_base`: whether the parent may contain the change already, and later ones too.
-        """
+        """Replay a change. `viewed_lines`: lines of the file that the agent had read before it."""
+        may_be_in_base = placement == "check"
         match change:
-            case Content(text) if may_be_in_base and self.origins:
-                self._set_aside(edit, list(viewed_lines), split_lines(text))
-            case Content(text):
-                self._write(edit, split_lines(text), viewed_lines)
-            case Addition(text):
-                self._append(edit, split_lines(text))
-            case Fragment(text):
-                lines = tuple(split_lines(text))
-                self.unplaced.append(UnplacedChange(edit, lines, (True,) * len(lines)))
+            case Replacement(old, new) if placement == "text":
+                self._set_aside(edit, split_lines(old), split_lines(new))
             case Replacement():
                 self._replace(edit, change, may_be_in_base=may_be_in_base)
+            case Content(text) if placement == "replay" or (may_be_in_base and not self.origins):
+                self._write(edit, split_lines(text), viewed_lines)
+            case Addition(text) if placement != "text":
+                self._append(edit, split_lines(text))
+            case Content(text):
+                self._set_aside(edit, list(viewed_lines), split_lines(text))
+            case Addition(text) | Fragment(text):
+                self._set_aside(edit, [], split_lines(text))
 
     def _write(self, edit: int, lines: list[str], viewed_lines: Sequence[str]) -> None:
         """Replace all lines. Those that were in the file keep their origins."""

@@ -68,37 +68,10 @@ class VersionDiff:
     target: list[str]
     hunks: Sequence[Hunk]
 
-
-def read_version_diff(repository: GitRepository, version: FileVersion) -> VersionDiff | None:
-    """Return the changes of a version, or None if it cannot be read."""
-    base_data = _read(repository, version.previous) if version.previous else None
-    if version.is_uncommitted:
-        data = _read_working_file(repository.top / version.path)
-    else:
-        data = _read(repository, f"{version.id}:{version.path}")
-    if data is None or (version.previous and base_data is None):
-        return None
-    target = split_lines(decode(data))
-    if base_data is None:
-        return VersionDiff(None, target, [Hunk(0, 0, 0, len(target))])
-    names = (
-        [version.previous.partition(":")[0], "--", version.path]
-        if version.is_uncommitted
-        else [version.previous, f"{version.id}:{version.path}"]
-    )
-    hunks = parse_hunks(repository.run("diff", *_DIFF_OPTIONS, *names))
-    return VersionDiff(split_lines(decode(base_data)), target, hunks)
-
-
-def _read(repository: GitRepository, name: str) -> bytes | None:
-    return repository.read_blobs([name]).get(name)
-
-
-def _read_working_file(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
-    except OSError:
-        return None
+    @property
+    def added_lines(self) -> list[str]:
+        """The lines that the commit added."""
+        return [line for h in self.hunks for line in self.target[h.new_start : h.new_end]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,40 +82,6 @@ class RemovedLine:
     """The path in the parent."""
     index: int
     text: str
-
-
-def list_removed_lines(repository: GitRepository, version: FileVersion) -> list[RemovedLine]:
-    """Return the lines that the commit of a version removed from other files, in order.
-
-    A large commit has none: it is the first import of a project, or generated.
-    """
-    options = (*_DIFF_OPTIONS[:-1], "-M", "-p", "-r")
-    if version.is_uncommitted:
-        output = repository.try_run("diff", *options, HEAD)
-    else:
-        output = repository.try_run("diff-tree", "--no-commit-id", *options, version.id)
-    if output is None or len(output) > _MAX_DIFF_BYTES:
-        return []
-    return [
-        RemovedLine(file.old_path, hunk.old_start - 1 + index, hunk.old_lines[index])
-        for file in parse_unified_diff(decode(output))
-        if file.old_path and file.new_path != version.path
-        for hunk in file.hunks
-        for index in hunk.removed
-    ]
-
-
-_MAX_DIFF_BYTES = 8 * 1024 * 1024
-
-
-def parse_hunks(diff: bytes) -> list[Hunk]:
-    """Return the hunks of a diff of one file without context."""
-    hunks: list[Hunk] = []
-    for match in _HUNK_PATTERN.finditer(diff):
-        old, old_size, new, new_size = (int(group) if group else 1 for group in match.groups())
-        old_start, new_start = old - bool(old_size), new - bool(new_size)
-        hunks.append(Hunk(old_start, old_start + old_size, new_start, new_start + new_size))
-    return hunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +95,107 @@ class PreviousTimes:
     committer_us: int = 0
 
 
-def find_times(repository: GitRepository, previous: str) -> PreviousTimes:
-    """Return the times of the last commit of a file, named `REVISION:PATH`."""
-    revision, _, path = previous.partition(":")
-    if not path:
-        return PreviousTimes()
-    output = repository.try_run("log", "-1", "--format=%at %ct", revision, "--", path)
-    times = [int(word) * 1_000_000 for word in (output or b"").split()]
-    return PreviousTimes(*times) if times else PreviousTimes()
+_MAX_DIFF_BYTES = 8 * 1024 * 1024
+
+
+class VersionReader:
+    """Reads the versions of files, each once."""
+
+    def __init__(self, repository: GitRepository) -> None:
+        self.repository = repository
+        self._diffs: dict[tuple[str, str], VersionDiff | None] = {}
+        self._removed: dict[tuple[str, str], Sequence[RemovedLine]] = {}
+        self._times: dict[str, PreviousTimes] = {}
+
+    def read(self, version: FileVersion) -> VersionDiff | None:
+        """Return the changes of a version, or None if it cannot be read."""
+        key = (version.id, version.path)
+        if key not in self._diffs:
+            self._diffs[key] = self._read_diff(version)
+        return self._diffs[key]
+
+    def _read_diff(self, version: FileVersion) -> VersionDiff | None:
+        base_data = self._read(version.previous) if version.previous else None
+        data = self._read_content(version, version.path)
+        if data is None or (version.previous and base_data is None):
+            return None
+        target = split_lines(decode(data))
+        if base_data is None:
+            return VersionDiff(None, target, [Hunk(0, 0, 0, len(target))])
+        names = (
+            [version.previous.partition(":")[0], "--", version.path]
+            if version.is_uncommitted
+            else [version.previous, f"{version.id}:{version.path}"]
+        )
+        hunks = parse_hunks(self.repository.run("diff", *_DIFF_OPTIONS, *names))
+        return VersionDiff(split_lines(decode(base_data)), target, hunks)
+
+    def read_lines(self, version: FileVersion, path: str) -> list[str] | None:
+        """Return the lines of any file in the commit of a version, or None if it has no such."""
+        data = self._read_content(version, path)
+        return None if data is None else split_lines(decode(data))
+
+    def _read_content(self, version: FileVersion, path: str) -> bytes | None:
+        if version.is_uncommitted:
+            return _read_working_file(self.repository.top / path)
+        return self._read(f"{version.id}:{path}")
+
+    def _read(self, name: str) -> bytes | None:
+        return self.repository.read_blobs([name]).get(name)
+
+    def list_removed_lines(self, version: FileVersion) -> Sequence[RemovedLine]:
+        """Return the lines that the commit of a version removed from other files, in order.
+
+        A large commit has none: it is the first import of a project, or generated.
+        """
+        key = (version.id, version.path)
+        if key not in self._removed:
+            self._removed[key] = self._list_removed(version)
+        return self._removed[key]
+
+    def _list_removed(self, version: FileVersion) -> list[RemovedLine]:
+        options = (*_DIFF_OPTIONS[:-1], "-M", "-p", "-r")
+        if version.is_uncommitted:
+            output = self.repository.try_run("diff", *options, HEAD)
+        else:
+            output = self.repository.try_run("diff-tree", "--no-commit-id", *options, version.id)
+        if output is None or len(output) > _MAX_DIFF_BYTES:
+            return []
+        return [
+            RemovedLine(file.old_path, hunk.old_start - 1 + index, hunk.old_lines[index])
+            for file in parse_unified_diff(decode(output))
+            if file.old_path and file.new_path != version.path
+            for hunk in file.hunks
+            for index in hunk.removed
+        ]
+
+    def find_previous_times(self, version: FileVersion) -> PreviousTimes:
+        """Return the times of the commit that last changed the file before a version."""
+        revision, _, path = version.previous.partition(":")
+        if not path:
+            return PreviousTimes()
+        if version.previous not in self._times:
+            output = self.repository.try_run("log", "-1", "--format=%at %ct", revision, "--", path)
+            times = [int(word) * 1_000_000 for word in (output or b"").split()]
+            self._times[version.previous] = PreviousTimes(*times)
+        return self._times[version.previous]
+
+
+def _read_working_file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
+    except OSError:
+        return None
+
+
+def parse_hunks(diff: bytes) -> list[Hunk]:
+    """Return the hunks of a diff of one file without context."""
+    hunks: list[Hunk] = []
+    for match in _HUNK_PATTERN.finditer(diff):
+        old, old_size, new, new_size = (int(group) if group else 1 for group in match.groups())
+        old_start, new_start = old - bool(old_size), new - bool(new_size)
+        hunks.append(Hunk(old_start, old_start + old_size, new_start, new_start + new_size))
+    return hunks
 
 
 def list_earlier_versions(
