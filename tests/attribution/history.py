@@ -49,9 +49,13 @@ class History:
     committed: Files = field(default_factory=dict)
     """The files of the current commit."""
     agents: list[Agent] = field(default_factory=list)
+    parent: Files | None = None
+    """The files of the parent of the current commit, if that is known."""
     time: int = START
     commits: int = 0
     operations: dict[str, int] = field(default_factory=dict)
+    deleted: dict[str, list[str]] = field(default_factory=dict)
+    """The texts of committed lines that the person deleted, by file."""
     allowed: set[str] | None = None
     """The files that operations may change, or None for all."""
 
@@ -120,12 +124,14 @@ class History:
         self.git("add", "-A", *([] if paths is None else ["--", *paths]))
         if not self.git("diff", "--cached", "--name-only").strip():
             return False
+        self.parent = None if amend else self.committed
         options = ["--amend", "--no-edit"] if amend else ["-m", message]
         times = {} if amend else {"author_time": self.time}
         self.git("commit", "-q", *options, **times)
         if paths is None:
             self.committed = self.project.snapshot()
         else:
+            self.committed = dict(self.committed)
             for path in paths:
                 self.committed[path] = list(self.project.files[path])
         self.commits += 0 if amend else 1
@@ -214,8 +220,7 @@ class History:
         old_text = "\n".join(line.text for line in lines[first:last])
         new_text = "\n".join([line.text for line in before] + texts + [line.text for line in after])
         call = agent.edit(self.tick(), path, old_text, new_text)
-        written = [Line(line, frozenset({call})) if isinstance(line, str) else line for line in new]
-        lines[start:end] = written
+        lines[start:end] = _write_lines(new, call)
 
     def _context(self, path: str, start: int, end: int) -> tuple[int, int]:
         """Extend a range of lines until its text is unique in the file."""
@@ -373,7 +378,17 @@ class History:
         path = self.choose_path()
         start, end = self.choose_function(path, 4)
         place = self.random.randrange(start + 1, end - 1)
-        del self.project.files[path][place : place + self.random.randrange(1, 3)]
+        stop = place + self.random.randrange(1, 3)
+        self._note_deleted(path, place, stop)
+        del self.project.files[path][place:stop]
+
+    def _note_deleted(self, path: str, start: int, end: int) -> None:
+        """Note lines of the current commit that are deleted, if they are not trivial."""
+        lines = self.project.files[path][start:end]
+        committed = {id(line) for line in self.committed.get(path, ())}
+        self.deleted.setdefault(path, []).extend(
+            line.text for line in lines if id(line) in committed and len(line.text.strip()) > 12
+        )
 
     def person_adds_trivial_lines(self) -> None:
         path = self.choose_path()
@@ -446,6 +461,30 @@ class History:
         ]
         lines[first:last] = [condition, *indented]
 
+    def person_retypes_line(self) -> None:
+        """A person types a line again that was deleted in an earlier commit."""
+        path = self.choose_path()
+        present = {line.text for line in self.project.files[path]}
+        texts = [text for text in self.deleted.get(path, ()) if text not in present]
+        if not texts or path not in self.committed:
+            raise OperationImpossible
+        start, end = self.choose_function(path)
+        line = Line(self.random.choice(texts), frozenset({PERSON}))
+        self.project.files[path].insert(self.random.randrange(start + 1, end), line)
+
+    def agent_moves_function(self) -> None:
+        """An agent moves a function to another file with two edits, and so writes it again."""
+        source = self.choose_path()
+        target = self.choose_path(source[-3:])
+        if len(self.project.functions(source)) < 2 or source == target:
+            raise OperationImpossible
+        start, end = self.choose_function(source)
+        texts = [line.text for line in self.project.files[source][start:end]]
+        _, place = self.choose_function(target, 0)
+        agent = self.agent()
+        self._replace(agent, target, place, place, ["", "", *texts])
+        self._replace(agent, source, start, end, [])
+
     def discards(self) -> None:
         """The changes of a file that are not committed are discarded."""
         path = self.choose_path()
@@ -500,6 +539,28 @@ class History:
         self.work(2)
         self.commit("", amend=True)
 
+    def revert(self) -> None:
+        """The last commit is reverted; sometimes the revert is reverted, too."""
+        self.commit("Work")
+        if self.allowed is not None or self.parent is None:
+            raise OperationImpossible
+        files = [self.parent, self.committed]
+        for number in range(self.random.choice([1, 2, 2])):
+            self.tick()
+            self.git("revert", "--no-edit", "HEAD", author_time=self.time)
+            self.committed = {path: list(lines) for path, lines in files[number].items()}
+            self.project.files = Project(self.committed).snapshot()
+        self.parent = None
+
+    def copy_file(self) -> None:
+        """The person copies a file, in a commit of its own."""
+        self.commit("Work")
+        source = self.choose_path()
+        path = self.new_path(source[-3:])
+        texts = [line.text for line in self.project.files[source]]
+        self.project.files[path] = lines_of(texts, PERSON)
+        self.commit("Copy")
+
     def squash_last(self) -> None:
         """The last commits become one."""
         self.commit("Work")
@@ -507,6 +568,7 @@ class History:
         size = min(self.random.randrange(2, 5), count - 1)
         if size < 2 or self.git("rev-list", "--merges", f"HEAD~{size}..HEAD").strip():
             raise OperationImpossible
+        self.parent = None
         self.tick()
         self.git("reset", "-q", "--soft", f"HEAD~{size}")
         if self.git("diff", "--cached", "--name-only").strip():
@@ -551,6 +613,7 @@ class History:
         self.tick()
         finish(self)
         self.git("branch", "-q", "-D", "feature")
+        self.parent = None
         self.project.files = merge_files(base, ours, theirs)
         self.committed = self.project.snapshot()
         self.check()
@@ -588,6 +651,26 @@ class History:
         self.check()
 
 
+def _write_lines(new: Sequence[Line | str], call: str) -> list[Line]:
+    """Return the lines of an edit. A text is new, and a `Line` is kept.
+
+    If a new line equals a kept one, either may be the kept one: both have the writers of both.
+    """
+    texts = {line for line in new if isinstance(line, str)}
+    kept: dict[str, frozenset[str]] = {}
+    for line in new:
+        if isinstance(line, Line) and line.text in texts:
+            kept[line.text] = kept.get(line.text, frozenset({call})) | line.writers
+    written: list[Line] = []
+    for line in new:
+        text = line if isinstance(line, str) else line.text
+        if text in kept:
+            written.append(Line(text, kept[text]))
+        else:
+            written.append(Line(text, frozenset({call})) if isinstance(line, str) else line)
+    return written
+
+
 EDITS: dict[Callable[[History], None], int] = {
     History.agent_creates: 3,
     History.agent_adds_function: 12,
@@ -610,6 +693,8 @@ EDITS: dict[Callable[[History], None], int] = {
     History.person_moves_function: 2,
     History.person_renames_file: 1,
     History.person_indents: 2,
+    History.person_retypes_line: 2,
+    History.agent_moves_function: 2,
     History.discards: 1,
 }
 """The edits of agents and of the person, and how often each is made."""
@@ -640,6 +725,8 @@ GIT_STEPS: dict[Callable[[History], None], int] = {
     History.partial_commit: 3,
     History.amend: 4,
     History.squash_last: 2,
+    History.revert: 2,
+    History.copy_file: 1,
     History.formats: 3,
     _branch_rebased: 2,
     _branch_squashed: 2,

@@ -34,7 +34,7 @@ class Attribution:
         self, repository: GitRepository, index: EditIndex, facts: SessionIndex, store: Store
     ) -> None:
         self.repository = repository
-        source = EditSource(index, store, repository.top)
+        source = EditSource(index, store, repository.top, repository.is_tracked)
         self._blame = FileBlame(repository, CommitMatcher(VersionReader(repository), source))
         self.explainer = Explainer(facts.database, store)
 

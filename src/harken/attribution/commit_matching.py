@@ -26,12 +26,14 @@ from harken.attribution.git.history import (
     RemovedLine,
     VersionDiff,
     VersionReader,
+    lines_removed_by,
     list_earlier_versions,
 )
 from harken.attribution.line_text import information, is_informative, line_key
 from harken.attribution.matching import MIN_RUN_INFORMATION, LineMatch, Matcher
+from harken.attribution.moves import MIN_MOVED_LINES, find_moves
 from harken.attribution.recorded_edits import EditSource, RecordedEdit
-from harken.attribution.virtual_file import EditLine, VirtualFile
+from harken.attribution.virtual_file import EarlierLine, EditLine, VirtualFile
 
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
@@ -56,6 +58,8 @@ class _Uses:
     """By the id of an edit: the keys of its lines."""
     passed_by: Counter[int] = field(default_factory=Counter)
     """The number of later commits of the file that do not contain an edit."""
+    versions: dict[tuple[str, str], FileVersion] = field(default_factory=dict)
+    """The earlier commits that were matched."""
     checked_ids: set[int] = field(default_factory=set)
     """The edits for which earlier commits were matched."""
 
@@ -88,6 +92,10 @@ class CommitMatcher:
         self._complete: dict[tuple[str, str], dict[int, CommitMatch]] = {}
         """Matches of versions for which all lines were asked."""
 
+    def find_created(self, path: str) -> list[RecordedEdit]:
+        """Return the edits that created a file: they wrote all of it, and had not read it."""
+        return self._selector.find_created(path)
+
     def match(
         self, version: FileVersion, asked_lines: set[int] | None = None
     ) -> Mapping[int, CommitMatch]:
@@ -111,6 +119,7 @@ class CommitMatcher:
             if not unchecked:
                 break
             self._check_uses(version, unchecked, uses, is_complete=asked_lines is None)
+        self._match_restored(version, matches, uses)
         if asked_lines is None:
             self._complete[key] = matches
         return matches
@@ -123,6 +132,7 @@ class CommitMatcher:
         uses.checked_ids |= ids.keys()
         since_s = min(row.time_us for row in rows) // US - CLOCK_SLACK_S
         for earlier in list_earlier_versions(self._reader.repository, version, since_s):
+            uses.versions[earlier.id, earlier.path] = earlier
             matches: Mapping[int, CommitMatch]
             matches = self.match(earlier) if is_complete else self._replay(earlier, uses, set())
             self._note_uses(earlier, matches, ids, uses)
@@ -145,6 +155,34 @@ class CommitMatcher:
             elif row.time_us <= version.author_time * US:
                 uses.passed_by[id_] += 1
 
+    def _match_restored(
+        self, version: FileVersion, matches: dict[int, CommitMatch], uses: _Uses
+    ) -> None:
+        """Match runs of lines that an earlier commit removed and this one restored.
+
+        A single line may have been typed again.
+        """
+        diff = self._reader.read(version)
+        if diff is None or not uses.keys:
+            return
+        earlier = [
+            (v, d) for v in uses.versions.values() if (d := self._reader.read(v)) is not None
+        ]
+        removed = lines_removed_by(earlier)
+        added = {
+            index: diff.target[index]
+            for hunk in diff.hunks
+            for index in range(hunk.new_start, hunk.new_end)
+            if (match := matches.get(index)) is None or not match.match.is_certain
+        }
+        for run in find_moves(added, [(line.number, line.text) for line in removed]):
+            if run.informative_size >= MIN_MOVED_LINES:
+                for offset in range(run.size):
+                    line = removed[run.source + offset]
+                    origin = EarlierLine(line.source, line.index)
+                    restored = LineMatch(origin, "exact", line_key(line.text), 0)
+                    matches[run.target + offset] = CommitMatch(restored, None)
+
     def _replay(
         self, version: FileVersion, uses: _Uses, asked_lines: set[int] | None
     ) -> dict[int, CommitMatch]:
@@ -152,11 +190,11 @@ class CommitMatcher:
         diff = self._reader.read(version)
         if diff is None:
             return {}
-        candidates, others = self._selector.select(version, uses.is_used_up)
+        candidates, older = self._selector.select(version, uses.is_used_up)
         matches = self._match(version, diff, candidates, asked_lines)
         open_lines = _open_lines(diff, matches)
-        if others and open_lines:
-            candidates = self._selector.add_others(candidates, others, [*open_lines.values()])
+        if older and open_lines:
+            candidates = self._selector.add_older(candidates, older, [*open_lines.values()])
             matches = self._match(version, diff, candidates, asked_lines)
             open_lines = _open_lines(diff, matches)
         if asked_lines is None or not asked_lines.isdisjoint(open_lines):

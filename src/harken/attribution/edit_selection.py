@@ -1,10 +1,9 @@
 """Select the recorded edits that may have written the lines which a commit added to a file.
 
 There are three sets. Edits between the previous version and the commit are replayed. Older ones are
-usually in the previous version, and later ones only seem to be later, if clocks differ; both are
-used if they have an added line that the first set does not explain. Edits of other files are used
-if their lines are nowhere else: then the file was renamed, or the lines were moved, before the
-commit.
+usually in the previous version; they are used if they have an added line that the first set does
+not explain. Edits of other files are used if their lines are nowhere else: then the file was
+renamed, or the lines were moved, before the commit.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harken.attribution.edit_index import EditRow
+from harken.attribution.edits.file_edit import Content
 from harken.attribution.git.history import (
     FileVersion,
     PreviousTimes,
@@ -21,14 +21,13 @@ from harken.attribution.git.history import (
     list_earlier_versions,
 )
 from harken.attribution.line_text import hash_key, information, is_informative, line_key
-from harken.attribution.recorded_edits import EditSource, RecordedEdit, is_same_file
+from harken.attribution.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.virtual_file import Placement
 
 MAX_CANDIDATES = 400
 """The maximum number of edits that are replayed for one commit of a file."""
-CLOCK_SLACK_S = 300
-"""The clocks of an agent and of git may differ by so much: then an edit seems to be later than its
-commit, and is recognized by its text only."""
+CLOCK_SLACK_S = 2
+"""The times of git are whole seconds, and the clocks of an agent and of git may differ a little."""
 US = 1_000_000
 _MIN_ANCHOR_INFORMATION = 12
 _MIN_MOVED_LINES = 3
@@ -54,28 +53,28 @@ class EditSelector:
     def select(
         self, version: FileVersion, is_used_up: Callable[[RecordedEdit], bool]
     ) -> tuple[list[Candidate], list[EditRow]]:
-        """Return the edits to replay, oldest first, and the rows of older and later ones."""
+        """Return the edits to replay, oldest first, and the rows of older ones."""
         until_us = (commit_time(version) + CLOCK_SLACK_S) * US
         rows = self.source.find_rows([version.path, version.previous_path], until_us)
         rows = [row for row in rows if not self._is_used_up(row, is_used_up)]
         previous = self.reader.find_previous_times(version)
-        span = range(previous.author_us + 1, (commit_time(version) + 1) * US)
-        recent = [row for row in rows if row.time_us in span][-MAX_CANDIDATES:]
-        others = [row for row in rows if row.time_us not in span]
-        return self._load(recent, lambda row: _placement(row, previous)), others
+        recent = [row for row in rows if row.time_us > previous.author_us]
+        older = rows[: len(rows) - len(recent)]
+        recent = recent[-MAX_CANDIDATES:]
+        return self._load(recent, lambda row: _placement(row, previous)), older
 
     def _is_used_up(self, row: EditRow, is_used_up: Callable[[RecordedEdit], bool]) -> bool:
         edit = self._edits.get(row.id)
         return edit is not None and is_used_up(edit)
 
-    def add_others(
+    def add_older(
         self, candidates: Sequence[Candidate], rows: Sequence[EditRow], lines: Sequence[str]
     ) -> list[Candidate]:
-        """Return candidates with those of other rows that have one of some lines, in order."""
+        """Return candidates with those of older rows that have one of some lines, in order."""
         keys = {hash_key(line_key(line)) for line in lines if is_informative(line)}
         hits = [row for row in rows if not keys.isdisjoint(row.lines)]
-        others = self._load(hits[-MAX_CANDIDATES:], lambda _row: "check")
-        return sort_candidates([*candidates, *others])
+        older = self._load(hits[-MAX_CANDIDATES:], lambda _row: "check")
+        return sort_candidates([*candidates, *older])
 
     def find_moved(self, version: FileVersion, lines: Sequence[str]) -> list[Candidate]:
         """Return the edits of other files whose lines are only in this version."""
@@ -84,7 +83,7 @@ class EditSelector:
         }
         if len(anchors) < _MIN_MOVED_LINES:
             return []
-        until_us = (commit_time(version) + 1) * US
+        until_us = (commit_time(version) + CLOCK_SLACK_S) * US
         keys = {hash_key(line_key(line)) for line in lines if is_informative(line)}
         hits: dict[str, set[int]] = {}
         for row in self.source.index.edits_with(anchors, until_us, _MAX_ANCHORS):
@@ -97,10 +96,21 @@ class EditSelector:
                 candidates += self._moved_from(version, path, hits[path], until_us)
         return candidates
 
+    def find_created(self, path: str) -> list[RecordedEdit]:
+        """Return the edits that created a file: they wrote all of it, and had not read it."""
+        rows = self.source.find_rows([path], (int(time.time()) + CLOCK_SLACK_S) * US)
+        edits = [candidate.edit for candidate in self._load(rows, lambda _row: "text")]
+        return [
+            edit
+            for edit in edits
+            if any(isinstance(change, Content) for change in edit.edit.changes)
+            and not edit.viewed_lines
+        ]
+
     def _is_own(self, path: str, version: FileVersion) -> bool:
-        top = str(self.source.top)
-        return is_same_file(path, version.path, top) or is_same_file(
-            path, version.previous_path, top
+        return any(
+            self.source.is_same_file(path, own_path)
+            for own_path in (version.path, version.previous_path)
         )
 
     def _moved_from(

@@ -7,15 +7,16 @@ the commit only moved or reformatted is followed into the parent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harken.attribution.commit_matching import CommitMatch, CommitMatcher
 from harken.attribution.git.blame import BlameCommit, BlamedLine, blame
-from harken.attribution.git.history import HEAD, FileVersion
+from harken.attribution.git.history import FileVersion
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import Confidence, LineOrigin
-from harken.attribution.trivial_lines import settle_trivial_lines
-from harken.attribution.virtual_file import BaseLine, OtherFileLine
+from harken.attribution.line_text import hash_key, line_key
+from harken.attribution.trivial_lines import doubt_duplicates, settle_trivial_lines
+from harken.attribution.virtual_file import BaseLine, EarlierLine
 
 _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
@@ -34,21 +35,16 @@ class _Pending:
     """The commit in which the line was changed so that it is another one."""
 
     def follow(self, match: CommitMatch) -> tuple[str, int] | None:
-        """Return the line in the parent that it came from, as `REVISION:PATH` and a number.
+        """Return the earlier line that it came from, as `REVISION:PATH` and a number.
 
-        Return None if it did not come from the parent.
+        Return None if the commit added it.
         """
         origin = match.match.origin
-        if not isinstance(origin, BaseLine | OtherFileLine):
+        if not isinstance(origin, BaseLine | EarlierLine):
             return None
         self._note(match)
-        previous = self.current.commit.previous
-        if isinstance(origin, OtherFileLine):
-            parent = previous.partition(":")[0] or f"{self.current.commit.id}^"
-            if self.current.commit.is_uncommitted:
-                parent = HEAD
-            previous = f"{parent}:{origin.path}"
-        return previous, origin.index + 1
+        source = self.current.commit.previous if isinstance(origin, BaseLine) else origin.source
+        return source, origin.index + 1
 
     def _note(self, match: CommitMatch) -> None:
         self.ratio = min(self.ratio, match.match.ratio)
@@ -90,7 +86,29 @@ class FileBlame:
         The origin of a trivial line at the end of a range lacks that of its neighbor, so ranges
         should be widened by `widen_ranges`. Raises ConfigError.
         """
-        return settle_trivial_lines(self._blame_origins(path, ranges, revision))
+        origins = self._blame_origins(path, ranges, revision)
+        return doubt_duplicates(settle_trivial_lines(self._doubt_renames(path, origins)))
+
+    def _doubt_renames(self, path: str, origins: Sequence[LineOrigin]) -> list[LineOrigin]:
+        """Return origins, uncertain where an edit created a file that git takes for a renamed one.
+
+        Git calls a new file renamed if it is similar to one that the same commit deleted.
+        """
+        if all(origin.line.commit.path == path for origin in origins):
+            return list(origins)
+        created = self.matcher.find_created(path)
+        doubted: list[LineOrigin] = []
+        for origin in origins:
+            key, commit = hash_key(line_key(origin.line.text)), origin.line.commit
+            edits = [] if commit.path == path else [e for e in created if key in e.row.lines]
+            edits = [e for e in edits if e.row.time_us > commit.committer_time * 1_000_000]
+            is_same = (
+                bool(edits) and origin.edit is not None and origin.edit.row.id == edits[-1].row.id
+            )
+            if edits and not is_same:
+                origin = replace(origin, edit=edits[-1], confidence="uncertain")
+            doubted.append(origin)
+        return doubted
 
     def _blame_origins(
         self, path: str, ranges: Sequence[tuple[int, int]], revision: str

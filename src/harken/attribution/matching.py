@@ -19,9 +19,9 @@ from harken.attribution.moves import MIN_LINES_OF_OTHER_FILE, MIN_MOVED_LINES, f
 from harken.attribution.token_alignment import match_tokens
 from harken.attribution.virtual_file import (
     BaseLine,
+    EarlierLine,
     EditLine,
     Origin,
-    OtherFileLine,
     UnplacedChange,
     VirtualFile,
 )
@@ -95,10 +95,13 @@ class Matcher:
         regions = _find_regions(self.hunks, self.target)
         for region in regions:
             self._match_region(region, positions)
+        changes = [*enumerate(reversed(self.file.unplaced), start=1)]
+        for number, change in changes:
+            self._match_unplaced(change, -number * _MAX_CHANGE_LINES, is_strong=True)
         self._match_moved()
         self._match_other_files()
-        for number, change in enumerate(reversed(self.file.unplaced), start=1):
-            self._match_unplaced(change, -number * _MAX_CHANGE_LINES)
+        for number, change in changes:
+            self._match_unplaced(change, -number * _MAX_CHANGE_LINES, is_strong=False)
         self._fill_blanks()
         return self.matches
 
@@ -143,8 +146,7 @@ class Matcher:
         key = line_key(self.file.lines[position])
         origin = self.file.origins[position]
         self.matches[index] = LineMatch(origin, kind, key, position, ratio, was_moved)
-        if kind != "similar":
-            self._used.add(position)
+        self._used.add(position)
 
     def _match_gaps(
         self, runs: Sequence[Run], old_range: tuple[int, int], new_range: tuple[int, int]
@@ -163,23 +165,33 @@ class Matcher:
                     self._set_match(index, previous[0] + match.old, kind, match.ratio)
             previous = old_index + size, new_index + size
 
-    def _match_unplaced(self, change: UnplacedChange, first: int) -> None:
-        """Match lines with those of a change that could not be replayed, numbered from `first`."""
+    def _match_unplaced(self, change: UnplacedChange, first: int, *, is_strong: bool) -> None:
+        """Match lines with those of a change that could not be replayed, numbered from `first`.
+
+        `is_strong`: only runs with several informative lines that the change added.
+        """
         keys = [*map(line_key, change.lines)]
         runs = align(keys, [*map(line_key, self.target)], [*map(is_informative, self.target)])
         for run in runs:
+            new_lines = [
+                (run.old + offset, run.new + offset)
+                for offset in range(run.size)
+                if change.is_added[run.old + offset] and self._is_open(run.new + offset)
+            ]
+            informative_size = sum(is_informative(self.target[index]) for _, index in new_lines)
+            if is_strong and informative_size < MIN_MOVED_LINES:
+                continue
             evidence = sum(information(self.target[i]) for i in range(run.new, run.new + run.size))
             kind: MatchKind = "exact" if evidence >= MIN_RUN_INFORMATION else "ambiguous"
-            for offset in range(run.size):
-                old, index = run.old + offset, run.new + offset
-                if change.is_added[old] and self._is_open(index):
-                    origin = EditLine(change.edit)
-                    self.matches[index] = LineMatch(origin, kind, keys[old], first + old)
+            for old, index in new_lines:
+                origin = EditLine(change.edit)
+                self.matches[index] = LineMatch(origin, kind, keys[old], first + old)
 
     def _is_open(self, index: int) -> bool:
         """Whether an added line has no certain match yet."""
         match = self.matches.get(index)
-        return index in self._added and (match is None or match.kind in ("similar", "ambiguous"))
+        is_known = match is not None and match.is_certain and match.origin is not None
+        return index in self._added and not is_known
 
     def _match_moved(self) -> None:
         """Match runs of new lines with equal lines that are missing elsewhere in the file."""
@@ -204,11 +216,11 @@ class Matcher:
         if not any(map(is_informative, added.values())):
             return
         removed = self.removed_elsewhere([*added])
-        for run in find_moves(added, [(line.index, line.text) for line in removed]):
+        for run in find_moves(added, [(line.number, line.text) for line in removed]):
             if run.informative_size >= MIN_LINES_OF_OTHER_FILE:
                 for offset in range(run.size):
                     line = removed[run.source + offset]
-                    origin = OtherFileLine(line.path, line.index)
+                    origin = EarlierLine(line.source, line.index)
                     self.matches[run.target + offset] = LineMatch(
                         origin, "exact", line_key(line.text), 0, was_moved=True
                     )

@@ -6,7 +6,7 @@ compared with the path of a file in the repository by its last components, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -46,6 +46,8 @@ class EditSource:
     store: Store
     top: Path
     """The top folder of the repository."""
+    is_tracked: Callable[[str], bool] = lambda _path: False
+    """Whether a path below the top folder is a file of git."""
 
     def find_rows(self, paths: Iterable[str], until_us: int) -> list[EditRow]:
         """Return the edits of files up to a time, oldest first. Paths are below the top folder."""
@@ -62,8 +64,33 @@ class EditSource:
             id_
             for path in dict.fromkeys(paths)
             for id_, edit_path in self.index.find_paths(path.rpartition("/")[2])
-            if is_same_file(edit_path, path, str(self.top))
+            if self.is_same_file(edit_path, path)
         }
+
+    def is_same_file(self, edit_path: str, path: str) -> bool:
+        """Whether the path of an edit means a file of the repository.
+
+        An absolute path below the top folder must be the same. Another path must end with the same
+        components, and not mean a file in a deeper folder.
+        """
+        if edit_path.startswith(f"{self.top}/"):
+            return edit_path == f"{self.top}/{path}"
+        if edit_path == path:
+            return True
+        is_absolute = edit_path.startswith(("/", "~")) or edit_path[1:2] == ":"
+        if edit_path.endswith(f"/{path}"):
+            return not self._has_deeper_file(edit_path, path)
+        is_below = not is_absolute and path.endswith(f"/{edit_path}")
+        return is_below and not self.is_tracked(edit_path)
+
+    def _has_deeper_file(self, edit_path: str, path: str) -> bool:
+        """Whether a longer part of the path of an edit is a file of git."""
+        parts = edit_path.strip("/").split("/")
+        size = path.count("/") + 1
+        return any(
+            self.is_tracked("/".join(parts[-longer:]))
+            for longer in range(size + 1, min(len(parts), size + _MAX_DEEPER) + 1)
+        )
 
     def load(self, rows: Sequence[EditRow]) -> list[RecordedEdit]:
         """Return edits with their texts, without those that the store does not have any more."""
@@ -123,7 +150,7 @@ class EditSource:
         return self._read_entries(dict(items[:half])) | self._read_entries(dict(items[half:]))
 
 
-_MAX_MOVES = 10
+_MAX_MOVES, _MAX_DEEPER = 10, 8
 
 
 def _viewed_lines(row: EditRow, messages: dict[_Place, Message]) -> tuple[str, ...]:
@@ -133,22 +160,3 @@ def _viewed_lines(row: EditRow, messages: dict[_Place, Message]) -> tuple[str, .
     if message is None or message.role != "tool" or message.is_error:
         return ()
     return parse_viewed_lines(text_of(message.content))
-
-
-def is_same_file(edit_path: str, path: str, top: str) -> bool:
-    """Whether the path of an edit may be a file of a repository.
-
-    An absolute path below the top folder must be the same. Another path must end with the same
-    components: all of the file's path, or all of a relative path of an edit.
-
-    >>> is_same_file("/repo/src/a.py", "a.py", "/repo"), is_same_file("/old/a.py", "a.py", "/repo")
-    (False, True)
-    >>> is_same_file("a.py", "src/a.py", "/repo"), is_same_file("/old/b.py", "src/b.py", "/repo")
-    (True, False)
-    """
-    if edit_path.startswith(f"{top}/"):
-        return edit_path == f"{top}/{path}"
-    if edit_path == path or edit_path.endswith(f"/{path}"):
-        return True
-    is_relative = not edit_path.startswith(("/", "~")) and edit_path[1:2] != ":"
-    return is_relative and path.endswith(f"/{edit_path}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from harken.attribution.edits.file_edit import split_added
 from harken.attribution.line_origin import LineOrigin
@@ -18,6 +19,9 @@ from harken.attribution.recorded_edits import RecordedEdit
 
 _MAX_DISTANCE = 30
 """A neighbor is searched in so many lines."""
+_NEAR_DISTANCE = 5
+MAX_DUPLICATE_DISTANCE = 40
+"""Equal lines that are farther apart are not taken for each other."""
 
 
 def widen_ranges(ranges: Sequence[tuple[int, int]], lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -29,8 +33,41 @@ def widen_ranges(ranges: Sequence[tuple[int, int]], lines: Sequence[str]) -> lis
             start -= 1
         while end < min(last + _MAX_DISTANCE, len(lines)) and not is_informative(lines[end - 1]):
             end += 1
+        for index in range(first - 1, last):
+            near = range(
+                max(index - MAX_DUPLICATE_DISTANCE, 0),
+                min(index + MAX_DUPLICATE_DISTANCE + 1, len(lines)),
+            )
+            equal = [i for i in near if i != index and lines[i].strip() == lines[index].strip()]
+            if equal and is_informative(lines[index]):
+                start, end = min(start, equal[0] + 1), max(end, equal[-1] + 1)
         widened.append((start, end))
     return widened
+
+
+def doubt_duplicates(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
+    """Return the origins of consecutive lines, uncertain where git may have taken a duplicate.
+
+    If a commit adds lines before or after equal ones, nothing tells which of both are new.
+    """
+    doubted = list(origins)
+    by_key: dict[str, list[int]] = {}
+    for index, origin in enumerate(origins):
+        if is_informative(origin.line.text):
+            by_key.setdefault(line_key(origin.line.text), []).append(index)
+    for places in by_key.values():
+        for first, second in pairwise(places):
+            if second - first > MAX_DUPLICATE_DISTANCE:
+                continue
+            for index, step in ((first, 1), (second, -1)):
+                size = second - first
+                block = [origins[index + step * (offset + 1)] for offset in range(size)]
+                is_inserted = len({origin.commit.id for origin in block}) == 1
+                is_other = origins[index + step * size].commit.id != origins[index].commit.id
+                is_near = size <= _NEAR_DISTANCE or is_inserted
+                if origins[index].is_agent and is_other and is_near:
+                    doubted[index] = replace(origins[index], confidence="uncertain")
+    return doubted
 
 
 def settle_trivial_lines(origins: Sequence[LineOrigin]) -> list[LineOrigin]:

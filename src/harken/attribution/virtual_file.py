@@ -44,17 +44,18 @@ class EditLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherFileLine:
-    """A line that was moved from another file of the parent."""
+class EarlierLine:
+    """A line of another file or an earlier version, which was moved or restored."""
 
-    path: str
+    source: str
+    """`REVISION:PATH`."""
     index: int
 
 
 Placement: TypeAlias = Literal["replay", "check", "text"]
 """`replay`: an edit is applied to the file. `check`: so it is, unless the parent contains it.
 `text`: its lines are only compared with those of the commit."""
-Origin: TypeAlias = BaseLine | EditLine | OtherFileLine | None
+Origin: TypeAlias = BaseLine | EditLine | EarlierLine | None
 """None if the line was in the file before an edit, and neither in the parent nor of an edit."""
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.attribution.edits.file_edit import split_lines
-from harken.attribution.edits.patch_text import parse_unified_diff, unquote_path
+from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
 from harken.attribution.git.blame import BlameCommit, decode
 from harken.attribution.git.repository import MAX_FILE_BYTES, GitRepository
+from harken.attribution.token_alignment import match_tokens
 
 HEAD = "HEAD"
 _HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
@@ -78,10 +79,12 @@ class VersionDiff:
 class RemovedLine:
     """A line that a commit removed from a file."""
 
-    path: str
-    """The path in the parent."""
+    source: str
+    """The file in the parent: `REVISION:PATH`."""
     index: int
     text: str
+    number: int
+    """Consecutive for neighboring lines of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class PreviousTimes:
     committer_us: int = 0
 
 
+_MAX_LINES = 1 << 24
 _MAX_DIFF_BYTES = 8 * 1024 * 1024
 
 
@@ -161,12 +165,18 @@ class VersionReader:
             output = self.repository.try_run("diff-tree", "--no-commit-id", *options, version.id)
         if output is None or len(output) > _MAX_DIFF_BYTES:
             return []
+        parent = HEAD if version.is_uncommitted else f"{version.id}^"
         return [
-            RemovedLine(file.old_path, hunk.old_start - 1 + index, hunk.old_lines[index])
-            for file in parse_unified_diff(decode(output))
+            RemovedLine(
+                f"{parent}:{file.old_path}",
+                hunk.old_start - 1 + index,
+                hunk.old_lines[index],
+                number * _MAX_LINES + hunk.old_start + index,
+            )
+            for number, file in enumerate(parse_unified_diff(decode(output)))
             if file.old_path and file.new_path != version.path
             for hunk in file.hunks
-            for index in hunk.removed
+            for index in _find_removed(hunk)
         ]
 
     def find_previous_times(self, version: FileVersion) -> PreviousTimes:
@@ -179,6 +189,25 @@ class VersionReader:
             times = [int(word) * 1_000_000 for word in (output or b"").split()]
             self._times[version.previous] = PreviousTimes(*times)
         return self._times[version.previous]
+
+
+def _find_removed(hunk: DiffHunk) -> list[int]:
+    """Return the indexes of the old lines of a hunk that were removed, and not changed."""
+    removed = [hunk.old_lines[index] for index in hunk.removed]
+    added = [hunk.new_lines[index] for index in hunk.added]
+    changed = {match.old for match in match_tokens(removed, added).values()}
+    return [index for number, index in enumerate(hunk.removed) if number not in changed]
+
+
+def lines_removed_by(versions: Sequence[tuple[FileVersion, VersionDiff]]) -> list[RemovedLine]:
+    """Return the lines that versions of a file removed from it."""
+    return [
+        RemovedLine(version.previous, index, diff.base[index], number * _MAX_LINES + index)
+        for number, (version, diff) in enumerate(versions)
+        if diff.base is not None
+        for hunk in diff.hunks
+        for index in range(hunk.old_start, hunk.old_end)
+    ]
 
 
 def _read_working_file(path: Path) -> bytes | None:

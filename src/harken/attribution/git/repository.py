@@ -12,6 +12,7 @@ import stat
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -138,6 +139,15 @@ class GitRepository:
             if mode == SUBMODULE_MODE or (is_file and not stat.S_ISDIR(mode)):
                 return mode
         return None
+
+    def is_tracked(self, path: str) -> bool:
+        """Whether git tracks a file in the working tree."""
+        return path in self._tracked_paths
+
+    @cached_property
+    def _tracked_paths(self) -> frozenset[str]:
+        output = self.run("ls-files", "-z")
+        return frozenset(output.decode("utf-8", "surrogateescape").split("\0"))
 
     def find_function(self, path: str, name: str, revision: str = "") -> tuple[int, int]:
         """Return the lines of a function by git's rules for the file. Raises ConfigError."""
