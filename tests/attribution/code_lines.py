@@ -8,13 +8,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-NOUNS = """
-order price invoice customer payment basket ticket session parcel refund stock supplier coupon
-address account ledger balance report shipment voucher contract schedule template message channel
-""".split()
-VERBS = (
-    "load save check parse build merge count find update remove send group filter render".split()
-)
+NOUNS = [
+    "order",
+    "price",
+    "invoice",
+    "customer",
+    "payment",
+    "basket",
+    "ticket",
+    "session",
+    "parcel",
+    "refund",
+    "stock",
+    "supplier",
+    "coupon",
+    "address",
+    "account",
+    "ledger",
+    "balance",
+    "report",
+    "shipment",
+    "voucher",
+    "contract",
+    "schedule",
+    "template",
+    "message",
+    "channel",
+]
+VERBS = [
+    "load",
+    "save",
+    "check",
+    "parse",
+    "build",
+    "merge",
+    "count",
+    "find",
+    "update",
+    "remove",
+    "send",
+    "group",
+    "filter",
+    "render",
+]
 COMMON = [
     "return None",
     "return result",

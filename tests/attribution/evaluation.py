@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harken.attribution.attribution import Attribution
-from harken.attribution.edit_index import EditIndex
-from harken.attribution.edit_ingest import update_edits
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import LineOrigin
+from harken.attribution.records.edit_index import EditIndex
+from harken.attribution.records.edit_ingest import update_edits
 from harken.index.session_index import SessionIndex
 from harken.store.base import Store
 from tests.attribution.history import History
 from tests.attribution.project import PERSON, Line
-from tests.attribution.transcripts import HarkenAgent
 
 
 @dataclass

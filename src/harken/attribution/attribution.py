@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from harken.attribution.commit_matching import CommitMatcher
-from harken.attribution.edit_index import EditIndex
+from harken.attribution.changes import list_added_ranges, match_diff, resolve_commit
 from harken.attribution.edits.file_edit import split_lines
+from harken.attribution.edits.patch_text import FileDiff, parse_unified_diff
 from harken.attribution.explanation import Explainer
 from harken.attribution.git.blame import decode
 from harken.attribution.git.history import VersionReader
 from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, GitRepository
-from harken.attribution.line_blame import FileBlame
+from harken.attribution.line_blame import FileBlame, join_ranges
 from harken.attribution.line_origin import LineOrigin
-from harken.attribution.recorded_edits import EditSource
+from harken.attribution.matching.commit_matcher import CommitMatcher
+from harken.attribution.records.edit_index import EditIndex
+from harken.attribution.records.recorded_edits import EditSource
 from harken.attribution.target import find_python_function
 from harken.attribution.trivial_lines import widen_ranges
 from harken.errors import ConfigError
@@ -35,7 +37,8 @@ class Attribution:
     ) -> None:
         self.repository = repository
         source = EditSource(index, store, repository.top, repository.is_tracked)
-        self._blame = FileBlame(repository, CommitMatcher(VersionReader(repository), source))
+        self._matcher = CommitMatcher(VersionReader(repository), source)
+        self._blame = FileBlame(repository, self._matcher)
         self.explainer = Explainer(facts.database, store)
 
     def resolve_path(self, path: str, revision: str = "") -> str:
@@ -44,15 +47,30 @@ class Attribution:
         `path` is relative to the folder in which the repository was found. Raises ConfigError with
         the reason for any other file.
         """
+        return self._check_path(path, self._relative_path(path), revision)
+
+    def resolve_top_path(self, path: str) -> str:
+        """Return a path below the top folder, if it is a tracked text file. Raises ConfigError."""
+        return self._check_path(path, path, "")
+
+    def _relative_path(self, path: str) -> str:
+        """Return a path of the folder as one of the top folder. Raises ConfigError."""
         top = self.repository.top
         absolute = posixpath.normpath(str(self.repository.folder / path))
         relative = posixpath.relpath(absolute, str(top))
         if relative == ".." or relative.startswith("../"):
             raise ConfigError(f"{path}: not in this repository ({top})")
+        return relative
+
+    def _check_path(self, path: str, relative: str, revision: str) -> str:
         mode = self.repository.list_entry(relative, revision)
         if mode is None:
-            where = f"in {revision}" if revision else "tracked by git"
-            raise ConfigError(f"{path}: not {where}; `git add` and commit the file first")
+            if revision:
+                raise ConfigError(f"{path}: not a file in {revision}")
+            reason = (
+                "not tracked by git" if (self.repository.top / relative).exists() else "no file"
+            )
+            raise ConfigError(f"{path}: {reason}; name a file that is committed")
         if stat.S_IFMT(mode) == SUBMODULE_MODE:
             raise ConfigError(f"{path}: a submodule; run the command inside of it")
         if stat.S_ISLNK(mode):
@@ -97,6 +115,68 @@ class Attribution:
             for origin in origins
             if any(first <= origin.line.number <= last for first, last in ranges)
         ]
+
+    def commit_origins(self, name: str) -> Iterator[tuple[str, list[LineOrigin]]]:
+        """Yield the files of a git commit, and the origins of the lines that it added.
+
+        Binary files are left out. Raises ConfigError.
+        """
+        commit = resolve_commit(self.repository, name)
+        for file in list_added_ranges(self.repository, commit):
+            try:
+                yield file.path, self.origins(file.path, file.ranges, commit)
+            except ConfigError:  # The file is a submodule, binary or too large.
+                continue
+
+    def diff_origins(self, text: str) -> Iterator[tuple[str, list[LineOrigin]]]:
+        """Yield the files of a unified diff, and the origins of the lines that it adds.
+
+        A file that is in the working tree as after the diff is blamed; of any other file only the
+        text of the diff is known. Raises ConfigError for a text without a diff.
+        """
+        files = parse_unified_diff(text)
+        if not files:
+            raise ConfigError("the input is not a unified diff; try `git diff | harken why -`")
+        for file in files:
+            if file.new_path:
+                yield file.new_path, self._diff_origins(file)
+
+    def _diff_origins(self, file: FileDiff) -> list[LineOrigin]:
+        numbers = [hunk.new_start + index for hunk in file.hunks for index in hunk.added]
+        if not numbers:
+            return []
+        try:
+            path = self.resolve_top_path(file.new_path)
+            lines = split_lines(decode(self.read_file(path)))
+        except ConfigError:
+            return [*match_diff(self._matcher, file)]
+        is_applied = all(
+            lines[hunk.new_start - 1 : hunk.new_start - 1 + len(hunk.new_lines)] == hunk.new_lines
+            for hunk in file.hunks
+        )
+        if not is_applied:
+            return [*match_diff(self._matcher, file)]
+        return self.origins(path, join_ranges(numbers))
+
+    def find_models(self, origins: Iterable[LineOrigin]) -> dict[int, tuple[str, str]]:
+        """Return the runtime and the model of the edits of lines, by the id of the edit's row."""
+        edits = {origin.edit.row.id: origin.edit for origin in origins if origin.edit is not None}
+        return {id_: self.explainer.find_model(edit) for id_, edit in edits.items()}
+
+    def resolve_folder(self, folder: str) -> str:
+        """Return a folder below the top folder; an empty text is the top folder itself."""
+        relative = self._relative_path(folder)
+        return "" if relative == "." else relative
+
+    def list_files(self, folder: str) -> list[str]:
+        """Return the tracked files below a folder. Raises ConfigError if there are none."""
+        relative = self._relative_path(folder)
+        pathspec = [] if relative == "." else [relative]
+        output = self.repository.run("ls-files", "-z", "--", *pathspec)
+        paths = [path for path in decode(output).split("\0") if path]
+        if not paths:
+            raise ConfigError(f"{folder}: no files tracked by git")
+        return paths
 
 
 def _read(path: Path) -> bytes | None:

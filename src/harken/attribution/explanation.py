@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import apsw
 
-from harken.attribution.recorded_edits import RecordedEdit
+from harken.attribution.records.recorded_edits import RecordedEdit
 from harken.context.commit_content import read_entries
 from harken.context.materialize import is_spawn
+from harken.context.position import number_commits
 from harken.core.commits import CommitId
 from harken.core.messages import Message, ThinkingPart, message_hash, parts_of, text_of
 from harken.errors import HarkenError, StoreError
@@ -75,6 +77,7 @@ class Explainer:
 
     def __init__(self, facts: apsw.Connection, store: Store) -> None:
         self._facts, self._store = facts, store
+        self._models: dict[tuple[CommitId, int], tuple[str, str]] = {}
 
     def explain(self, edit: RecordedEdit) -> Explanation:
         """Return the origin of an edit. Raises StoreError."""
@@ -105,6 +108,27 @@ class Explainer:
     def conversation(self, edit: RecordedEdit, after: int = 1) -> list[ConversationMessage]:
         """Return the messages from the request to the edit, and `after` messages after it."""
         return _History(self._facts, self._store, edit).messages_around(after)
+
+    def find_model(self, edit: RecordedEdit) -> tuple[str, str]:
+        """Return the runtime and the model of an edit. An unknown one is empty."""
+        place = (edit.row.commit, edit.row.position)
+        if place not in self._models:
+            try:
+                model, _ = self._find_response(edit, _History(self._facts, self._store, edit))
+            except (StoreError, LookupError):
+                model = ""
+            runtime = self._find_agent(edit).get("runtime") or edit.row.session.partition(":")[0]
+            self._models[place] = runtime, model
+        return self._models[place]
+
+    def find_message_number(self, edit: RecordedEdit) -> int:
+        """Return the number of the result of an edit in its conversation, else that of its call.
+
+        A conversation that ends with a result can be continued.
+        """
+        history = _History(self._facts, self._store, edit)
+        first = number_commits(self._store, edit.row.commit)[edit.row.commit]
+        return first + edit.row.position + history.count_results()
 
     def _find_agent(self, edit: RecordedEdit) -> dict[str, Any]:
         row = self._facts.execute(_AGENT_SQL, (bytes.fromhex(edit.row.commit[4:]),)).fetchone()
@@ -239,6 +263,11 @@ class _History:
                 passed += 1
                 if is_last or is_spawn(commit) or passed >= _MAX_REASON_COMMITS:
                     return
+
+    def count_results(self) -> int:
+        """Return the number of results that follow the call in its commit."""
+        entries = self._read([self._commit])[self._commit.id][self._row.position + 1 :]
+        return len([*takewhile(lambda entry: entry.message.role == "tool", entries)])
 
     def messages_around(self, after: int) -> list[ConversationMessage]:
         """Return the messages from the request to the edit, and `after` messages after it."""

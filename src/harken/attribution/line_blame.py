@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harken.attribution.commit_matching import CommitMatch, CommitMatcher
 from harken.attribution.git.blame import BlameCommit, BlamedLine, blame
 from harken.attribution.git.history import FileVersion
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import Confidence, LineOrigin
-from harken.attribution.line_text import hash_key, line_key
+from harken.attribution.matching.commit_matcher import CommitMatch, CommitMatcher
+from harken.attribution.matching.virtual_file import BaseLine, EarlierLine
+from harken.attribution.text.line_text import hash_key, line_key
 from harken.attribution.trivial_lines import doubt_duplicates, settle_trivial_lines
-from harken.attribution.virtual_file import BaseLine, EarlierLine
 
 _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
@@ -156,17 +156,17 @@ class FileBlame:
         """Blame lines of a parent, and move the pending lines there."""
         revision, _, path = previous.partition(":")
         numbers = sorted({number for _, number in places})
-        lines = blame(self.repository, path, revision, _join_ranges(numbers))
+        lines = blame(self.repository, path, revision, join_ranges(numbers))
         by_number = {line.number: line for line in lines}
         for item, number in places:
             item.current = by_number[number]
         return [item for item, _ in places]
 
 
-def _join_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+def join_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Return ranges of consecutive numbers.
 
-    >>> _join_ranges([1, 2, 3, 7])
+    >>> join_ranges([1, 2, 3, 7])
     [(1, 3), (7, 7)]
     """
     ranges: list[tuple[int, int]] = []

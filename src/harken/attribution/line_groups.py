@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harken.attribution.git.blame import BlameCommit
 from harken.attribution.line_origin import Confidence, LineOrigin
-from harken.attribution.recorded_edits import RecordedEdit
+from harken.attribution.records.recorded_edits import RecordedEdit
 
 _CONFIDENCES: tuple[Confidence, ...] = ("exact", "reformatted", "uncertain", "similar")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harken.attribution.git.blame import BlameCommit, BlamedLine
-from harken.attribution.recorded_edits import RecordedEdit
+from harken.attribution.records.recorded_edits import RecordedEdit
 
 Confidence: TypeAlias = Literal["exact", "reformatted", "similar", "uncertain"]
 

@@ -18,7 +18,7 @@ from harken.terminal.progress import progress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harken.attribution.edit_index import EditIndex
+    from harken.attribution.records.edit_index import EditIndex
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
@@ -48,8 +48,8 @@ def read_edits(home: Home, read: Callable[[EditIndex, SessionIndex, Store], T]) 
     A damaged index is rebuilt, as in `read_facts`. Raises ConfigError if nothing is recorded yet,
     and StoreError.
     """
-    from harken.attribution.edit_index import EditIndex
-    from harken.attribution.edit_ingest import update_edits
+    from harken.attribution.records.edit_index import EditIndex
+    from harken.attribution.records.edit_ingest import update_edits
     from harken.config.imported_sessions import repair_imports
     from harken.index.database import run_with_repair
 

@@ -11,7 +11,7 @@ from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
 from harken.attribution.git.blame import BlameCommit, decode
 from harken.attribution.git.repository import MAX_FILE_BYTES, GitRepository
-from harken.attribution.token_alignment import match_tokens
+from harken.attribution.text.token_alignment import match_tokens
 
 HEAD = "HEAD"
 _HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
@@ -215,6 +215,26 @@ def _read_working_file(path: Path) -> bytes | None:
         return path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
     except OSError:
         return None
+
+
+def parse_file_hunks(diff: str) -> list[tuple[str, list[Hunk]]]:
+    """Return the new path and the hunks of each file of a diff without context."""
+    return [
+        (
+            file.new_path,
+            [
+                Hunk(
+                    hunk.old_start - bool(hunk.old_lines),
+                    hunk.old_start - bool(hunk.old_lines) + len(hunk.old_lines),
+                    hunk.new_start - bool(hunk.new_lines),
+                    hunk.new_start - bool(hunk.new_lines) + len(hunk.new_lines),
+                )
+                for hunk in file.hunks
+            ],
+        )
+        for file in parse_unified_diff(diff)
+        if file.new_path
+    ]
 
 
 def parse_hunks(diff: bytes) -> list[Hunk]:

@@ -73,6 +73,20 @@ def command(
     The conversation is a session or commit, recorded or imported. The original session is not
     changed.
     """
+    return resume_in_client(home, conversation, at, runtime, folder, model, is_printed=is_printed)
+
+
+def resume_in_client(
+    home: Home,
+    conversation: str,
+    at: str | None,
+    runtime: str,
+    folder: Path | None = None,
+    model: str = "",
+    *,
+    is_printed: bool,
+) -> int:
+    """Resume a conversation in a client, or print the command that does. Return the exit code."""
     if runtime == HARKEN:
         return _resume_in_harken(home, conversation, at, folder, model, is_printed=is_printed)
     client, resolved = get_client(runtime), read_conversation(home, conversation, at)

@@ -12,7 +12,6 @@ from harken.analytics.times import format_minute
 from harken.capture.files.sources import SOURCE_LOCATIONS
 from harken.config.local_zone import LocalZone
 from harken.core.commits import SHORT_NAME_DIGITS
-from harken.terminal.commit_graph import TerminalStyle
 from harken.terminal.styled_text import Line, clean_text
 from harken.terminal.text import one_line
 
@@ -46,8 +45,10 @@ class Answer:
     title: str
     """The lines as they are named: `src/a.py:12`."""
     groups: Sequence[GroupAnswer]
+    has_files: bool = False
+    """Whether the lines are in several files."""
 
-    def lines(self, style: TerminalStyle) -> Iterator[Line]:
+    def lines(self) -> Iterator[Line]:
         """Yield the lines of the short answer."""
         count = sum(len(item.group.origins) for item in self.groups)
         heading: Line = [("bold", clean_text(self.title))]
@@ -56,7 +57,7 @@ class Answer:
             heading.append(("", f"  {one_line(origin.line.text, _MAX_TEXT_CHARS)}"))
         yield heading
         for item in self.groups[:_MAX_GROUPS]:
-            yield from _group_lines(item, is_single=len(self.groups) == 1, total=count)
+            yield from _group_lines(item, is_single=len(self.groups) == 1, path=self.has_files)
         hidden = len(self.groups) - _MAX_GROUPS
         if hidden > 0:
             yield [("dim", f"  ... and {hidden} more origins; --json lists all")]
@@ -67,10 +68,10 @@ class Answer:
             yield _row(item)
 
 
-def _group_lines(item: GroupAnswer, *, is_single: bool, total: int) -> Iterator[Line]:
+def _group_lines(item: GroupAnswer, *, is_single: bool, path: bool) -> Iterator[Line]:
     group, explanation = item.group, item.explanation
-    count = len(group.origins)
-    share = "" if total == 1 or (is_single and count == total) else f"{_numbers(item)}: "
+    name = f"{one_line(item.path, 80)}: " if path else ""
+    share = name if is_single else f"{name}{_numbers(item)}: "
     if explanation is None:
         yield [("", f"  {share}"), *_author_spans(group)]
         return
@@ -111,17 +112,21 @@ def _quote_line(label: str, text: str) -> Line:
     return [("", f"  {label:<7} "), ("", one_line(text, _MAX_TEXT_CHARS))]
 
 
-def agent_name(explanation: Explanation) -> str:
+def runtime_name(runtime: str) -> str:
+    """Return the display name of a runtime."""
+    return one_line(_RUNTIME_NAMES.get(runtime, runtime.capitalize()), 40)
+
+
+def _agent_name(explanation: Explanation) -> str:
     """Return the name of the agent of an edit: its runtime, and its own name if it has one."""
-    runtime = _RUNTIME_NAMES.get(explanation.runtime, explanation.runtime.capitalize())
-    name = explanation.agent or explanation.template
+    runtime, name = runtime_name(explanation.runtime), explanation.agent or explanation.template
     return one_line(f"{runtime} ({name})" if name else runtime, 60)
 
 
 def _agent_spans(explanation: Explanation) -> Line:
     time = datetime.fromtimestamp(explanation.edit.row.time_us / 1e6, UTC)
     cost = explanation.cost_usd
-    spans: Line = [("cyan", agent_name(explanation))]
+    spans: Line = [("cyan", _agent_name(explanation))]
     if explanation.model:
         spans.append(("", f", {one_line(explanation.model, 60)}"))
     spans.append(("", f", {format_minute(time, LocalZone())}, "))

@@ -2,83 +2,140 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from harken.attribution.target import (
+    STDIN,
     FunctionTarget,
     LineTarget,
     RevisionTarget,
     Target,
     parse_target,
 )
+from harken.capture.resume.clients import RUNTIMES
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, current_folder
 from harken.config.index import read_edits
 from harken.errors import ConfigError
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.commit_graph import detect_terminal_style
+from harken.terminal.commit_graph import TerminalStyle, detect_terminal_style
 from harken.terminal.text import print_json
 
 if TYPE_CHECKING:
     from harken.attribution.attribution import Attribution
-    from harken.attribution.edit_index import EditIndex
+    from harken.attribution.line_origin import LineOrigin
+    from harken.attribution.records.edit_index import EditIndex
     from harken.cli.commands.why.answer import Answer
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
+    from harken.terminal.styled_text import Line
+
+_HARKEN = "harken"
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """An answer with all that is printed of it, read before the stores are closed."""
+
+    answer: Answer
+    conversation: list[Line]
+    agent: str | None
+    """The position of the agent in its conversation: a commit and a message number."""
+    message: int
 
 
 @click.command()
 @click.argument("target", metavar="TARGET")
-@click.option("--rev", "revision", default="", metavar="COMMIT", help="The file in this commit.")
+@click.option(
+    "--rev", "revision", default="", metavar="COMMIT", help="Show the file of this commit."
+)
+@click.option("--full", is_flag=True, help="Show the conversation from the request to the edit.")
+@click.option(
+    "--ask", "question", metavar="QUESTION", help="Ask the agent, in a branch of its conversation."
+)
+@click.option("--model", default="", metavar="MODEL", help="The model for --ask or --in.")
+@click.option(
+    "--in",
+    "client",
+    type=click.Choice([*RUNTIMES, _HARKEN]),
+    help="Open the conversation at the edit in this client.",
+)
+@click.option("--print", "is_printed", is_flag=True, help="With --in: only print the command.")
 @json_option
 @home_option
-def command(home: Home, target: str, revision: str, as_json: bool) -> None:
+def command(
+    home: Home,
+    target: str,
+    revision: str,
+    full: bool,
+    question: str | None,
+    model: str,
+    client: str | None,
+    is_printed: bool,
+    as_json: bool,
+) -> int:
     """Show why an agent wrote a line: its message, its reason and the user's request.
 
-    A TARGET is FILE:LINE, FILE:FROM-TO or FILE:FUNCTION.
+    A TARGET is FILE:LINE, FILE:FROM-TO, FILE:FUNCTION, a git commit, or - for a diff on standard
+    input. The answer is derived from git blame and from the recorded sessions of all runtimes; an
+    uncertain one says so.
     """
+    if question is not None and client is not None:
+        raise click.UsageError("--ask and --in cannot be combined: --ask answers here")
+    if question is not None and not question.strip():
+        raise click.UsageError("--ask needs a question")
+    diff = sys.stdin.read() if target == STDIN else ""
+    output = _read(home, target, revision, diff, full=full)
+    if question is None and client is None:
+        _print(output, as_json=as_json)
+        return 0
+    if output.agent is None:
+        raise ConfigError(f"{target}: no agent wrote it, so there is none to ask")
+    if client is not None:
+        from harken.cli.commands.resume import resume_in_client
+
+        place = str(output.message)
+        return resume_in_client(
+            home, output.agent, place, client, None, model, is_printed=is_printed
+        )
+    assert question is not None
+    return _ask(home, output, question, model, as_json=as_json)
+
+
+def _read(home: Home, target: str, revision: str, diff: str, *, full: bool) -> _Output:
+    """Answer the question. Raises ConfigError, StoreError."""
     from harken.attribution.attribution import Attribution
     from harken.attribution.git.repository import GitRepository
 
     with closing(GitRepository(current_folder())) as repository:
 
-        def read(index: EditIndex, facts: SessionIndex, store: Store) -> Answer:
+        def read(index: EditIndex, facts: SessionIndex, store: Store) -> _Output:
             attribution = Attribution(repository, index, facts, store)
-            return _answer(attribution, target, revision)
+            origins = dict(_origins(attribution, target, revision, diff))
+            return _build_output(attribution, target, origins, full=full)
 
-        answer = read_edits(home, read)
-    if as_json:
-        print_json([*answer.rows()])
-        return
-    style = detect_terminal_style()
-    styler = AnsiStyler(color=style.color)
-    for line in answer.lines(style):
-        fitted = style.fit(line)
-        click.echo(styler.draw(fitted) if style.styled else "".join(text for _, text in fitted))
+        return read_edits(home, read)
 
 
-def _answer(attribution: Attribution, text: str, revision: str) -> Answer:
-    from harken.attribution.line_groups import group_origins
-    from harken.cli.commands.why.answer import Answer, GroupAnswer
-
+def _origins(
+    attribution: Attribution, text: str, revision: str, diff: str
+) -> Iterable[tuple[str, list[LineOrigin]]]:
+    """Return the origins of the lines of a target, by file."""
+    if text == STDIN:
+        return attribution.diff_origins(diff)
     name = text.rpartition(":")[0] or text
     target = parse_target(text, is_file=(attribution.repository.folder / name).is_file())
     if isinstance(target, RevisionTarget):
-        raise ConfigError(f"{text}: name a line of a file: FILE:LINE")
+        return attribution.commit_origins(target.revision)
     path = attribution.resolve_path(target.path, revision)
-    first, last = _find_lines(attribution, path, target, revision)
-    origins = attribution.origins(path, [(first, last)], revision)
-    explain = attribution.explainer.explain
-    return Answer(
-        f"{target.path}:{first}" if first == last else f"{target.path}:{first}-{last}",
-        [
-            GroupAnswer(path, group, None if group.edit is None else explain(group.edit))
-            for group in group_origins(origins)
-        ],
-    )
+    lines = _find_lines(attribution, path, target, revision)
+    return [(path, attribution.origins(path, [lines], revision))]
 
 
 def _find_lines(
@@ -93,3 +150,65 @@ def _find_lines(
     if target.last > count:
         raise ConfigError(f"{target.path}: line {target.last} is out of range; it has {count}")
     return target.first, target.last
+
+
+def _build_output(
+    attribution: Attribution, target: str, origins: dict[str, list[LineOrigin]], *, full: bool
+) -> _Output:
+    from harken.attribution.line_groups import group_origins
+    from harken.cli.commands.why.answer import Answer, GroupAnswer
+    from harken.cli.commands.why.conversation import conversation_lines
+
+    explainer = attribution.explainer
+    groups = [
+        GroupAnswer(path, group, None if group.edit is None else explainer.explain(group.edit))
+        for path, file_origins in origins.items()
+        for group in group_origins(file_origins)
+    ]
+    if not groups:
+        raise ConfigError(f"{target}: adds no lines of text")
+    groups.sort(key=lambda item: (not item.group.is_agent, -len(item.group.origins)))
+    edit = groups[0].group.edit
+    lines: list[Line] = []
+    if full and edit is not None:
+        lines = [*conversation_lines(explainer.conversation(edit), edit.call_id)]
+    title = next(iter(origins)) if len(origins) == 1 and target == STDIN else target
+    answer = Answer("the diff" if target == STDIN else title, groups, len(origins) > 1)
+    if edit is None:
+        return _Output(answer, lines, None, 0)
+    return _Output(answer, lines, edit.row.commit, explainer.find_message_number(edit))
+
+
+def _print(output: _Output, *, as_json: bool) -> None:
+    if as_json:
+        print_json([*output.answer.rows()])
+        return
+    style = detect_terminal_style()
+    for line in _draw([*output.answer.lines(), *output.conversation], style):
+        click.echo(line)
+
+
+def _draw(lines: Iterable[Line], style: TerminalStyle) -> Iterator[str]:
+    """Yield lines as they are printed, truncated to the width of the terminal."""
+    styler = AnsiStyler(color=style.color)
+    for line in lines:
+        fitted = style.fit(line)
+        yield styler.draw(fitted) if style.styled else "".join(text for _, text in fitted)
+
+
+def _ask(home: Home, output: _Output, question: str, model: str, *, as_json: bool) -> int:
+    """Ask the agent in a branch of its conversation, at the edit."""
+    from harken.chat.options import ChatOptions
+    from harken.cli.commands.chat.command import talk_in_lines
+    from harken.config.store import open_configured_store
+    from harken.context.position import find_position, get_or_create_commit
+    from harken.context.refs import abbreviate_name
+    from harken.core.commits import CommitId
+
+    assert output.agent is not None
+    with open_configured_store(home) as store:
+        position = find_position(store, CommitId(output.agent), str(output.message))
+        ctx = abbreviate_name(store, get_or_create_commit(store, position))
+    sys.stdout.flush()
+    wish = ChatOptions(ctx=ctx, model=model or None)
+    return talk_in_lines(home, wish, question, as_json=as_json)

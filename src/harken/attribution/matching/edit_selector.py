@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from harken.attribution.edit_index import EditRow
 from harken.attribution.edits.file_edit import Content
 from harken.attribution.git.history import (
     FileVersion,
@@ -20,9 +19,10 @@ from harken.attribution.git.history import (
     VersionReader,
     list_earlier_versions,
 )
-from harken.attribution.line_text import hash_key, information, is_informative, line_key
-from harken.attribution.recorded_edits import EditSource, RecordedEdit
-from harken.attribution.virtual_file import Placement
+from harken.attribution.matching.virtual_file import Placement
+from harken.attribution.records.edit_index import EditRow
+from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
+from harken.attribution.text.line_text import hash_key, information, is_informative, line_key
 
 MAX_CANDIDATES = 400
 """The maximum number of edits that are replayed for one commit of a file."""

@@ -12,12 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from harken.attribution.alignment import Run, align
 from harken.attribution.git.history import Hunk, RemovedLine
-from harken.attribution.line_text import information, is_informative, line_key
-from harken.attribution.moves import MIN_LINES_OF_OTHER_FILE, MIN_MOVED_LINES, find_moves
-from harken.attribution.token_alignment import match_tokens
-from harken.attribution.virtual_file import (
+from harken.attribution.matching.virtual_file import (
     BaseLine,
     EarlierLine,
     EditLine,
@@ -25,6 +21,10 @@ from harken.attribution.virtual_file import (
     UnplacedChange,
     VirtualFile,
 )
+from harken.attribution.text.alignment import Run, align
+from harken.attribution.text.line_text import information, is_informative, line_key
+from harken.attribution.text.moves import MIN_LINES_OF_OTHER_FILE, MIN_MOVED_LINES, find_moves
+from harken.attribution.text.token_alignment import match_tokens
 
 MatchKind: TypeAlias = Literal["exact", "reformatted", "similar", "ambiguous"]
 _MAX_CHANGE_LINES = 1 << 20

@@ -15,11 +15,11 @@ import apsw
 import msgspec
 from blake3 import blake3
 
-from harken.attribution.edit_index import EditIndex
 from harken.attribution.edits.file_edit import Content, FileEdit, added_lines
 from harken.attribution.edits.file_view import viewed_path
 from harken.attribution.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
-from harken.attribution.line_text import hash_key, information, line_key
+from harken.attribution.records.edit_index import EditIndex
+from harken.attribution.text.line_text import hash_key, information, line_key
 from harken.context.commit_content import read_artifact
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, encode_entry

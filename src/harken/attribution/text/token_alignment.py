@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from harken.attribution.line_text import (
+from harken.attribution.text.line_text import (
     MIN_INFORMATIVE_CHARS,
     Token,
     information,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from harken.attribution.edit_index import EditIndex, EditRow
 from harken.attribution.edits.file_edit import FileEdit
 from harken.attribution.edits.file_view import parse_viewed_lines
 from harken.attribution.edits.tools import find_edits
+from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.context.commit_content import read_artifact
 from harken.context.message_reader import read_entry_messages
 from harken.core.commits import CommitId, DeltaEntry

@@ -12,14 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harken.attribution.edit_index import EditRow
-from harken.attribution.edit_selection import (
-    CLOCK_SLACK_S,
-    US,
-    Candidate,
-    EditSelector,
-    sort_candidates,
-)
 from harken.attribution.edits.file_edit import added_lines
 from harken.attribution.git.history import (
     FileVersion,
@@ -29,11 +21,19 @@ from harken.attribution.git.history import (
     lines_removed_by,
     list_earlier_versions,
 )
-from harken.attribution.line_text import information, is_informative, line_key
-from harken.attribution.matching import MIN_RUN_INFORMATION, LineMatch, Matcher
-from harken.attribution.moves import MIN_MOVED_LINES, find_moves
-from harken.attribution.recorded_edits import EditSource, RecordedEdit
-from harken.attribution.virtual_file import EarlierLine, EditLine, VirtualFile
+from harken.attribution.matching.edit_selector import (
+    CLOCK_SLACK_S,
+    US,
+    Candidate,
+    EditSelector,
+    sort_candidates,
+)
+from harken.attribution.matching.matcher import MIN_RUN_INFORMATION, LineMatch, Matcher
+from harken.attribution.matching.virtual_file import EarlierLine, EditLine, VirtualFile
+from harken.attribution.records.edit_index import EditRow
+from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
+from harken.attribution.text.line_text import information, is_informative, line_key
+from harken.attribution.text.moves import MIN_MOVED_LINES, find_moves
 
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
@@ -123,6 +123,14 @@ class CommitMatcher:
         if asked_lines is None:
             self._complete[key] = matches
         return matches
+
+    def match_diff(self, version: FileVersion, diff: VersionDiff) -> Mapping[int, CommitMatch]:
+        """Return the matches of the lines of a diff, whatever git has of the file."""
+        uses = _Uses()
+        candidates, _ = self._selector.select(version, uses.is_used_up)
+        candidates = [replace(candidate, placement="check") for candidate in candidates]
+        matches = self._match(version, diff, candidates, set())
+        return _select(matches, [candidate.edit for candidate in candidates], diff, uses)
 
     def _check_uses(
         self, version: FileVersion, rows: Sequence[EditRow], uses: _Uses, *, is_complete: bool

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from harken.attribution.alignment import align, align_all
 from harken.attribution.edits.file_edit import (
     Addition,
     Change,
@@ -22,7 +21,8 @@ from harken.attribution.edits.file_edit import (
     Replacement,
     split_lines,
 )
-from harken.attribution.line_text import is_informative, line_key
+from harken.attribution.text.alignment import align, align_all
+from harken.attribution.text.line_text import is_informative, line_key
 
 _MIN_PLACED_SHARE = 0.6
 """The share of the informative lines of an old text that must be found where it is placed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harken.attribution.line_text import is_informative, line_key
+from harken.attribution.text.line_text import is_informative, line_key
 
 MIN_MOVED_LINES = 2
 """The informative lines of a run that is certainly moved inside of a file."""

@@ -1,0 +1,1 @@
+"""The matches of the added lines of commits with recorded edits."""

@@ -1,0 +1,1 @@
+"""The recorded edits: their index, and their texts in the store."""

@@ -1,0 +1,1 @@
+"""Lines of text: normal forms, alignments and moves. Pure."""

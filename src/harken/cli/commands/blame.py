@@ -1,0 +1,200 @@
+"""`harken blame`: the agent, the model and the commit of each line of a file, like git blame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.analytics.times import format_minute
+from harken.cli.commands.why.answer import CTX_CHARS, SHORT_ID_CHARS, runtime_name
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, current_folder
+from harken.config.index import read_edits
+from harken.config.local_zone import LocalZone
+from harken.errors import ConfigError
+from harken.terminal.ansi import AnsiStyler
+from harken.terminal.commit_graph import UNLIMITED_CELLS, TerminalStyle, detect_terminal_style
+from harken.terminal.pager import page_output
+from harken.terminal.styled_text import Line, cell_width, clean_text, shorten
+from harken.terminal.text import one_line, print_json
+
+if TYPE_CHECKING:
+    from harken.attribution.line_origin import LineOrigin
+    from harken.attribution.records.edit_index import EditIndex
+    from harken.index.session_index import SessionIndex
+    from harken.store.base import Store
+
+_MAX_NAME_CELLS = 24
+_MIN_TEXT_CELLS = 20
+_RANGE_PATTERN = re.compile(r"(\d{1,9})(?:,(\d{1,9}))?")
+_MARKS = {"exact": " ", "reformatted": "~", "similar": "*", "uncertain": "?"}
+
+
+@click.command()
+@click.argument("file")
+@click.option("-L", "lines", metavar="FROM[,TO]", help="Only these lines.")
+@click.option("--rev", "revision", default="", metavar="COMMIT", help="The file in this commit.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Whether to use colors (default: auto, on a terminal).",
+)
+@json_option
+@home_option
+def command(
+    home: Home, file: str, lines: str | None, revision: str, color: str, as_json: bool
+) -> None:
+    """Show the agent, the model and the context commit of each line of a FILE.
+
+    A line without a recorded edit has its git commit and author. Marks: ~ reformatted since, * made
+    from a line of an agent, ? uncertain.
+    """
+    from harken.attribution.attribution import Attribution
+    from harken.attribution.git.repository import GitRepository
+
+    ranges = [] if lines is None else [_parse_range(lines)]
+    with closing(GitRepository(current_folder())) as repository:
+
+        def read(index: EditIndex, facts: SessionIndex, store: Store) -> list[_BlameRow]:
+            attribution = Attribution(repository, index, facts, store)
+            path = attribution.resolve_path(file, revision)
+            data = attribution.read_file(path, revision)
+            count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+            for _, last in ranges:
+                if last > count:
+                    raise ConfigError(f"{file}: line {last} is out of range; it has {count}")
+            if not count:
+                return []
+            origins = attribution.origins(path, ranges, revision)
+            models = attribution.find_models(origins)
+            return [
+                _BlameRow(origin, *models.get(_edit_id(origin), ("", ""))) for origin in origins
+            ]
+
+        rows = read_edits(home, read)
+    if as_json:
+        print_json([row.as_json() for row in rows])
+        return
+    with page_output():
+        for line in _draw(rows, _style(color)):
+            click.echo(line, color=True)
+
+
+class _BlameRow:
+    """A line, and the runtime and the model of its edit."""
+
+    def __init__(self, origin: LineOrigin, runtime: str, model: str) -> None:
+        self.origin, self.runtime, self.model = origin, runtime, model
+
+    @property
+    def id(self) -> str:
+        """The short id of the context commit of an agent, or of the git commit."""
+        if self.origin.is_agent and self.origin.edit is not None:
+            return self.origin.edit.row.commit[:CTX_CHARS]
+        return self.origin.commit.id[:SHORT_ID_CHARS]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The agent and its model, or the author."""
+        if self.origin.is_agent:
+            return runtime_name(self.runtime), one_line(self.model, 60)
+        author = self.origin.commit.author
+        return one_line(author, 60), ""
+
+    @property
+    def time(self) -> datetime | None:
+        """The time of the edit, or of the commit."""
+        if self.origin.is_agent and self.origin.edit is not None:
+            return datetime.fromtimestamp(self.origin.edit.row.time_us / 1e6, UTC)
+        commit = self.origin.commit
+        return None if commit.is_uncommitted else datetime.fromtimestamp(commit.author_time, UTC)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row for programs."""
+        origin = self.origin
+        edit = origin.edit
+        return {
+            "line": origin.line.number,
+            "text": origin.line.text,
+            "by": "agent" if origin.is_agent else "author",
+            "confidence": origin.confidence,
+            "ratio": round(origin.ratio, 3),
+            "commit": None if origin.commit.is_uncommitted else origin.commit.id,
+            "author": origin.commit.author,
+            "edit": None
+            if edit is None
+            else {
+                "ctx": edit.row.commit,
+                "call": edit.call_id,
+                "session": edit.row.session,
+                "runtime": self.runtime,
+                "model": self.model,
+                "time": datetime.fromtimestamp(edit.row.time_us / 1e6, UTC).isoformat(),
+            },
+        }
+
+
+def _edit_id(origin: LineOrigin) -> int:
+    return -1 if origin.edit is None else origin.edit.row.id
+
+
+def _parse_range(text: str) -> tuple[int, int]:
+    match = _RANGE_PATTERN.fullmatch(text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise click.UsageError(f"-L {text}: name a line, or the first and the last: -L 3,9")
+    return first, last
+
+
+def _style(color: str) -> TerminalStyle:
+    style = detect_terminal_style()
+    if color == "auto":
+        return style
+    is_on = color == "always"
+    return TerminalStyle(style.width, is_on, is_on, style.encoding)
+
+
+def _draw(rows: Sequence[_BlameRow], style: TerminalStyle) -> Iterator[str]:
+    """Yield the lines as they are printed.
+
+    As in git blame, the columns of a line are colored if they repeat those of the line above. On a
+    terminal that is too narrow the model is left out.
+    """
+    names = [max((cell_width(row.names[i]) for row in rows), default=0) for i in range(2)]
+    widths = [min(width, _MAX_NAME_CELLS) for width in names]
+    number_width = len(str(max((row.origin.line.number for row in rows), default=0)))
+    fixed = CTX_CHARS + 1 + widths[0] + 18 + number_width + 6
+    if style.width != UNLIMITED_CELLS and fixed + widths[1] + _MIN_TEXT_CELLS > style.width:
+        widths[1] = 0
+    styler = AnsiStyler(color=style.color)
+    previous = ""
+    for row in rows:
+        is_repeated = row.id == previous
+        previous = row.id
+        line = style.fit(_columns(row, widths, number_width, is_repeated=is_repeated))
+        yield styler.draw(line) if style.styled else "".join(text for _, text in line)
+
+
+def _columns(
+    row: _BlameRow, widths: Sequence[int], number_width: int, *, is_repeated: bool
+) -> Line:
+    kind = "cyan" if is_repeated else "yellow" if row.origin.is_agent else ""
+    cells = [_pad(name, width) for name, width in zip(row.names, widths, strict=True) if width]
+    head = " ".join([_pad(row.id, CTX_CHARS), "(" + " ".join(cells)])
+    time = format_minute(row.time, LocalZone()).ljust(16)
+    mark = _MARKS[row.origin.confidence]
+    return [
+        (kind, f"{head} {time} {row.origin.line.number:>{number_width}}{mark})"),
+        ("", f" {clean_text(row.origin.line.text)}"),
+    ]
+
+
+def _pad(text: str, width: int) -> str:
+    text = shorten(text, width)
+    return text + " " * (width - cell_width(text))
