@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import (
     append,
+    attribution,
     chat,
     discussion,
     grown,
@@ -57,6 +58,7 @@ PARTS = {
     "index": index.rows,
     "recorded": recorded.rows,
     "growth": growth.rows,
+    "attribution": attribution.rows,
     "grown": lambda: [*grown.rows(), *grown_stores.rows()],
     "watch": grown.watch_rows,
 }

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from harken.attribution.attribution import Attribution
-from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import LineOrigin
-from harken.attribution.records.edit_index import EditIndex
-from harken.attribution.records.edit_ingest import update_edits
-from harken.index.session_index import SessionIndex
-from harken.store.base import Store
 from tests.attribution.history import History
 from tests.attribution.project import PERSON, Line
 
@@ -88,15 +82,25 @@ def neighbors(lines: Sequence[Line], index: int) -> frozenset[str]:
     return writers
 
 
-def evaluate(history: History, index: EditIndex, facts: SessionIndex, store: Store) -> Score:
-    """Ask for every line of the repository."""
+def ask_for_files(history: History, attribution: Attribution) -> Score:
+    """Ask for all lines of each file of the repository."""
     score = Score()
-    update_edits(index, store)
-    with closing(GitRepository(history.folder)) as repository:
-        attribution = Attribution(repository, index, facts, store)
-        for path, lines in sorted(history.committed.items()):
-            origins = attribution.origins(path) if lines else []
-            assert len(origins) == len(lines), path
-            for number, origin in enumerate(origins):
-                add_line(score, lines, number, origin, f"{path}:{number + 1}")
+    for path, lines in sorted(history.committed.items()):
+        origins = attribution.origins(path) if lines else []
+        assert len(origins) == len(lines), path
+        for index, origin in enumerate(origins):
+            add_line(score, lines, index, origin, f"{path}:{index + 1}")
+    return score
+
+
+def ask_for_single_lines(history: History, attribution: Attribution, step: int) -> Score:
+    """Ask for some lines of the repository, each alone."""
+    score = Score()
+    number = 0
+    for path, lines in sorted(history.committed.items()):
+        for index in range(len(lines)):
+            number += 1
+            if number % step == 0:
+                (origin,) = attribution.origins(path, [(index + 1, index + 1)])
+                add_line(score, lines, index, origin, f"{path}:{index + 1}")
     return score

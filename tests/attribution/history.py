@@ -401,7 +401,11 @@ class History:
         self.project.files[path].insert(place, Line(text, frozenset({PERSON})))
 
     def person_copies_lines(self) -> None:
-        """A person types lines that an agent wrote elsewhere."""
+        """A person types lines that an agent wrote elsewhere, in a commit of its own.
+
+        If the same commit removed the original, nothing would tell a copy from a move.
+        """
+        self.commit("Work")
         source = self.choose_path()
         target = self.choose_path(source[-3:])
         start, end = self.choose_function(source)
@@ -411,8 +415,10 @@ class History:
         start, end = self.choose_function(target)
         place = self.random.randrange(start + 1, end)
         self.project.files[target][place:place] = lines_of(texts, PERSON)
+        self.commit("Copy lines")
 
     def person_copies_function(self) -> None:
+        self.commit("Work")
         source = self.choose_path()
         target = self.choose_path(source[-3:])
         start, end = self.choose_function(source)
@@ -422,6 +428,7 @@ class History:
             f"def {name}(other):" if source.endswith(".py") else f"export function {name}() {{"
         )
         self.project.files[target] += lines_of(["", "", *texts], PERSON)
+        self.commit("Copy a function")
 
     def person_moves_function(self) -> None:
         """A person moves a function to another place or file; its lines stay those of an agent."""

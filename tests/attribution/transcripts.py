@@ -26,6 +26,9 @@ def rfc3339(time: int) -> str:
 class Agent(Protocol):
     """An agent with a transcript."""
 
+    calls: int
+    """The number of its calls."""
+
     def ask(self, time: int, prompt: str) -> None:
         """Add a prompt."""
         ...

@@ -168,7 +168,7 @@ class CommitMatcher:
     ) -> None:
         """Match runs of lines that an earlier commit removed and this one restored.
 
-        A single line may have been typed again.
+        A single line may have been typed again, and lines that are still in the file were copied.
         """
         diff = self._reader.read(version)
         if diff is None or not uses.keys:
@@ -183,10 +183,15 @@ class CommitMatcher:
             for index in range(hunk.new_start, hunk.new_end)
             if (match := matches.get(index)) is None or not match.match.is_certain
         }
+        present = {*map(line_key, diff.base or ())}
+
+        def is_missing(line: RemovedLine) -> bool:
+            return is_informative(line.text) and line_key(line.text) not in present
+
         for run in find_moves(added, [(line.number, line.text) for line in removed]):
-            if run.informative_size >= MIN_MOVED_LINES:
-                for offset in range(run.size):
-                    line = removed[run.source + offset]
+            lines = removed[run.source : run.source + run.size]
+            if sum(is_missing(line) for line in lines) >= MIN_MOVED_LINES:
+                for offset, line in enumerate(lines):
                     origin = EarlierLine(line.source, line.index)
                     restored = LineMatch(origin, "exact", line_key(line.text), 0)
                     matches[run.target + offset] = CommitMatch(restored, None)
