@@ -198,7 +198,7 @@ def rows() -> list[Row]:
 
 def _start_row() -> Row:
     """Return the time of the command line without a question."""
-    command = [Path(sys.executable).with_name("harken"), "why", "--help"]
+    command = [str(Path(sys.executable).with_name("harken")), "why", "--help"]
     run = partial(subprocess.run, command, check=True, capture_output=True)
     run()
     return Row("`harken why --help`: ms", spread([wall_s(run) for _ in range(RUNS)], 1e3, 0))

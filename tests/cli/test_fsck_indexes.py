@@ -19,6 +19,7 @@ import pytest
 from harken.index.database import find_damage
 from harken.interactions.logger import InteractionLogger
 from harken.store.sqlite.store import SqliteStore
+from tests.cli.git_kit import Repository
 from tests.cli.kit import Cli
 from tests.two_sources_kit import Exchange, TwoSources
 from tests.unit.capture.session_samples import lines
@@ -30,7 +31,7 @@ from tests.unit.formats.transcript_kit import (
 )
 from tests.unit.store.damaged_tables import Damage, iter_damage, list_tables
 
-FACTS, CATALOGUE, THREADS = "facts.db", "index.db", "interactions.db"
+FACTS, CATALOGUE, THREADS, EDITS = "facts.db", "index.db", "interactions.db", "edits.db"
 TABLES = {
     FACTS: {
         *("sessions", "agents", "commits", "messages", "tool_calls", "verdicts", "requests"),
@@ -40,6 +41,7 @@ TABLES = {
     },
     CATALOGUE: {"source", "reading", "lineage", "spawned", "lost", "restored"},
     THREADS: {"logs", "units", "threads"},
+    EDITS: {"commits", "sessions", "paths", "edits", "anchors", "calls", "views"},
 }
 EMPTY = {(CATALOGUE, "lost"), (FACTS, "unpaired"), (FACTS, "repeats")}
 """Tables that have rows only after a repair, and between two steps of an update."""
@@ -51,6 +53,7 @@ QUERIES: dict[str, list[tuple[str, ...]]] = {
     ],
     CATALOGUE: [("sessions", "--json")],
     THREADS: [("interactions", "list", "--json")],
+    EDITS: [("why", "menu.py:2", "--json")],
 }
 
 
@@ -63,6 +66,12 @@ def write_sessions(path: Path) -> None:
     transcript.boundary(transcript.answer(text_block("Nobody.")))
     transcript.summary()
     transcript.user("And tea?")
+    transcript.answer(tool_use_block("toolu_0000000000000001", "Read", file_path="/cafe/menu.py"))
+    transcript.result("toolu_0000000000000001", "")
+    transcript.answer(
+        tool_use_block("toolu_0000000000000002", "Write", file_path="/cafe/menu.py", content=MENU)
+    )
+    transcript.result("toolu_0000000000000002", "done")
     transcript.answer(text_block("There is tea."))
     path.parent.mkdir(parents=True)
     path.write_bytes(transcript.data)
@@ -74,6 +83,9 @@ def write_sessions(path: Path) -> None:
     path.with_name("agent-ann.jsonl").write_bytes(sidechain.data)
     rollout = path.with_name("rollout-2026-01-31T12-00-00-5e55.jsonl")
     rollout.write_bytes(b"".join(line + b"\n" for line in lines("codex-v1")))
+
+
+MENU = "def drinks(order):\n    return order.teas + order.coffees\n"
 
 
 def write_two_sources(folder: Path, home: Path) -> None:
@@ -122,6 +134,7 @@ def damaged(cli: Cli, tmp_path: Path) -> DamagedHome:
     cli.ok("fork", "cafe", "--name", "branched")
     with InteractionLogger(folder=cli.home) as log:
         log.list_threads()
+    Repository.create(Path.cwd()).commit(menu_py=MENU)
     answers = {query: cli.ok(*query).out for queries in QUERIES.values() for query in queries}
     return DamagedHome(cli, {name: (cli.home / name).read_bytes() for name in TABLES}, answers)
 

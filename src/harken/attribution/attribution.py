@@ -36,7 +36,9 @@ class Attribution:
         self, repository: GitRepository, index: EditIndex, facts: SessionIndex, store: Store
     ) -> None:
         self.repository = repository
-        source = EditSource(index, store, repository.top, repository.is_tracked)
+        source = EditSource(
+            index, store, repository.top, repository.is_tracked, repository.was_tracked
+        )
         self._matcher = CommitMatcher(VersionReader(repository), source)
         self._blame = FileBlame(repository, self._matcher)
         self.explainer = Explainer(facts.database, store)

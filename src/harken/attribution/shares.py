@@ -10,7 +10,7 @@ from harken.attribution.line_origin import LineOrigin
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Writer:
+class LineWriter:
     """An agent of a runtime with a model, or a person."""
 
     is_agent: bool
@@ -23,7 +23,7 @@ class Writer:
 class Share:
     """The lines with text in a folder, by their writers."""
 
-    lines: Counter[Writer] = field(default_factory=Counter)
+    lines: Counter[LineWriter] = field(default_factory=Counter)
     uncertain: int = 0
     """The lines of persons that may be of an agent."""
     files: int = 0
@@ -55,9 +55,9 @@ def count_lines(origins: Iterable[LineOrigin], models: dict[int, tuple[str, str]
         if not origin.line.text.strip():
             continue
         if origin.is_agent and origin.edit is not None:
-            writer = Writer(True, *models[origin.edit.row.id])
+            writer = LineWriter(True, *models[origin.edit.row.id])
         else:
-            writer = Writer(False, origin.commit.author)
+            writer = LineWriter(False, origin.commit.author)
         share.lines[writer] += 1
         share.uncertain += origin.confidence == "uncertain"
     return share

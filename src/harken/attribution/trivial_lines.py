@@ -20,6 +20,8 @@ from harken.attribution.text.line_text import is_informative, line_key
 _MAX_DISTANCE = 30
 """A neighbor is searched in so many lines."""
 _NEAR_DISTANCE = 5
+_PLACE_DISTANCE = 10
+"""The lines of an edit around a line of it are searched in so many lines."""
 MAX_DUPLICATE_DISTANCE = 40
 """Equal lines that are farther apart are not taken for each other."""
 
@@ -29,6 +31,8 @@ def widen_ranges(ranges: Sequence[tuple[int, int]], lines: Sequence[str]) -> lis
     widened: list[tuple[int, int]] = []
     for first, last in ranges:
         start, end = first, last
+        if not all(map(is_informative, lines[first - 1 : last])):
+            start, end = max(first - _PLACE_DISTANCE, 1), min(last + _PLACE_DISTANCE, len(lines))
         while start > max(first - _MAX_DISTANCE, 1) and not is_informative(lines[start - 1]):
             start -= 1
         while end < min(last + _MAX_DISTANCE, len(lines)) and not is_informative(lines[end - 1]):
@@ -85,7 +89,16 @@ def settle_trivial_lines(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
         below = origins[end] if end < len(origins) else None
         settled[start:end] = _settle_run(origins[start:end], above, below)
         start = end
-    return settled
+    return [_doubt_place(settled, index) for index in range(len(settled))]
+
+
+def _doubt_place(origins: Sequence[LineOrigin], index: int) -> LineOrigin:
+    """Return the origin of a line, uncertain if it is trivial and not in its place."""
+    origin = origins[index]
+    is_trivial = bool(origin.line.text.strip()) and not is_informative(origin.line.text)
+    if is_trivial and origin.is_agent and not _is_in_place(origins, index):
+        return replace(origin, confidence="uncertain")
+    return origin
 
 
 def _settle_run(
@@ -126,6 +139,64 @@ def _is_supported(
         if lines[-1] is not None and all(_is_same_edit(origin, line) for line in texts):
             return True
     return False
+
+
+def _is_in_place(origins: Sequence[LineOrigin], index: int) -> bool:
+    """Whether a line may be where its edit wrote it.
+
+    It is not if a line that the edit wrote before it is now below it only, or with a neighbor that
+    has the indentation of the edit, while the line has another one.
+    """
+    edit, text = origins[index].edit, origins[index].line.text
+    assert edit is not None
+    above = [o.line.text for o in origins[max(index - _PLACE_DISTANCE, 0) : index]]
+    below = [o.line.text for o in origins[index + 1 : index + 1 + _PLACE_DISTANCE]]
+    places = [
+        (line, [*reversed(lines[:position])], lines[position + 1 :])
+        for change in edit.edit.changes
+        if (lines := [line for line in split_added(change)[0] if line.strip()])
+        for position, line in enumerate(lines)
+        if line_key(line) == line_key(text)
+    ]
+    next_texts = [
+        next((x for x in texts if x.strip()), "") for texts in ([*reversed(above)], below)
+    ]
+    for line, before, after in places:
+        pairs = zip((before[:1], after[:1]), next_texts, strict=True)
+        if any(_is_same_pair((line, *lines), (text, next_text)) for lines, next_text in pairs):
+            return True
+    scores = [
+        _count_equal(before, above) + _count_equal(after, below) for _, before, after in places
+    ]
+    best = [place for place, score in zip(places, scores, strict=True) if score == max(scores)]
+    return not best or any(
+        not _is_displaced(before[:1], above, below)
+        and not _is_displaced(after[:1], below, above)
+        and (line.rstrip() == text.rstrip() or not {*before[:1], *after[:1]} & {*next_texts})
+        for line, before, after in best
+    )
+
+
+def _is_same_pair(written: Sequence[str], current: Sequence[str]) -> bool:
+    """Whether neighbors are those of an edit, both or none with another indentation."""
+    if [*map(line_key, written)] != [*map(line_key, current)]:
+        return False
+    is_equal, is_next_equal = (
+        a.rstrip() == b.rstrip() for a, b in zip(written, current, strict=True)
+    )
+    return is_equal or not is_next_equal
+
+
+def _count_equal(lines: Sequence[str], near: Sequence[str]) -> int:
+    """Return how many informative lines of the next ones are in the file as well."""
+    keys = {line_key(line) for line in lines[:_NEAR_DISTANCE] if is_informative(line)}
+    return len(keys & {*map(line_key, near)})
+
+
+def _is_displaced(lines: Sequence[str], near: Sequence[str], far: Sequence[str]) -> bool:
+    """Whether an informative line of some lines is only on the other side."""
+    keys = {line_key(line) for line in lines if is_informative(line)}
+    return not keys & {*map(line_key, near)} and bool(keys & {*map(line_key, far)})
 
 
 def _is_doubled(run: Sequence[LineOrigin], index: int) -> bool:

@@ -70,7 +70,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "search": _module("search", "Search the messages of all sessions."),
         "why": _module("why.command", "Show why an agent wrote a line of a file."),
         "blame": _module("blame", "Show the agent and model of each line of a file."),
-        "who": _module("who", "Show the share of agents and persons in the lines of folders."),
+        "who": _module(
+            "line_share", "Show the share of agents and persons in the lines of folders."
+        ),
         "stats": _module("stats.command", "Show usage, cost and activity of all sessions."),
         "ctx": _module("ctx.command", "List, show, fork and label context commits."),
         "replay": _module("replay", "Step through the model requests of a session, or check it."),

@@ -41,6 +41,8 @@ class FileVersion:
     committer_time: int
     """Seconds since 1970."""
     is_uncommitted: bool = False
+    is_deleted: bool = False
+    """Whether the commit deleted the file."""
 
     @classmethod
     def from_blame(cls, commit: BlameCommit) -> FileVersion:
@@ -121,6 +123,9 @@ class VersionReader:
     def _read_diff(self, version: FileVersion) -> VersionDiff | None:
         base_data = self._read(version.previous) if version.previous else None
         data = self._read_content(version, version.path)
+        if version.is_deleted and base_data is not None:
+            base = split_lines(decode(base_data))
+            return VersionDiff(base, [], [Hunk(0, len(base), 0, 0)])
         if data is None or (version.previous and base_data is None):
             return None
         target = split_lines(decode(data))
@@ -288,6 +293,7 @@ def _parse_log(output: str) -> list[FileVersion]:
                 f"{parent}:{paths[0]}" if has_previous else "",
                 int(author_time),
                 int(committer_time),
+                is_deleted=status.startswith("D"),
             )
         )
     return versions

@@ -46,6 +46,7 @@ class GitRepository:
         """Find the repository that contains a folder. Raises ConfigError if there is none."""
         self._environment = {**os.environ, **_ENVIRONMENT}
         self._reader: subprocess.Popen[bytes] | None = None
+        self._earlier_paths: dict[str, bool] = {}
         self.top = self.folder = folder
         output = self.run("rev-parse", "--show-toplevel", "--show-prefix")
         lines = output.decode("utf-8", "surrogateescape").split("\n")
@@ -148,6 +149,25 @@ class GitRepository:
     def _tracked_paths(self) -> frozenset[str]:
         output = self.run("ls-files", "-z")
         return frozenset(output.decode("utf-8", "surrogateescape").split("\0"))
+
+    def was_tracked(self, path: str) -> bool:
+        """Whether git tracks a file, or tracked it in an ancestor of HEAD."""
+        if path not in self._earlier_paths:
+            is_tracked = self.is_tracked(path) or bool(
+                self.try_run("log", "-1", "--format=%h", "--", path)
+            )
+            self._earlier_paths[path] = is_tracked
+        return self._earlier_paths[path]
+
+    def find_lines(self, lines: Iterable[str], revision: str) -> list[str]:
+        """Return the lines of all files of a commit that contain one of some lines."""
+        texts = {text for line in lines if (text := line.strip()) and "\0" not in text}
+        if not texts:
+            return []
+        patterns = "".join(f"{text}\n" for text in sorted(texts))
+        stdin = patterns.encode("utf-8", "surrogateescape")
+        output = self.try_run("grep", "-hIF", "-f", "-", revision, stdin=stdin)
+        return (output or b"").decode("utf-8", "surrogateescape").split("\n")
 
     def find_function(self, path: str, name: str, revision: str = "") -> tuple[int, int]:
         """Return the lines of a function by git's rules for the file. Raises ConfigError."""

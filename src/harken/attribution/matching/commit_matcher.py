@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from harken.attribution.edits.file_edit import added_lines
 from harken.attribution.git.history import (
+    HEAD,
     FileVersion,
     RemovedLine,
     VersionDiff,
@@ -28,7 +29,12 @@ from harken.attribution.matching.edit_selector import (
     EditSelector,
     sort_candidates,
 )
-from harken.attribution.matching.matcher import MIN_RUN_INFORMATION, LineMatch, Matcher
+from harken.attribution.matching.matcher import (
+    MIN_RUN_INFORMATION,
+    LineMatch,
+    Matcher,
+    MatchKind,
+)
 from harken.attribution.matching.virtual_file import EarlierLine, EditLine, VirtualFile
 from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
@@ -81,6 +87,16 @@ class _Uses:
             return False
         keys = Counter(map(line_key, added_lines(edit.edit)))
         return used_keys[match.source_key] >= max(keys[match.source_key], 1)
+
+    def has_equal_line(self, item: CommitMatch) -> bool:
+        """Whether an earlier commit contains an equal line of another edit.
+
+        The commit may have restored it: two edits may write a line, if it was removed meanwhile.
+        """
+        return item.edit is not None and any(
+            id_ != item.edit.row.id and keys[item.match.source_key] > 0
+            for id_, keys in self.keys.items()
+        )
 
 
 class CommitMatcher:
@@ -169,6 +185,7 @@ class CommitMatcher:
         """Match runs of lines that an earlier commit removed and this one restored.
 
         A single line may have been typed again, and lines that are still in the file were copied.
+        Lines that are in another file may have been copied from there.
         """
         diff = self._reader.read(version)
         if diff is None or not uses.keys:
@@ -191,10 +208,20 @@ class CommitMatcher:
         for run in find_moves(added, [(line.number, line.text) for line in removed]):
             lines = removed[run.source : run.source + run.size]
             if sum(is_missing(line) for line in lines) >= MIN_MOVED_LINES:
+                is_elsewhere = self._is_elsewhere(version, lines)
                 for offset, line in enumerate(lines):
                     origin = EarlierLine(line.source, line.index)
-                    restored = LineMatch(origin, "exact", line_key(line.text), 0)
+                    kind: MatchKind = "ambiguous" if is_elsewhere else "exact"
+                    restored = LineMatch(origin, kind, line_key(line.text), 0)
                     matches[run.target + offset] = CommitMatch(restored, None)
+
+    def _is_elsewhere(self, version: FileVersion, lines: Sequence[RemovedLine]) -> bool:
+        """Whether half of some lines are in the parent of a version, in any file."""
+        parent = HEAD if version.is_uncommitted else f"{version.id}^"
+        keys = {line_key(line.text) for line in lines if is_informative(line.text)}
+        texts = [line.text for line in lines if is_informative(line.text)]
+        hits = {*map(line_key, self._reader.repository.find_lines(texts, parent))}
+        return 2 * len(keys & hits) >= len(keys)
 
     def _replay(
         self, version: FileVersion, uses: _Uses, asked_lines: set[int] | None
@@ -271,7 +298,8 @@ def _select(
         if item.edit is not None and item.match.is_certain:
             is_late = uses.passed_by[item.edit.row.id] > 0
             is_weak = is_late and evidence[item.edit.row.id] < MIN_RUN_INFORMATION
-            if is_weak or item.edit.row.is_failed is None:
+            is_doubtful = item.edit.row.is_failed is None or uses.has_equal_line(item)
+            if is_weak or is_doubtful:
                 selected[index] = replace(item, match=item.match.as_ambiguous())
     return selected
 

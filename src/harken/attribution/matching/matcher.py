@@ -8,6 +8,7 @@ be replayed are compared by their text. A blank line belongs to the lines beside
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -158,10 +159,16 @@ class Matcher:
         for old_index, new_index, size in [*ends, (old_end, new_end, 0)]:
             old = self.file.lines[previous[0] : old_index]
             new = self.target[previous[1] : new_index]
-            for offset, match in match_tokens(old, new).items():
+            matches = match_tokens(old, new)
+            sizes = Counter(match.old for match in matches.values())
+            for offset, match in matches.items():
                 index = previous[1] + offset
                 if index in self._added:
                     kind: MatchKind = "reformatted" if match.is_reformatted else "similar"
+                    origin = self.file.origins[previous[0] + match.old]
+                    is_partial = isinstance(origin, EditLine) and origin.is_partial
+                    if is_partial and sizes[match.old] > 1 and match.is_reformatted:
+                        kind = "ambiguous"  # The line may have been split before a part changed.
                     self._set_match(index, previous[0] + match.old, kind, match.ratio)
             previous = old_index + size, new_index + size
 

@@ -19,6 +19,7 @@ from harken.attribution.edits.file_edit import (
     Content,
     Fragment,
     Replacement,
+    split_added,
     split_lines,
 )
 from harken.attribution.text.alignment import align, align_all
@@ -41,6 +42,8 @@ class EditLine:
 
     edit: int
     """The index of the edit among the replayed ones."""
+    is_partial: bool = field(default=False, compare=False)
+    """Whether the edit changed a part of the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ class VirtualFile:
             spans = [s for s in spans if not any(a[0] <= s[0] and s[1] <= a[1] for a in applied)]
             if not spans and self._is_base(text, applied):
                 return
+            if not spans and len(applied) == 1 and self._renew(edit, text, applied[0], change):
+                return
         if len(spans) == 1 or change.replaces_all:
             for span in reversed(spans):
                 self._splice(edit, text, span, new)
@@ -141,6 +146,22 @@ class VirtualFile:
         old_lines, new_lines = split_lines(old), split_lines(new)
         if spans or may_be_in_base or not self._place(edit, old_lines, new_lines):
             self._set_aside(edit, old_lines, new_lines)
+
+    def _renew(self, edit: int, text: str, span: tuple[int, int], change: Replacement) -> bool:
+        """Give lines that an earlier edit wrote to one that wrote them again.
+
+        It succeeded, so the lines had been removed meanwhile. Return False if there are none.
+        """
+        start, _ = _line_range(text, span)
+        new, is_added = split_added(change)
+        positions = [start + index for index, flag in enumerate(is_added) if flag]
+        if self.lines[start : start + len(new)] != new or not all(
+            isinstance(self.origins[position], EditLine) for position in positions
+        ):
+            return False
+        for position in positions:
+            self.origins[position] = EditLine(edit)
+        return bool(positions)
 
     def _is_base(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
         """Whether a text that is in the file is a text of the parent."""
@@ -156,11 +177,13 @@ class VirtualFile:
             # The old text ends with a line, and the new one inside of the following line.
             after = "".join(f"{line}\n" for line in self.lines[last + 1 : last + 2])
             last += 1
-        self._set_lines(edit, first, last + 1, split_lines(before + new + after))
+        is_partial = bool(before.strip() or after.strip())
+        origin = EditLine(edit, is_partial and "\n" not in new)
+        self._set_lines(origin, first, last + 1, split_lines(before + new + after))
 
-    def _set_lines(self, edit: int, start: int, end: int, lines: list[str]) -> None:
+    def _set_lines(self, origin: EditLine, start: int, end: int, lines: list[str]) -> None:
         """Replace a range of lines. Equal lines keep their origins."""
-        origins: list[Origin] = [EditLine(edit)] * len(lines)
+        origins: list[Origin] = [origin] * len(lines)
         old = self.lines[start:end]
         for run in align_all(old, lines):
             kept_range = slice(start + run.old, start + run.old + run.size)

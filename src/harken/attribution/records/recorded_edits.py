@@ -48,6 +48,8 @@ class EditSource:
     """The top folder of the repository."""
     is_tracked: Callable[[str], bool] = lambda _path: False
     """Whether a path below the top folder is a file of git."""
+    was_tracked: Callable[[str], bool] = lambda _path: False
+    """Whether it is or was one."""
 
     def find_rows(self, paths: Iterable[str], until_us: int) -> list[EditRow]:
         """Return the edits of files up to a time, oldest first. Paths are below the top folder."""
@@ -81,7 +83,7 @@ class EditSource:
         if edit_path.endswith(f"/{path}"):
             return not self._has_deeper_file(edit_path, path)
         is_below = not is_absolute and path.endswith(f"/{edit_path}")
-        return is_below and not self.is_tracked(edit_path)
+        return is_below and not self.was_tracked(edit_path)
 
     def _has_deeper_file(self, edit_path: str, path: str) -> bool:
         """Whether a longer part of the path of an edit is a file of git."""

@@ -61,7 +61,7 @@ def _of_derived(home: Home) -> Iterator[StoreFinding]:
     from harken.index.database import find_damage
     from harken.interactions.logger import INDEX
 
-    for path in (home.facts_file, home.index_file, home.folder / INDEX):
+    for path in (home.facts_file, home.edits_file, home.index_file, home.folder / INDEX):
         for problem in find_damage(path):
             yield StoreFinding(str(path), f"{problem}; the next command that reads it rebuilds it")
 

@@ -29,7 +29,7 @@ def iter_files_with(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
 
     `secrets`: the text as it may be written there.
     """
-    databases = (home.store_file, home.index_file, home.facts_file)
+    databases = (home.store_file, home.index_file, home.facts_file, home.edits_file)
     file_names = {file.name for path in databases for file in _database(path)}
     logs = set(home.list_logs())
     for folder, _, names in os.walk(home.folder):
@@ -44,19 +44,21 @@ def iter_files_with(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
 
 
 def forget_facts(home: Home) -> None:
-    """Delete the index of facts, which is created again. Raises StoreWriteError."""
+    """Delete the indexes of facts and of edits, which are created again. Raises StoreWriteError."""
     reset_database(home.facts_file)
+    reset_database(home.edits_file)
 
 
 def index_files(home: Home) -> list[Path]:
-    """Return the files of the facts that exist: the rows, and the index over their words."""
-    return [path for path in _database(home.facts_file) if path.is_file()]
+    """Return the files of the indexes of facts and of edits that exist."""
+    paths = [*_database(home.facts_file), *_database(home.edits_file)]
+    return [path for path in paths if path.is_file()]
 
 
 def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
-    """Delete the index of facts, which is created again, and rewrite the catalogue without a text.
+    """Delete the indexes of facts and of edits, and rewrite the catalogue without a text.
 
-    Both may contain a text, split at the ends of pages. The catalogue is not deleted: its data
+    All may contain a text, split at the ends of pages. The catalogue is not deleted: its data
     about removed sources cannot be read again. Raises StoreWriteError.
     """
     new = home.index_file.with_name(f".{home.index_file.name}.purging")

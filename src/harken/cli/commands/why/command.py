@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,6 +37,18 @@ if TYPE_CHECKING:
     from harken.terminal.styled_text import Line
 
 _HARKEN = "harken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Continuation:
+    """How to go on with the agent after the answer."""
+
+    question: str | None
+    """The question to ask it, or None."""
+    client: str | None
+    """The client to open its conversation in, or None."""
+    model: str
+    is_printed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +82,7 @@ class _Output:
 @json_option
 @home_option
 def command(
-    home: Home,
-    target: str,
-    revision: str,
-    full: bool,
-    question: str | None,
-    model: str,
-    client: str | None,
-    is_printed: bool,
-    as_json: bool,
+    home: Home, target: str, revision: str, full: bool, as_json: bool, **options: Any
 ) -> int:
     """Show why an agent wrote a line: its message, its reason and the user's request.
 
@@ -86,26 +90,26 @@ def command(
     input. The answer is derived from git blame and from the recorded sessions of all runtimes; an
     uncertain one says so.
     """
-    if question is not None and client is not None:
+    then = _Continuation(**options)
+    if then.question is not None and then.client is not None:
         raise click.UsageError("--ask and --in cannot be combined: --ask answers here")
-    if question is not None and not question.strip():
+    if then.question is not None and not then.question.strip():
         raise click.UsageError("--ask needs a question")
     diff = sys.stdin.read() if target == STDIN else ""
     output = _read(home, target, revision, diff, full=full)
-    if question is None and client is None:
+    if then.question is None and then.client is None:
         _print(output, as_json=as_json)
         return 0
     if output.agent is None:
         raise ConfigError(f"{target}: no agent wrote it, so there is none to ask")
-    if client is not None:
-        from harken.cli.commands.resume import resume_in_client
+    if then.client is None:
+        return _ask(home, output, then, as_json=as_json)
+    from harken.cli.commands.resume import resume_in_client
 
-        place = str(output.message)
-        return resume_in_client(
-            home, output.agent, place, client, None, model, is_printed=is_printed
-        )
-    assert question is not None
-    return _ask(home, output, question, model, as_json=as_json)
+    place, client, model = str(output.message), then.client, then.model
+    return resume_in_client(
+        home, output.agent, place, client, None, model, is_printed=then.is_printed
+    )
 
 
 def _read(home: Home, target: str, revision: str, diff: str, *, full: bool) -> _Output:
@@ -196,7 +200,7 @@ def _draw(lines: Iterable[Line], style: TerminalStyle) -> Iterator[str]:
         yield styler.draw(fitted) if style.styled else "".join(text for _, text in fitted)
 
 
-def _ask(home: Home, output: _Output, question: str, model: str, *, as_json: bool) -> int:
+def _ask(home: Home, output: _Output, then: _Continuation, *, as_json: bool) -> int:
     """Ask the agent in a branch of its conversation, at the edit."""
     from harken.chat.options import ChatOptions
     from harken.cli.commands.chat.command import talk_in_lines
@@ -206,9 +210,10 @@ def _ask(home: Home, output: _Output, question: str, model: str, *, as_json: boo
     from harken.core.commits import CommitId
 
     assert output.agent is not None
+    assert then.question is not None
     with open_configured_store(home) as store:
         position = find_position(store, CommitId(output.agent), str(output.message))
         ctx = abbreviate_name(store, get_or_create_commit(store, position))
     sys.stdout.flush()
-    wish = ChatOptions(ctx=ctx, model=model or None)
-    return talk_in_lines(home, wish, question, as_json=as_json)
+    wish = ChatOptions(ctx=ctx, model=then.model or None)
+    return talk_in_lines(home, wish, then.question, as_json=as_json)

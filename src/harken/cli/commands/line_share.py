@@ -21,7 +21,7 @@ from harken.terminal.text import one_line, print_json
 if TYPE_CHECKING:
     from harken.attribution.attribution import Attribution
     from harken.attribution.records.edit_index import EditIndex
-    from harken.attribution.shares import Share, Writer
+    from harken.attribution.shares import Share, LineWriter
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
@@ -171,5 +171,5 @@ def _cells(path: str, share: Share) -> tuple[str, ...]:
     )
 
 
-def _writer_name(writer: Writer) -> str:
+def _writer_name(writer: LineWriter) -> str:
     return runtime_name(writer.name) if writer.is_agent else one_line(writer.name, 40)
