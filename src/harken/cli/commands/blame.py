@@ -81,8 +81,9 @@ def command(
     if as_json:
         print_json([row.as_json() for row in rows])
         return
+    style = _style(color)  # The pager takes the place of the terminal.
     with page_output():
-        for line in _draw(rows, _style(color)):
+        for line in _draw(rows, style):
             click.echo(line, color=True)
 
 
