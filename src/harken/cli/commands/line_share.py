@@ -21,7 +21,7 @@ from harken.terminal.text import one_line, print_json
 if TYPE_CHECKING:
     from harken.attribution.attribution import Attribution
     from harken.attribution.records.edit_index import EditIndex
-    from harken.attribution.shares import Share, LineWriter
+    from harken.attribution.shares import LineWriter, Share
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
 
