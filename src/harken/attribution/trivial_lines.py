@@ -67,7 +67,10 @@ def doubt_duplicates(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
                 size = second - first
                 block = [origins[index + step * (offset + 1)] for offset in range(size)]
                 is_inserted = len({origin.commit.id for origin in block}) == 1
-                is_other = origins[index + step * size].commit.id != origins[index].commit.id
+                equal = origins[index + step * size]
+                is_other = equal.commit.id != origins[index].commit.id or (
+                    equal.confidence == "uncertain" and size <= _NEAR_DISTANCE
+                )
                 is_near = size <= _NEAR_DISTANCE or is_inserted
                 if origins[index].is_agent and is_other and is_near:
                     doubted[index] = replace(origins[index], confidence="uncertain")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harken.attribution.edits.file_edit import added_lines
+from harken.attribution.edits.file_edit import added_lines, split_added
 from harken.attribution.git.history import (
     HEAD,
     FileVersion,
@@ -299,9 +299,20 @@ def _select(
             is_late = uses.passed_by[item.edit.row.id] > 0
             is_weak = is_late and evidence[item.edit.row.id] < MIN_RUN_INFORMATION
             is_doubtful = item.edit.row.is_failed is None or uses.has_equal_line(item)
-            if is_weak or is_doubtful:
+            if is_weak or is_doubtful or _repeats_neighbor(item.edit, item.match.source_key):
                 selected[index] = replace(item, match=item.match.as_ambiguous())
     return selected
+
+
+def _repeats_neighbor(edit: RecordedEdit, key: str) -> bool:
+    """Whether an edit added a line beside an equal one: if one is removed, either may be left."""
+    for change in edit.edit.changes:
+        lines, is_added = split_added(change)
+        equal = [line_key(line) == key for line in lines]
+        for index in range(1, len(lines)):
+            if equal[index - 1] and equal[index] and is_added[index - 1] != is_added[index]:
+                return True
+    return False
 
 
 def _neighbor_keys(lines: Sequence[str], index: int) -> tuple[str, str]:
