@@ -155,7 +155,7 @@ def ask(home: Path, folder: Path, path: str, line: int) -> None:
 
 def git_blame(folder: Path, path: str, line: int) -> None:
     """Run git blame for one line."""
-    command = ["git", "-C", folder, "blame", "--porcelain", "-L", f"{line},{line}", "--", path]
+    command = ["git", "-C", str(folder), "blame", "--porcelain", "-L", f"{line},{line}", "--", path]
     subprocess.run(command, check=True, capture_output=True)
 
 

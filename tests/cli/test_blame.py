@@ -61,8 +61,8 @@ def test_colors_are_printed_if_asked_for(cli: Cli, history: Repository) -> None:
 
 def test_lines_fit_the_terminal(cli: Cli, history: Repository) -> None:
     history.commit("Long", a_py=f"{TOTAL}x = {'1 + ' * 100}1\n")
-    environment = {"HARKEN_HOME": str(cli.home), "PAGER": "cat"}
-    with Terminal(HARKEN, "blame", "a.py", columns=60, **environment) as terminal:
+    home = str(cli.home)
+    with Terminal(HARKEN, "blame", "a.py", columns=60, HARKEN_HOME=home, PAGER="cat") as terminal:
         terminal.wait("x = ")
         while terminal.read():
             pass
