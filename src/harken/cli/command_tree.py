@@ -85,6 +85,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "watch": _module("watch", "Import sessions of other runtimes while they are written."),
         "run": _module("run", "Run a client, such as claude or codex, and record it."),
         "proxy": _module("proxy.command", "Record the model requests of any client with a proxy."),
+        "git": _module("git", "Record the agent of each git commit, with hooks."),
         "otlp": _module("otlp", "Record model calls from OpenTelemetry spans."),
     },
     "Resume": {
