@@ -99,9 +99,41 @@ def _doubt_place(origins: Sequence[LineOrigin], index: int) -> LineOrigin:
     """Return the origin of a line, uncertain if it is trivial and not in its place."""
     origin = origins[index]
     is_trivial = bool(origin.line.text.strip()) and not is_informative(origin.line.text)
-    if is_trivial and origin.is_agent and not _is_in_place(origins, index):
-        return replace(origin, confidence="uncertain")
-    return origin
+    if not is_trivial or not origin.is_agent:
+        return origin
+    if _is_in_place(origins, index) and not _is_of_neighbor(origins, index):
+        return origin
+    return replace(origin, confidence="uncertain")
+
+
+def _is_of_neighbor(origins: Sequence[LineOrigin], index: int) -> bool:
+    """Whether the edit of the line above or below wrote such a line beside it as well.
+
+    Git may take the brace at the end of one function for that of another one.
+    """
+    for first, second in ((index - 1, index), (index, index + 1)):
+        neighbor = first if second == index else second
+        if not 0 <= neighbor < len(origins):
+            continue
+        edit = origins[neighbor].edit
+        if edit is None or not origins[neighbor].is_agent:
+            continue
+        if not _is_same_edit(origins[neighbor], origins[index]):
+            keys = [line_key(origins[i].line.text) for i in (first, second)]
+            if all(keys) and _adds_pair(edit, keys):
+                return True
+    return False
+
+
+def _adds_pair(edit: RecordedEdit, keys: Sequence[str]) -> bool:
+    """Whether an edit added two lines with these keys, one after the other."""
+    for change in edit.edit.changes:
+        lines, is_added = split_added(change)
+        for position in range(len(lines) - 1):
+            pair = [*map(line_key, lines[position : position + 2])]
+            if pair == [*keys] and all(is_added[position : position + 2]):
+                return True
+    return False
 
 
 def _settle_run(
