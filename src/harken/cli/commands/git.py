@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import closing
 from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harken.attribution.git.hooks import GitHooks, RecordPlace, program_line
 from harken.attribution.git.repository import GitRepository
 from harken.cli.command_group import CommandGroup
-from harken.cli.options.home import json_option
-from harken.config.home import current_folder, environment
+from harken.cli.options.home import home_option, json_option
+from harken.config.home import Home, current_folder, environment
 from harken.context.socket_client import VARIABLE, current_context
 from harken.errors import HarkenError
 from harken.terminal.text import print_json, print_text
+
+if TYPE_CHECKING:
+    from harken.attribution.records.edit_index import EditIndex
+    from harken.index.session_index import SessionIndex
+    from harken.store.base import Store
 
 
 @click.group(name="git", cls=CommandGroup)
@@ -72,6 +80,51 @@ def status(as_json: bool) -> int:
     return int(any(row.state != "installed" for row in rows))
 
 
+@command.command()
+@click.argument("commit", default="HEAD")
+@click.option("--note", "is_note", is_flag=True, help="Store the record in the notes of git.")
+@home_option
+def trace(home: Home, commit: str, is_note: bool) -> None:
+    """Print the Agent Trace record of a git commit: the messages that wrote its lines.
+
+    The notes are those of `refs/notes/agent-trace`; `harken why` reads them.
+    """
+    from harken.attribution.agent_trace import write_note
+
+    with closing(GitRepository(current_folder())) as repository:
+        record = _build_trace(home, repository, commit)
+        if is_note:
+            write_note(repository, record["vcs"]["revision"], record)
+    print_json(record)
+
+
+def _build_trace(home: Home, repository: GitRepository, commit: str) -> dict[str, Any]:
+    """Return the record of a commit. Raises ConfigError, StoreError."""
+    from harken.attribution.agent_trace import build_record
+    from harken.attribution.attribution import Attribution
+    from harken.attribution.changes import resolve_commit
+    from harken.config.index import read_edits
+
+    def read(index: EditIndex, facts: SessionIndex, store: Store) -> dict[str, Any]:
+        attribution = Attribution(repository, index, facts, store)
+        files = [*attribution.commit_origins(commit)]
+        models = attribution.find_models(origin for _, origins in files for origin in origins)
+        return build_record(resolve_commit(repository, commit), files, models, version("harken"))
+
+    return read_edits(home, read)
+
+
+def _trace_later(commit: str) -> None:
+    """Store the record of a commit in a process of its own: git does not wait for the index."""
+    subprocess.Popen(
+        [*program_line(), "git", "trace", "--note", commit],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 @command.command("run-hook", hidden=True)
 @click.argument("name")
 @click.argument("arguments", nargs=-1)
@@ -85,6 +138,8 @@ def run_hook(name: str, arguments: tuple[str, ...]) -> int:
     try:
         with closing(GitRepository(current_folder())) as repository:
             record_context(repository, name, arguments, context_id)
+            if name == "post-commit":
+                _trace_later(repository.run("rev-parse", "HEAD").decode().strip())
     except (HarkenError, OSError, ValueError) as error:
         click.echo(f"harken: {error}", err=True)
         return 1

@@ -16,6 +16,7 @@ from harken.terminal.styled_text import Line, clean_text
 from harken.terminal.text import one_line
 
 if TYPE_CHECKING:
+    from harken.attribution.commit_record import CommitRecord
     from harken.attribution.explanation import Explanation
     from harken.attribution.git.blame import BlameCommit
     from harken.attribution.line_groups import LineGroup
@@ -24,6 +25,7 @@ CTX_CHARS = len("ctx-") + SHORT_NAME_DIGITS
 SHORT_ID_CHARS = 10
 """Characters of the short id of a git commit."""
 _MAX_TEXT_CHARS = 300
+_MAX_CONTEXTS = 3
 _MAX_GROUPS = 20
 """Groups of lines that an answer without --full lists."""
 _RUNTIME_NAMES = {location.runtime: location.name for location in SOURCE_LOCATIONS}
@@ -36,6 +38,8 @@ class GroupAnswer:
     path: str
     group: LineGroup
     explanation: Explanation | None
+    record: CommitRecord | None = None
+    """The records about the commit, of lines without an edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ def _group_lines(item: GroupAnswer, *, is_single: bool, path: bool) -> Iterator[
     share = name if is_single else f"{name}{_numbers(item)}: "
     if explanation is None:
         yield [("", f"  {share}"), *_author_spans(group)]
+        if item.record is not None:
+            yield from _record_lines(item.record)
         return
     if group.is_agent:
         yield [("", f"  {share}written by "), *_agent_spans(explanation), *_confidence_spans(group)]
@@ -92,6 +98,21 @@ def _group_lines(item: GroupAnswer, *, is_single: bool, path: bool) -> Iterator[
         yield _quote_line("thought" if explanation.is_thinking else "reason", explanation.reason)
     if group.is_agent or group.confidence == "uncertain":
         yield [("", "  commit  "), *_commit_spans(group.commit)]
+
+
+def _record_lines(record: CommitRecord) -> Iterator[Line]:
+    """Yield the records about the commit of lines: the contexts that made it, and a trace."""
+    if record.contexts:
+        names = ", ".join(name[:CTX_CHARS] for name in record.contexts[:_MAX_CONTEXTS])
+        yield [("", "  context "), ("yellow", names), ("", " made the commit")]
+    if record.trace is not None:
+        trace = record.trace
+        texts = [
+            one_line(text, 120) for text in (trace.contributor, trace.model, trace.url) if text
+        ]
+        tool = one_line(trace.tool, 40)
+        source = f" (Agent Trace of {tool})" if tool else " (Agent Trace)"
+        yield [("", f"  trace   {', '.join(texts)}{source}")]
 
 
 def _numbers(item: GroupAnswer) -> str:
@@ -176,6 +197,22 @@ def _row(item: GroupAnswer) -> dict[str, Any]:
             "summary": commit.summary,
         },
         "edit": None if explanation is None else _edit_row(explanation),
+        "record": None if item.record is None else _record_row(item.record),
+    }
+
+
+def _record_row(record: CommitRecord) -> dict[str, Any]:
+    trace = record.trace
+    return {
+        "contexts": [*record.contexts],
+        "trace": None
+        if trace is None
+        else {
+            "contributor": trace.contributor,
+            "model": trace.model,
+            "url": trace.url,
+            "tool": trace.tool,
+        },
     }
 
 

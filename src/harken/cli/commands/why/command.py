@@ -159,16 +159,20 @@ def _find_lines(
 def _build_output(
     attribution: Attribution, target: str, origins: dict[str, list[LineOrigin]], *, full: bool
 ) -> _Output:
+    from harken.attribution.commit_record import find_records
     from harken.attribution.line_groups import group_origins
     from harken.cli.commands.why.answer import Answer, GroupAnswer
     from harken.cli.commands.why.conversation import conversation_lines
 
     explainer = attribution.explainer
-    groups = [
-        GroupAnswer(path, group, None if group.edit is None else explainer.explain(group.edit))
-        for path, file_origins in origins.items()
-        for group in group_origins(file_origins)
-    ]
+    groups: list[GroupAnswer] = []
+    for path, file_origins in origins.items():
+        records = find_records(attribution.repository, file_origins)
+        for group in group_origins(file_origins):
+            explanation = None if group.edit is None else explainer.explain(group.edit)
+            numbers = [origin.line.number for origin in group.origins]
+            record = next((records[number] for number in numbers if number in records), None)
+            groups.append(GroupAnswer(path, group, explanation, record))
     if not groups:
         raise ConfigError(f"{target}: adds no lines of text")
     groups.sort(key=lambda item: (not item.group.is_agent, -len(item.group.origins)))
