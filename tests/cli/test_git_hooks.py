@@ -87,10 +87,10 @@ def test_an_editor_gets_no_trailer_before_there_is_a_message(
 ) -> None:
     cli.ok("git", "install")
     (repository.folder / "a.py").write_text("z = 3\n")
-    ann = {"socket": sockets.path(ANN)}
+    ann = str(sockets.path(ANN))
     with pytest.raises(AssertionError, match="empty commit message"):
-        git(repository.folder, "commit", "-a", GIT_EDITOR="true", **ann)
-    git(repository.folder, "commit", "-a", GIT_EDITOR="echo Typed >", **ann)
+        git(repository.folder, "commit", "-a", socket=ann, GIT_EDITOR="true")
+    git(repository.folder, "commit", "-a", socket=ann, GIT_EDITOR="echo Typed >")
     message = git(repository.folder, "log", "-1", "--format=%B").strip()
     assert message == f"Typed\n\nContext-Id: {CTX[ANN]}"
 
