@@ -19,7 +19,8 @@ from tests.attribution.evaluation import Score, ask_for_files, ask_for_single_li
 from tests.attribution.history import History
 from tests.attribution.transcripts import ClaudeAgent, CodexAgent, HarkenAgent
 
-MIN_RECALL = 0.95
+MIN_RECALL, MIN_SAMPLE_RECALL = 0.95, 0.9
+"""A sample of single lines is small, so its recall varies more."""
 SHORT, LONG = 60, 220
 """Commits of a history."""
 Table = Callable[..., None]
@@ -46,7 +47,9 @@ def attribution_of(history: History, folder: Path) -> Iterator[Attribution]:
         yield Attribution(repository, index, facts, store)
 
 
-def check(score: Score, seed: int, table: Table, title: str) -> None:
+def check(
+    score: Score, seed: int, table: Table, title: str, min_recall: float = MIN_RECALL
+) -> None:
     """Check the counts of a history, and record them in the table that is printed at the end."""
     table(
         title,
@@ -62,7 +65,7 @@ def check(score: Score, seed: int, table: Table, title: str) -> None:
     )
     assert score.wrong == []
     assert score.claimed == []
-    assert score.recall >= MIN_RECALL, score.misses
+    assert score.recall >= min_recall, score.misses
 
 
 @pytest.mark.parametrize("seed", [2])
@@ -72,7 +75,8 @@ def test_each_line_leads_to_its_message(seed: int, tmp_path: Path, table: Table)
     with attribution_of(history, tmp_path) as attribution:
         check(ask_for_files(history, attribution), seed, table, "attribution: 60 commits")
         single = ask_for_single_lines(history, attribution, step=9)
-        check(single, seed, table, "attribution: 60 commits, every ninth line alone")
+        title = "attribution: 60 commits, every ninth line alone"
+        check(single, seed, table, title, MIN_SAMPLE_RECALL)
 
 
 @pytest.mark.full
@@ -85,4 +89,5 @@ def test_each_line_of_a_long_history_leads_to_its_message(
     with attribution_of(history, tmp_path) as attribution:
         check(ask_for_files(history, attribution), seed, table, "attribution: 220 commits")
         single = ask_for_single_lines(history, attribution, step=23)
-        check(single, seed, table, "attribution: 220 commits, every 23rd line alone")
+        title = "attribution: 220 commits, every 23rd line alone"
+        check(single, seed, table, title, MIN_SAMPLE_RECALL)
