@@ -138,10 +138,12 @@ def test_lines_of_real_sessions_are_found(
             continue
         folder = tmp_path / str(number)
         repository = Repository.create(folder / "repository")
-        for names, time in ((lambda f: f.before, BEFORE), (lambda f: f.after, AFTER)):
-            for name, file in by_name.items():
-                if names(file):
-                    repository.write(name, names(file))
+        before = {name: file.before for name, file in by_name.items()}
+        after = {name: file.after for name, file in by_name.items()}
+        for texts, time in ((before, BEFORE), (after, AFTER)):
+            for name, text in texts.items():
+                if text:
+                    repository.write(name, text)
             repository.git("add", "-A", time=time)
             repository.git("commit", "-q", "--allow-empty", "-m", "Work", time=time)
         home = folder / "home"
