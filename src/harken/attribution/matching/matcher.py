@@ -84,9 +84,14 @@ class Matcher:
     _added: set[int] = field(default_factory=set)
     _used: set[int] = field(default_factory=set)
     """Lines of the virtual file that are lines of the commit."""
+    _keys: list[str] = field(default_factory=list)
+    _informative: list[bool] = field(default_factory=list)
+    """The keys of the lines of the commit, and which of them are informative."""
 
     def run(self) -> dict[int, LineMatch]:
         """Return the matches of added lines. A line without a match is new in the commit."""
+        self._keys = [*map(line_key, self.target)]
+        self._informative = [*map(is_informative, self.target)]
         self._added = {i for hunk in self.hunks for i in range(hunk.new_start, hunk.new_end)}
         positions = {
             origin.index: position
@@ -178,7 +183,10 @@ class Matcher:
         `is_strong`: only runs with several informative lines that the change added.
         """
         keys = [*map(line_key, change.lines)]
-        runs = align(keys, [*map(line_key, self.target)], [*map(is_informative, self.target)])
+        new_keys = {key for key, flag in zip(keys, change.is_added, strict=True) if flag and key}
+        if not any(self._keys[index] in new_keys and self._is_open(index) for index in self._added):
+            return
+        runs = align(keys, self._keys, self._informative)
         for run in runs:
             new_lines = [
                 (run.old + offset, run.new + offset)
