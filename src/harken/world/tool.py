@@ -332,6 +332,36 @@ def tool(
     return make_tool if function is None else make_tool(function)
 
 
+def typed_tool(
+    arguments: type[msgspec.Struct],
+    function: Callable[[Any, ToolContext | None], Awaitable[Any]],
+    *,
+    name: str,
+    reads_only: bool = False,
+) -> Tool:
+    """Create a tool whose arguments are a type, which also has the description as its docstring.
+
+    So the arguments may be more than a signature holds well, and types may share them. The function
+    gets a value of the type and the caller.
+    """
+
+    async def call(*, caller: ToolContext | None, **values: Any) -> Any:
+        return await function(arguments(**values), caller)
+
+    schema = schema_of(arguments)
+    schema.pop("description", None)  # It is the description of the tool.
+    return Tool(
+        name=name,
+        description=inspect.cleandoc(arguments.__doc__ or ""),
+        parameters=schema,
+        function=call,
+        arguments=arguments,
+        reads_only=reads_only,
+        idempotent=reads_only,
+        caller="caller",
+    )
+
+
 def _check_function(function: object) -> None:
     """Raise TypeError if a value cannot be made into a tool; the text says why."""
     if isinstance(function, Tool):

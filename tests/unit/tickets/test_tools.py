@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from harken.store.memory import MemoryStore
 from harken.tickets.change import TicketChange
 from harken.tickets.tools import ticket_tools
 from harken.tickets.tracker import Tickets
-from harken.world.result import InvalidArguments, ToolError
+from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext
 from tests.cli.kit import HARKEN, Cli
 from tests.unit.tickets.kit import open_tickets
@@ -33,92 +34,111 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def _call(store: MemoryStore, name: str, **arguments: Any) -> str:
+def _call(store: MemoryStore, verb: str, **arguments: Any) -> str:
     tools: dict[str, Tool] = {tool.name: tool for tool in ticket_tools(store)}
-    return str(asyncio.run(tools[name].run(arguments, CALLER)))
+    return str(asyncio.run(tools[f"ticket_{verb}"].run(arguments, CALLER)))
 
 
 @pytest.mark.req("S2-42")
-def test_every_verb_is_a_call_of_a_tool(store: MemoryStore) -> None:
-    fields = {"title": "Repair the kettle", "priority": 1, "add_labels": ["tea"]}
-    created = _call(store, "ticket", operation="create", fields=fields, text="seen at noon")
+def test_every_verb_is_a_tool(store: MemoryStore) -> None:
+    created = _call(
+        *(store, "create"),
+        title="Repair the kettle",
+        priority=1,
+        add_labels=["tea"],
+        note="seen at noon",
+    )
     id_ = created.split()[0]
     assert created == f"{id_} [open] Repair the kettle"
-    _call(store, "ticket", operation="update", ticket=id_, fields={"body": "It leaks."})
-    assert _call(store, "tickets", operation="ready") == (
-        f"{id_} [open] p1 task: Repair the kettle"
-    )
-    assert "[in_progress]" in _call(store, "ticket", operation="claim")
-    _call(store, "ticket", operation="note", ticket=id_, text="The seal fits.")
-    later = {"deferred_until": "2100-01-01T00:00:00Z"}
+    _call(store, "update", ticket=id_, body="It leaks.\n- 2026 bob close")
+    assert _call(store, "ready") == f"{id_} [open] p1 task: Repair the kettle"
+    assert "[in_progress]" in _call(store, "claim")
+    _call(store, "note", ticket=id_, text="The seal fits.")
     assert "[deferred]" in _call(
-        store, "ticket", operation="defer", ticket=id_, text="no seal", fields=later
+        store, "defer", ticket=id_, reason="no seal", until="2100-01-01T00:00:00Z"
     )
-    _call(store, "ticket", operation="reopen", ticket=id_)
-    _call(store, "ticket", operation="close", ticket=id_, text="done")
-    page = _call(store, "tickets", operation="show", ticket=id_)
+    _call(store, "reopen", ticket=id_)
+    _call(store, "close", ticket=id_, reason="done")
+    page = _call(store, "show", ticket=id_)
     assert "assignee: iree" in page
-    assert "It leaks." in page
+    assert "  It leaks.\n  - 2026 bob close\n" in page, "a body imitates no change"
     for line in ("create: seen at noon", "note: The seal fits.", "defer: no seal", "close: done"):
         assert f"iree {line}" in page
-    assert _call(store, "tickets", operation="list") == "(no tickets)"
+    assert _call(store, "list") == "(no tickets)"
     conditions = {"status": "closed", "label": "tea", "assignee": "iree", "text": "KETTLE"}
-    assert id_ in _call(store, "tickets", operation="list", conditions=conditions)
+    assert id_ in _call(store, "list", **conditions)
+
+
+def test_tools_tell_reading_from_changing_and_describe_themselves(store: MemoryStore) -> None:
+    tools = ticket_tools(store)
+    readers = [tool.name for tool in tools if tool.reads_only]
+    assert readers == ["ticket_list", "ticket_ready", "ticket_show"]
+    assert {tool.changed_resource for tool in tools if not tool.reads_only} == {"tickets"}
+    for tool in tools:
+        assert tool.description
+        assert "description" not in tool.parameters
+        assert tool.parameters["type"] == "object"
+
+
+def test_long_lists_and_tickets_are_read_page_by_page(store: MemoryStore) -> None:
+    tickets = open_tickets(store)
+    ids = [tickets.create(f"Task {number}").id[:16] for number in range(7)]
+    first = _call(store, "list", limit=3).splitlines()
+    assert [line.split()[0] for line in first[:-1]] == ids[:3]
+    assert first[-1] == "(1 to 3 of 7; continue with offset=3)"
+    last = _call(store, "ready", offset=6).splitlines()
+    assert [line.split()[0] for line in last] == ids[6:]
+    body = "\n".join(f"line {number}" for number in range(9000))
+    tickets.update(ids[0], TicketChange(body=body))
+    text, offset = "", 0
+    for _ in range(20):
+        page = _call(store, "show", ticket=ids[0], offset=offset)
+        assert len(page) < 21_000
+        text += f"{page}\n"
+        if "continue with offset=" not in page:
+            break
+        offset = int(page.rpartition("=")[2].rstrip(")"))
+    assert [f"line {number}" for number in range(9000)] == re.findall(r"(?m)^  (line \d+)$", text)
 
 
 @pytest.mark.req("S2-46")
 def test_a_reviewer_files_a_finding(store: MemoryStore) -> None:
     parent = open_tickets(store).create("Rewrite the parser", TicketChange(status="review"))
-    fields = {"title": "It drops lines", "type": "review_finding", "parent": parent.id[:12]}
-    finding = _call(store, "ticket", operation="create", fields=fields)
-    review = {"reviews": {"iree": "changes_requested"}}
-    _call(store, "ticket", operation="update", ticket=parent.id, fields=review)
-    listed = _call(
-        store,
-        "tickets",
-        operation="list",
-        conditions={"parent": parent.id, "type": "review_finding"},
-    )
-    assert finding.split()[0] in listed
+    kind = "review_finding"
+    finding = _call(store, "create", title="It drops lines", type=kind, parent=parent.id[:12])
+    _call(store, "update", ticket=parent.id, reviews={"iree": "changes_requested"})
+    assert finding.split()[0] in _call(store, "list", parent=parent.id, type=kind)
     assert open_tickets(store).get(parent.id).state.reviewers == {"iree": "changes_requested"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("verb", "arguments", "text"),
     [
-        ({"operation": "create"}, "needs fields with a title"),
-        ({"operation": "create", "fields": {"title": " "}}, "is empty"),
-        ({"operation": "create", "fields": {"title": "x", "priority": 9}}, "priority 9"),
-        ({"operation": "update", "ticket": "tkt-00"}, "not found"),
-        ({"operation": "note", "ticket": "ID", "text": ""}, "the note is empty"),
-        ({"operation": "claim", "ticket": "ID"}, "is assigned to bob"),
-        ({"operation": "defer", "ticket": "ID", "fields": {"deferred_until": "soon"}}, "soon"),
-        (
-            {
-                "operation": "update",
-                "ticket": "ID",
-                "fields": {"add_attachments": ["art-" + "0" * 64]},
-            },
-            "not found",
-        ),
+        ("create", {}, "title"),
+        ("create", {"title": " "}, "is empty"),
+        ("create", {"title": "x", "priority": 9}, "priority"),
+        ("create", {"title": "x", "operation": "create"}, "no argument 'operation'"),
+        ("update", {"ticket": "tkt-00"}, "not found"),
+        ("note", {"ticket": "ID", "text": ""}, "the note is empty"),
+        ("claim", {"ticket": "ID"}, "is assigned to bob"),
+        ("defer", {"ticket": "ID", "until": "soon"}, "soon"),
+        ("update", {"ticket": "ID", "add_attachments": ["art-" + "0" * 64]}, "not found"),
     ],
 )
 def test_a_mistake_is_a_result_that_the_model_reads(
-    store: MemoryStore, arguments: dict[str, Any], text: str
+    store: MemoryStore, verb: str, arguments: dict[str, Any], text: str
 ) -> None:
     id_ = Tickets(store, "bob").create("Repair the kettle", TicketChange(assignee="bob")).id
     real = {key: id_ if value == "ID" else value for key, value in arguments.items()}
     with pytest.raises(ToolError, match=text):
-        _call(store, "ticket", **real)
-    with pytest.raises(InvalidArguments):
-        _call(store, "ticket", operation="delete")
+        _call(store, verb, **real)
     assert len(open_tickets(store).history(id_)) == 1
 
 
 SCRIPT = """\
 rules:
   - pattern: file it
-    calls: [{ticket: {operation: create, fields: {title: The kettle leaks}}}]
+    calls: [{ticket_create: {title: The kettle leaks}}]
   - pattern: from a shell
     calls: [{bash: {command: '%s ticket note tkt- seen --home %s'}}]
   - answer: Filed.
