@@ -104,6 +104,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         ),
         "push": _module("push", "Push sessions and their commits to a remote service."),
         "serve": _module("serve", "Serve the store over HTTP."),
+        "mcp-server": _module(
+            "mcp_server.command", "Serve tickets, search and history to MCP clients."
+        ),
     },
     "Configure": {
         "init": _module("init", "Write an initial config.toml for this machine."),

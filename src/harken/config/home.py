@@ -66,6 +66,11 @@ class Home:
         return self.folder / "service.token"
 
     @property
+    def mcp_token_file(self) -> Path:
+        """The file of the access token of this home's MCP server, which can run agents, too."""
+        return self.folder / "mcp.token"
+
+    @property
     def logins_file(self) -> Path:
         """The file of the credentials that MCP servers issued at login."""
         return self.folder / "mcp-logins.json"

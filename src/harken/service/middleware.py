@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 from traceback import extract_tb
 
-from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harken.core import canonical
 from harken.service.access import AccessCheck
@@ -27,7 +26,7 @@ log = logging.getLogger("harken.service")
 class ErrorMiddleware:
     """The ASGI application that wraps the routes."""
 
-    def __init__(self, inner: FastAPI, gate: AccessCheck, limits: ServiceLimits) -> None:
+    def __init__(self, inner: ASGIApp, gate: AccessCheck, limits: ServiceLimits) -> None:
         self.inner = inner
         self._gate, self._limits = gate, limits
         self._running = 0

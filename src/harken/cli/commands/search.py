@@ -68,22 +68,25 @@ def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
     parse_query(" ".join(options["words"]))  # An empty query is an error before the facts are read.
 
     def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
-        query = _build_query(facts.database, None if every else options["limit"], options)
+        query = build_query(facts.database, None if every else options["limit"], options)
         results = search(facts, store, query)
         return results, list(results.hits)
 
     results, hits = read_facts(home, find)
     if as_json:
-        rows = [_row(hit) for hit in hits]
+        rows = [hit_row(hit) for hit in hits]
         print_json({"total": results.total, "is_more": results.is_more, "hits": rows})
     else:
         _show(results, hits, NameResolver(home).short_names())
 
 
-def _build_query(
+def build_query(
     database: apsw.Connection, limit: int | None, options: dict[str, Any]
 ) -> SearchQuery:
-    """Return the search query. Raises ConfigError, and NameNotFound for unknown names."""
+    """Return the query of the options of the command.
+
+    Raises ConfigError, and NameNotFound for unknown names.
+    """
     from harken.index.search import SearchQuery
 
     for name, query in (("agent", _AGENTS_SQL), ("tool", _TOOLS_SQL)):
@@ -167,7 +170,8 @@ def _next_step(hit: SearchHit) -> str:
     return f" Show the first with `{look}`, resume it with `{go_on}`"
 
 
-def _row(hit: SearchHit) -> dict[str, Any]:
+def hit_row(hit: SearchHit) -> dict[str, Any]:
+    """Return a hit as the object that `--json` prints."""
     after = None if hit.time_us is None else timedelta(microseconds=hit.time_us)
     return {
         "ctx": hit.ctx,

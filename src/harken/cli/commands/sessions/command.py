@@ -135,8 +135,10 @@ def command(
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit cannot be combined")
-    sessions = _list_sessions(home)
-    sessions = _matching(sessions, _Conditions({s.runtime for s in sessions}, **conditions))
+    sessions = list_sessions(home)
+    sessions = filter_sessions(
+        sessions, SessionConditions({s.runtime for s in sessions}, **conditions)
+    )
     if not as_json:
         unstarted = {path.stem: path for path in home.list_logs() if has_no_event(path)}
         warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
@@ -165,7 +167,7 @@ def _format_conditions(conditions: Mapping[str, str | None]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Session:
+class ListedSession:
     """A session that may be listed. Expensive values are computed on access."""
 
     name: str
@@ -206,7 +208,7 @@ class _Session:
         return {"outcome": indexed.outcome, "cost_usd": cost_usd}
 
 
-class _Conditions:
+class SessionConditions:
     """The filter of sessions from the command line, with the cheapest conditions first."""
 
     def __init__(
@@ -227,7 +229,7 @@ class _Conditions:
         self._runtime, self._project = runtime, project
         self._text = None if text is None else text.casefold()
 
-    def match(self, session: _Session) -> bool:
+    def match(self, session: ListedSession) -> bool:
         """Whether a session meets all of them."""
         if session.modified_s < self.since_s or self._runtime not in (None, session.runtime):
             return False
@@ -236,31 +238,36 @@ class _Conditions:
         if self._text is None:
             return True
         row = session.row
-        texts = (row["session"], row["project"] or "", _describe_subject(row))
+        texts = (row["session"], row["project"] or "", describe_subject(row))
         return any(self._text in text.casefold() for text in texts)
 
 
-def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Session]:
+def filter_sessions(
+    sessions: Iterable[ListedSession], conditions: SessionConditions
+) -> list[ListedSession]:
+    """Return the sessions that meet all conditions, in the given order."""
     return [session for session in sessions if conditions.match(session)]
 
 
-def _list_sessions(home: Home) -> list[_Session]:
+def list_sessions(home: Home) -> list[ListedSession]:
     """Return all sessions, the newest first."""
     imported = {session.name: session for session in list_imported(home)}
-    sessions: list[_Session] = []
+    sessions: list[ListedSession] = []
     recordings: dict[ClientSession, list[Path]] = {}
     for path in home.list_logs():
         recorded = read_recorded_session(path)
         if recorded is None:
-            sessions.append(_Session(name=path.stem, runtime=HARKEN, logs=(path,)))
+            sessions.append(ListedSession(name=path.stem, runtime=HARKEN, logs=(path,)))
         else:
             recordings.setdefault(recorded, []).append(path)
     for recorded, logs in recordings.items():
         session = imported.pop(recorded.name, None)
         runtime = recorded.runtime
-        sessions.append(_Session(name=recorded.name, runtime=runtime, imported=session, logs=logs))
+        sessions.append(
+            ListedSession(name=recorded.name, runtime=runtime, imported=session, logs=logs)
+        )
     sessions += [
-        _Session(name=name, runtime=session.runtime, imported=session)
+        ListedSession(name=name, runtime=session.runtime, imported=session)
         for name, session in imported.items()
     ]
     return sorted(sessions, key=lambda session: session.modified_s, reverse=True)
@@ -417,7 +424,7 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
     if row.get("tips"):
         tip = row["tips"][0]["ctx"][: len("ctx-") + SHORT_NAME_DIGITS]
         state = f"{state}, imported" if row["logs"] else tip
-    title = _describe_subject(row)
+    title = describe_subject(row)
     if "error" in row:
         title = f"(unreadable: run `harken sessions check {row['logs'][0]}`)"
     return SessionRow(
@@ -434,7 +441,7 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
     )
 
 
-def _describe_subject(row: Mapping[str, Any]) -> str:
+def describe_subject(row: Mapping[str, Any]) -> str:
     """Return the title of a session, its origin if it is a fork, or its first message."""
     rerun = row.get("rerun")
     if rerun:

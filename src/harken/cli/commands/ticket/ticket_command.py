@@ -57,10 +57,18 @@ def _make_command(
     return click.command(function.__name__.removesuffix("_command"))(json_option(home_option(run)))
 
 
-def open_tickets(store: Store, environ: Mapping[str, str], principal: str | None) -> Tickets:
-    """Return the tickets of a store for the author of a command."""
+def open_tickets(
+    store: Store,
+    environ: Mapping[str, str],
+    principal: str | None,
+    find_context: Callable[[str], str] = current_context,
+) -> Tickets:
+    """Return the tickets of a store for the author of a command.
+
+    find_context: returns the commit of the agent with a context socket, or an empty text.
+    """
     path = environ.get(VARIABLE, "")
-    context_id = current_context(path) if path else ""
+    context_id = find_context(path) if path else ""
     author = principal or load_identity({}, environ).principal
     author = author or _find_principal(store, context_id)
     author = author or load_identity({}, environ, git_folder=current_folder()).principal

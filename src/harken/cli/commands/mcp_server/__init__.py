@@ -1,0 +1,1 @@
+"""`harken mcp-server`: tickets, search and history for MCP clients."""

@@ -1,0 +1,127 @@
+"""`harken mcp-server --http`: a real server on loopback, which stops by itself or on a signal."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from harken.context.socket_client import VARIABLE
+from tests.cli.kit import HARKEN, Cli, start
+from tests.mcp_kit import run
+from tests.mcp_server_kit import McpPeer
+
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+@contextmanager
+def serving(home: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server as a process, and its address."""
+    options = ["--http", "--port", "0", "--json", "--idle-timeout", "60s", "--as", "ann"]
+    with subprocess.Popen(
+        [HARKEN, "mcp-server", "--home", home, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), **environ},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            yield process, json.loads(line)["address"]
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(20)
+
+
+def post(address: str, body: Any, method: str = "POST", **headers: str) -> tuple[int, str]:
+    """Send one request; return the status and the text of the response."""
+    url = urlsplit(address)
+    assert url.hostname is not None
+    with closing(http.client.HTTPConnection(url.hostname, url.port, timeout=30)) as connection:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        common = {"content-type": "application/json", "accept": "application/json"}
+        connection.request(method, url.path, json.dumps(body), {**common, **named})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+
+def test_clients_share_a_server_and_sigterm_ends_it(cli: Cli, tmp_path: Path) -> None:
+    with serving(cli.home, **{VARIABLE: str(tmp_path / "none")}) as (process, address):
+        file = cli.home / "mcp.token"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        headers = {"authorization": f"Bearer {file.read_text().strip()}"}
+
+        async def talk(mode: str) -> str:
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=60) as web,
+                Client(streamable_http_client(address, http_client=web), mode=mode) as client,
+            ):
+                peer = McpPeer(client)
+                assert "title" in await peer.refused("ticket_create")
+                return (await peer.ok("ticket_create", title=f"Tea, {mode}")).split()[0]
+
+        ids = [run(talk("auto")), run(talk("legacy"))]
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, "", "")
+    rows = {row["id"][:16]: row for row in cli.ok("ticket", "list", "--json").json}
+    assert [(rows[id_]["created_by"], rows[id_]["created_context_id"]) for id_ in ids] == [
+        ("ann", ""),
+        ("ann", ""),
+    ]
+
+
+def test_only_clients_with_the_token_that_are_no_web_pages_are_answered(cli: Cli) -> None:
+    with serving(cli.home) as (_, address):
+        token = {"authorization": f"Bearer {(cli.home / 'mcp.token').read_text().strip()}"}
+        status, text = post(address, LIST, **token)
+        assert (status, "ticket_create" in text) == (200, True)
+        for problem, expected, headers in (
+            ("no token", 401, {}),
+            ("another token", 401, {"authorization": f"Bearer {'x' * 43}"}),
+            ("DNS rebinding", 403, {**token, "host": "evil.example"}),
+            ("a page", 403, {**token, "origin": "https://evil.example"}),
+            ("a page of this machine", 403, {**token, "origin": "http://127.0.0.1:1"}),
+            ("an image", 403, {**token, "sec_fetch_site": "cross-site"}),
+        ):
+            status, text = post(address, LIST, **headers)
+            assert (status, "ticket_create" in text) == (expected, False), problem
+        assert post(address, LIST, "GET", **token)[0] == 405
+        assert post(address, LIST, "DELETE", **token)[0] == 405
+        assert post(address, {"x": "y" * (5 << 20)}, **token)[0] == 413
+        assert post(address, ["no", "message"], **token)[0] == 400
+        assert post(address.removesuffix("/mcp"), LIST, **token)[0] in (404, 405)
+        assert post(address, LIST, **token)[0] == 200
+
+
+def test_it_stops_without_requests_and_prints_no_token(tmp_path: Path) -> None:
+    ran = start(tmp_path / "home", "mcp-server", "--http", "--port", "0", "--idle-timeout", "0.3s")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    text = ran.stdout.decode()
+    assert text.startswith("Serving at http://127.0.0.1:")
+    assert f"/mcp; the token is in {tmp_path}/home/mcp.token; Ctrl-C ends it." in text
+    assert (tmp_path / "home" / "mcp.token").read_text().strip() not in text
+
+
+def test_what_cannot_be_served_is_one_line(cli: Cli) -> None:
+    assert "--port needs --http" in cli.refused("mcp-server", "--port", "1")
+    assert "--json needs --http" in cli.refused("mcp-server", "--json")
+    assert "--as needs a name" in cli.refused("mcp-server", "--as", " ")
+    assert "65536" in cli.refused("mcp-server", "--http", "--port", "65536")
+    cli.home.mkdir(mode=0o700, exist_ok=True)
+    (cli.home / "mcp.token").write_text("short")
+    assert "mcp.token" in cli.refused("mcp-server", "--http", "--port", "0")
