@@ -7,7 +7,7 @@ import json
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from harken.context.socket_client import VARIABLE
+from harken.context.socket_server import ContextSocketServer
+from harken.core.commits import CommitId
+from harken.core.ids import AgentId
 from tests.cli.kit import HARKEN, Cli, start
 from tests.mcp_kit import run
 from tests.mcp_server_kit import McpPeer
@@ -26,7 +29,9 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
 @contextmanager
-def serving(home: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    home: Path, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server as a process, and its address."""
     options = ["--http", "--port", "0", "--json", "--idle-timeout", "60s", "--as", "ann"]
     with subprocess.Popen(
@@ -34,7 +39,7 @@ def serving(home: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), **environ},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), **(environ or {})},
     ) as process:
         try:
             assert process.stdout is not None
@@ -60,7 +65,12 @@ def post(address: str, body: Any, method: str = "POST", **headers: str) -> tuple
 
 
 def test_clients_share_a_server_and_sigterm_ends_it(cli: Cli, tmp_path: Path) -> None:
-    with serving(cli.home, **{VARIABLE: str(tmp_path / "none")}) as (process, address):
+    key = (tmp_path / "log", AgentId("agent_001"))
+    with (
+        closing(ContextSocketServer(tmp_path)) as sockets,
+        serving(cli.home, environ={VARIABLE: str(sockets.path(key))}) as (process, address),
+    ):
+        sockets.settle(key, CommitId("ctx-" + "0" * 64))  # of the agent that started the server
         file = cli.home / "mcp.token"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         headers = {"authorization": f"Bearer {file.read_text().strip()}"}

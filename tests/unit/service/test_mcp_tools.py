@@ -52,6 +52,13 @@ def test_a_failure_is_a_result_of_one_line(error: BaseException, text: str) -> N
     assert "\n" not in _text(result)
 
 
+def test_a_bug_is_logged_without_the_data_of_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    _call(lambda: _raise(RuntimeError("a secret")))
+    [record] = caplog.records
+    assert record.getMessage().startswith("a bug in Harken (RuntimeError of talk in test_mcp_tools")
+    assert "secret" not in caplog.text
+
+
 def test_an_unknown_tool_is_a_result() -> None:
     result = _call(lambda: "", name="sing" * 1000)
     assert result.is_error

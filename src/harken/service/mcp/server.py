@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -32,6 +34,7 @@ from harken.world.tool import Tool
 
 MAX_RESULT_CHARS = 60_000
 """The limit of a result. Tools return pages that are shorter; this holds for all of them."""
+MAX_ERROR_CHARS = 2_000
 log = logging.getLogger("harken.service.mcp")
 
 
@@ -74,11 +77,12 @@ class ToolServer:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the border: no call ends the server
-            return self._build_result(describe_error(error), is_error=True)
+            text = _describe_failure(error) or _report_bug(name, error)
+            return self._build_result(text, is_error=True)
         return self._build_result(text)
 
     def _build_result(self, text: str, *, is_error: bool = False) -> CallToolResult:
-        safe = self.escape(" ".join(text.split()) if is_error else text)
+        safe = self.escape(" ".join(text.split())[:MAX_ERROR_CHARS] if is_error else text)
         hidden = len(safe) - MAX_RESULT_CHARS
         if hidden > 0:
             safe = f"{safe[:MAX_RESULT_CHARS]}\n({hidden:,} more characters are left out)"
@@ -100,12 +104,20 @@ def describe_tool(tool: Tool) -> McpTool:
     )
 
 
-def describe_error(error: Exception) -> str:
-    """Return an error of a tool for the model. One that is a bug of ours is logged in full."""
+def _describe_failure(error: Exception) -> str:
+    """Return the text of a failure for the model, or an empty text for a bug."""
     if isinstance(error, ToolError | HarkenError):
         return str(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
-    log.debug("a call failed", exc_info=error)
-    return f"a bug in Harken ({type(error).__name__}: {error})"
+    return ""
+
+
+def _report_bug(name: str, error: Exception) -> str:
+    """Log a bug, with its location and nothing of the call. Return the text for the model."""
+    last = extract_tb(error.__traceback__)[-1]
+    location = f"{Path(last.filename).name}, line {last.lineno}"
+    kind = type(error).__name__
+    log.error("a bug in Harken (%s of %s in %s): please report it", kind, name, location)
+    return f"a bug in Harken ({kind}: {error})"

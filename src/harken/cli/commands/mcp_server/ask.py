@@ -53,7 +53,7 @@ def make_ask_tool(home: ServerHome) -> Tool:
     """Return the tool."""
 
     async def run(call: AskAgent, _: ToolContext | None) -> str:
-        turn = _Turn()
+        turn = BranchTurn()
         try:
             return await home.run(lambda: _ask(home, call, turn))
         except asyncio.CancelledError:
@@ -63,7 +63,7 @@ def make_ask_tool(home: ServerHome) -> Tool:
     return typed_tool(AskAgent, run, name="ask")
 
 
-class _Turn:
+class BranchTurn:
     """A coroutine that runs in the event loop of its own thread, and that others may cancel."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Turn:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
-def _ask(home: ServerHome, call: AskAgent, turn: _Turn) -> str:
+def _ask(home: ServerHome, call: AskAgent, turn: BranchTurn) -> str:
     """Return the answer, and the name of its session. Raises ToolError, HarkenError."""
     from harken.chat.options import ChatOptions
 
@@ -107,7 +107,7 @@ def _ask(home: ServerHome, call: AskAgent, turn: _Turn) -> str:
     return _answer(home, wish, call.question, turn)
 
 
-def _answer(home: ServerHome, wish: ChatOptions, question: str, turn: _Turn) -> str:
+def _answer(home: ServerHome, wish: ChatOptions, question: str, turn: BranchTurn) -> str:
     from harken.chat.open import open_chat
     from harken.chat.turn_limit import TurnLimit
 

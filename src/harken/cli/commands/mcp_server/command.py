@@ -84,7 +84,7 @@ class _HttpOptions:
 def _serve_stdio(context: click.Context, home: Home, principal: str | None) -> None:
     with _importing("mcp"):
         from harken.service.mcp.stdio import serve_stdio
-    serve_stdio(_build_server(context, home, environment(), principal).build())
+    serve_stdio(build_server(context, home, environment(), principal).build())
 
 
 def _serve_http(
@@ -98,7 +98,7 @@ def _serve_http(
 
     # The socket in the environment is that of the agent that started the server, not of a client.
     environ = {name: value for name, value in environment().items() if name != VARIABLE}
-    server = _build_server(context, home, environ, principal)
+    server = build_server(context, home, environ, principal)
     home.create_folders()
     with listen_at("127.0.0.1", options.port) as listener:
         app = make_mcp_app(server.build(), AccessCheck(ensure_token(home.mcp_token_file)))
@@ -115,9 +115,10 @@ def _print_address(address: str, home: Home, *, as_json: bool) -> None:
         print_text(f"Serving at {address}; the token is in {token_file}; Ctrl-C ends it.")
 
 
-def _build_server(
+def build_server(
     context: click.Context, home: Home, environ: Mapping[str, str], principal: str | None
 ) -> ToolServer:
+    """Return the tools of a home. `environ` has the identity and the context socket of clients."""
     from harken.cli.commands.mcp_server.ask import make_ask_tool
     from harken.cli.commands.mcp_server.contexts import CONTEXT_CALLS
     from harken.cli.commands.mcp_server.history import HISTORY_CALLS

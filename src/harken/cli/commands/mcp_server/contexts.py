@@ -17,6 +17,7 @@ from harken.context.history import get_commit
 from harken.context.socket_client import VARIABLE
 from harken.core.commits import CommitId
 from harken.store.base import Store
+from harken.terminal.text import indent
 from harken.world.page import Limit, Offset, format_list_page, format_text_page
 from harken.world.result import ToolError
 
@@ -42,7 +43,8 @@ class ShowContext(HomeCall, frozen=True, kw_only=True):
         with open_configured_store(home.home) as store:
             fields = row(get_commit(store, self._find(home, store)))
         values = {name: value for name, value in fields.items() if value not in ("", None, [])}
-        lines = (f"{name}: {value}\n" for name, value in values.items())
+        # Later lines are indented, so that a summary does not imitate fields.
+        lines = (f"{name}: {indent(str(value), '  ')}\n" for name, value in values.items())
         return format_text_page(lines, offset=0).rstrip()
 
     def _find(self, home: ServerHome, store: Store) -> CommitId:
