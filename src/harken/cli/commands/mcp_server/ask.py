@@ -11,10 +11,7 @@ import click
 from msgspec import Meta, Struct
 
 from harken.cli.commands.mcp_server.server_home import ServerHome
-from harken.cli.options.conversation import resolve_conversation
-from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
-from harken.context.position import get_or_create_commit
 from harken.terminal.text import escape_control_characters
 from harken.world.page import MAX_PAGE_CHARS
 from harken.world.permissions.mode import narrower
@@ -94,6 +91,9 @@ class BranchTurn:
 def _ask(home: ServerHome, call: AskAgent, turn: BranchTurn) -> str:
     """Return the answer, and the name of its session. Raises ToolError, HarkenError."""
     from harken.chat.options import ChatOptions
+    from harken.cli.options.conversation import resolve_conversation
+    from harken.config.settings import load_settings
+    from harken.context.position import get_or_create_commit
 
     if not call.question.strip():
         raise ToolError("ask: the question is empty")

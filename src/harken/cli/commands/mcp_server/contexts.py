@@ -8,12 +8,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from harken.cli.commands.ctx.command import iter_selected_commits, line, row
 from harken.cli.commands.mcp_server.home_call import HomeCall
 from harken.cli.commands.mcp_server.server_home import ServerHome, wait_for_context
-from harken.config.name_resolver import NameResolver
 from harken.config.store import open_configured_store
-from harken.context.history import get_commit
 from harken.context.socket_client import VARIABLE
 from harken.core.commits import CommitId
 from harken.store.base import Store
@@ -40,6 +37,9 @@ class ShowContext(HomeCall, frozen=True, kw_only=True):
     ] = ""
 
     def run(self, home: ServerHome) -> str:
+        from harken.cli.commands.ctx.command import row
+        from harken.context.history import get_commit
+
         with open_configured_store(home.home) as store:
             fields = row(get_commit(store, self._find(home, store)))
         values = {name: value for name, value in fields.items() if value not in ("", None, [])}
@@ -48,6 +48,8 @@ class ShowContext(HomeCall, frozen=True, kw_only=True):
         return format_text_page(lines, offset=0).rstrip()
 
     def _find(self, home: ServerHome, store: Store) -> CommitId:
+        from harken.config.name_resolver import NameResolver
+
         if self.ctx:
             return NameResolver(home.home, store).commit(self.ctx)
         path = home.environ.get(VARIABLE, "")
@@ -75,6 +77,9 @@ class ListContexts(HomeCall, frozen=True, kw_only=True):
         return page or "(no commits)"
 
     def _iter_lines(self, home: ServerHome, store: Store) -> Iterator[str]:
+        from harken.cli.commands.ctx.command import iter_selected_commits, line
+        from harken.config.name_resolver import NameResolver
+
         end = self.offset + self.limit + 1
         ctxs = [NameResolver(home.home, store).commit(self.ctx)] if self.ctx else []
         for stored in islice(iter_selected_commits(store, ctxs, end), self.offset, None):

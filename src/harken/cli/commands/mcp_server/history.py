@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from click import unstyle
 from msgspec import Meta
 
 from harken.cli.commands.mcp_server.home_call import HomeCall
 from harken.cli.commands.mcp_server.server_home import ServerHome
-from harken.cli.commands.search import build_query, hit_row
-from harken.cli.commands.sessions.command import (
-    SessionConditions,
-    describe_subject,
-    filter_sessions,
-    list_sessions,
-)
-from harken.cli.commands.view.command import open_viewer
-from harken.cli.commands.view.conversation_text import conversation_text
-from harken.config.index import read_facts
 from harken.core.commits import SHORT_NAME_DIGITS
 from harken.core.messages import Role
-from harken.index.search import SearchResults, search
-from harken.index.session_index import SessionIndex
-from harken.store.base import Store
 from harken.terminal.text import one_line
 from harken.world.page import Limit, Offset, TextOffset, format_list_page, format_text_page
+
+if TYPE_CHECKING:  # The commands are slow to import, and a client waits for the start.
+    from harken.index.search import SearchResults
+    from harken.index.session_index import SessionIndex
+    from harken.store.base import Store
 
 COLUMNS = 120
 """The width of conversations."""
@@ -66,6 +58,10 @@ class Search(HomeCall, frozen=True, kw_only=True):
     limit: Limit = 20
 
     def run(self, home: ServerHome) -> str:
+        from harken.cli.commands.search import build_query, hit_row
+        from harken.config.index import read_facts
+        from harken.index.search import search
+
         options: dict[str, Any] = {name: getattr(self, name) for name in _FILTERS}
         options["words"] = (self.query,)
 
@@ -96,6 +92,12 @@ class ListSessions(HomeCall, frozen=True, kw_only=True):
     limit: Limit = 20
 
     def run(self, home: ServerHome) -> str:
+        from harken.cli.commands.sessions.command import (
+            SessionConditions,
+            filter_sessions,
+            list_sessions,
+        )
+
         sessions = list_sessions(home.home)
         options = {name: getattr(self, name) for name in ("since", "project", "runtime", "text")}
         conditions = SessionConditions({session.runtime for session in sessions}, **options)
@@ -124,6 +126,9 @@ class ShowConversation(HomeCall, frozen=True, kw_only=True):
     offset: TextOffset = 0
 
     def run(self, home: ServerHome) -> str:
+        from harken.cli.commands.view.command import open_viewer
+        from harken.cli.commands.view.conversation_text import conversation_text
+
         viewer = open_viewer(home.home, self.session)
         texts = conversation_text(viewer, COLUMNS, colour=False, full=self.full)
         plain = map(unstyle, texts)  # Bold and dim are styles of ours; those of texts are escaped.
@@ -143,6 +148,8 @@ def _format_hit(row: dict[str, Any]) -> str:
 
 
 def _format_session(row: dict[str, Any]) -> str:
+    from harken.cli.commands.sessions.command import describe_subject
+
     subject = one_line(describe_subject(row), _TITLE_CHARS)
     parts = (row["session"], row["written"][:16], row["runtime"], row["project"] or "", subject)
     return _join(parts)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import click
 from click.globals import pop_context, push_context
 
-from harken.cli.commands.ticket.ticket_command import open_tickets
 from harken.config.home import Home
 from harken.config.store import open_configured_store, open_or_create_store
 from harken.context.socket_client import current_context
@@ -58,6 +57,8 @@ class ServerHome:
     @contextmanager
     def open_tickets(self, caller: ToolContext | None, *, reads_only: bool) -> Iterator[Tickets]:
         """Open the tickets of the store. A call that changes them creates the store."""
+        from harken.cli.commands.ticket.ticket_command import open_tickets
+
         del caller  # The client is no agent of ours.
         open_store = open_configured_store if reads_only else open_or_create_store
         with self.command_context():
