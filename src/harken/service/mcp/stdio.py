@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from threading import Thread
 from typing import Any, BinaryIO, cast
 
@@ -75,7 +76,7 @@ class LineReader:
             pass
 
     def _put(self, line: str | None) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # The loop is closed: the server has ended.
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 

@@ -60,11 +60,13 @@ class ServerHome:
         from harken.cli.commands.ticket.ticket_command import open_tickets
 
         del caller  # The client is no agent of ours.
-        open_store = open_configured_store if reads_only else open_or_create_store
         with self.command_context():
-            if not reads_only:
-                self.home.create_folders()
-            with open_store(self.home) as store:
+            if reads_only:  # It needs neither an author nor a commit.
+                with open_configured_store(self.home) as store:
+                    yield Tickets(store, "reader")
+                return
+            self.home.create_folders()
+            with open_or_create_store(self.home) as store:
                 yield open_tickets(store, self.environ, self.principal, wait_for_context)
 
 
