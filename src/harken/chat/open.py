@@ -97,11 +97,11 @@ def open_chat(
         opening.callback(checkpoints.close)
         ctx = None if wish.ctx is None else NameResolver(home, checkpoints.get()).commit(wish.ctx)
         # The session is created after the options were validated.
-        path = old or home.create_log(wish.name)
-        if old is None:
+        path = old or wish.log or home.create_log(wish.name)
+        if old is None and wish.log is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = build_world_settings(home, wish, settings, path, tools, on_notice)
-        around = replace(around, more_tools=build_ticket_tools(wish, checkpoints))
+        around = replace(around, more_tools=build_store_tools(wish, checkpoints))
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
@@ -151,9 +151,10 @@ def open_checkpoint_store(home: Home, wish: ChatOptions, settings: Settings) -> 
     )
 
 
-def build_ticket_tools(wish: ChatOptions, checkpoints: CheckpointStore) -> Sequence[Tool]:
-    """Return the tools for tickets if the chat has them. Raises StoreError without a store."""
-    return ticket_tools(checkpoints.get()) if wish.tickets else ()
+def build_store_tools(wish: ChatOptions, checkpoints: CheckpointStore) -> Sequence[Tool]:
+    """Return the tools that use the store, of tickets and others. Raises StoreError without it."""
+    tools = [*ticket_tools(checkpoints.get())] if wish.tickets else []
+    return tools if wish.store_tools is None else [*tools, *wish.store_tools(checkpoints.get())]
 
 
 def build_session_options(

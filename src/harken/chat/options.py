@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,8 @@ from harken.world.shell.sandbox import SandboxMode
 if TYPE_CHECKING:  # agents are slow to import, and `harken chat --help` does not need them
     from harken.agents.templates.template import Template
     from harken.context.checkpoint import CommitIdentity
+    from harken.store.base import Store
+    from harken.world.tool import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class ChatOptions:
     """The log of the session to resume. None for a new one."""
     is_branch: bool = False
     """Whether `old` was just branched off another session: it is removed if it is not used."""
+    log: Path | None = None
+    """The log of a new session. None: a new file, named `name`."""
     identity: CommitIdentity | None = None
     """The identity of commits. None: from the environment and git."""
     name: str | None = None
@@ -49,6 +53,8 @@ class ChatOptions:
     """The folder of the notes of the memory tool. None: agents have no such tool."""
     tickets: bool = False
     """Whether agents have the tools that read and change the tickets of the store."""
+    store_tools: Callable[[Store], Sequence[Tool]] | None = None
+    """Returns more tools of the agents, which use the store."""
     note: str = ""
     """A message for the user at the beginning."""
     draft: str = ""

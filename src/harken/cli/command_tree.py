@@ -59,6 +59,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "demo": _module("demo", "Run a demo of two agents, offline."),
         "chat": _module("chat.command", "Chat with an agent; the session is recorded."),
         "agent": _module("agent", "Run an agent without a chat, also on triggers."),
+        "agents": _module("review.watch", "Run the agents that changes of tickets start."),
+        "review": _module("review.command", "Let reviewers read a change and file findings."),
+        "discuss": _module("review.discuss", "Ask the reviewer of a finding."),
     },
     "Inspect": {
         "sessions": CommandEntry(

@@ -22,6 +22,8 @@ from harken.agents.action_schemas import ACTIONS
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
+from harken.review.conditions import REVIEW_CONDITIONS
+from harken.tickets.ticket import TicketEvent, TicketType
 from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.permissions.mode import Mode
 from harken.world.permissions.rules import PermissionRules
@@ -136,6 +138,17 @@ class McpTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[mcp.servers.NAME]`: MCP servers that provide tools to agents."""
 
 
+class StartTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[start.NAME]`: a change of a ticket that starts an agent, for `harken agents watch`."""
+
+    event: TicketEvent
+    template: str = ""
+    """The template of the agent. Empty: that of the assignee, the reviewer or the author."""
+    types: list[TicketType] = []
+    labels: list[str] = []
+    """Labels that a ticket must have."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
@@ -158,6 +171,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     web: WebTable = WebTable()
     store: StoreTable = StoreTable()
     mcp: McpTable = McpTable()
+    start: dict[str, StartTable] = {}
 
 
 class _Malformed(Exception):
@@ -332,6 +346,11 @@ def _check(config: ConfigFile) -> None:
             raise _Malformed(f"unknown action {name!r}; actions: {names}", ("actions",))
     for name, table in config.mcp.servers.items():
         _check_server(name, table)
+    for name, start in config.start.items():
+        if name in {condition.name for condition in REVIEW_CONDITIONS}:
+            raise _Malformed("this name is that of a condition of reviews", ("start", name))
+        if start.event == "ready" and not start.template:
+            raise _Malformed("needs template: the agent that works on the ticket", ("start", name))
     if config.model is not None and not config.model.strip():
         raise _Malformed("must name a model", ("model",))
 

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +26,7 @@ LATEST = "latest"
 _MAX_START_BYTES = 64 * 1024
 """A log larger than this holds its first event."""
 _MAX_NAMED_LOGS = 3
+_HOME_ID_PATTERN = re.compile(r"[0-9a-f]{32}")
 
 
 class Home:
@@ -89,6 +93,26 @@ class Home:
     def outbox_folder(self) -> Path:
         """The folder that notes which objects remote services have."""
         return self.folder / "outbox"
+
+    def load_id(self) -> str:
+        """Return the random id of this home, which the first call creates.
+
+        It stays when the folder is moved. Raises ConfigError.
+        """
+        path = self.folder / "home.id"
+        try:
+            if not path.exists():
+                draft = self.folder / f".home.id-{secrets.token_hex(8)}"
+                draft.write_text(secrets.token_hex(16), "ascii")
+                with suppress(FileExistsError):  # Another process was faster.
+                    os.link(draft, path)
+                draft.unlink()
+            text = path.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: the id of this home cannot be read: {error}") from None
+        if not _HOME_ID_PATTERN.fullmatch(text):
+            raise ConfigError(f"{path}: not the id of a home: remove the file")
+        return text
 
     def check_folder(self) -> None:
         """Raise ConfigError if the home is a file or a device."""

@@ -24,7 +24,11 @@ from harken.config.file import (
     ConfigFile,
     PriceTable,
     ProviderTable,
+<<<<<<< ours
     RedactAt,
+=======
+    StartTable,
+>>>>>>> theirs
     WebTable,
     read_config,
 )
@@ -44,6 +48,8 @@ from harken.llm.context_windows import ContextWindows
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver
+from harken.tickets.query import TicketFilter
+from harken.tickets.start import StartCondition
 from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
 from harken.world.permissions.mode import Mode
 from harken.world.shell.sandbox import SandboxMode as Sandboxed
@@ -117,6 +123,8 @@ class Settings:
     """The hooks of the Claude Code settings; none if they are not used."""
     servers: tuple[McpServerConfig, ...] = ()
     """MCP servers: the user's own first, then those of a trusted project."""
+    starts: tuple[StartCondition, ...] = ()
+    """The changes of tickets that start agents, besides those of reviews."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """Lines to print for the user: a project that is ignored, or that extends the permissions of
@@ -259,6 +267,7 @@ def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> Config
         *(["hooks.claude_settings would run commands"] if config.hooks.claude_settings else []),
         *(["hooks.claude_may_allow would skip approvals"] if config.hooks.claude_may_allow else []),
         *(["tools.pass_env would pass on your secrets"] if config.tools.pass_env else []),
+        *(["start would run agents"] if config.start else []),
         *(["web would choose the receiver of queries"] if config.web != WebTable() else []),
         *(["tools.network would give commands network access"] if config.tools.network else []),
         *(
@@ -343,7 +352,14 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
         sandbox=config.tools.sandbox or settings.sandbox,
         network=settings.network if config.tools.network is None else config.tools.network,
         pass_env=(*settings.pass_env, *config.tools.pass_env),
+        starts=(*settings.starts, *map(_build_start, config.start.items())),
     )
+
+
+def _build_start(item: tuple[str, StartTable]) -> StartCondition:
+    name, table = item
+    tickets = TicketFilter(types=tuple(table.types) or None, labels=tuple(table.labels))
+    return StartCondition(name=name, event=table.event, template=table.template, tickets=tickets)
 
 
 def _restrict_actions(

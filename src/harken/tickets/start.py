@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from blake3 import blake3
@@ -19,16 +19,13 @@ from blake3 import blake3
 from harken.core.commits import ArtifactRef, TicketId
 from harken.tickets import query
 from harken.tickets.query import TicketFilter
-from harken.tickets.ticket import Ticket, TicketVersion
+from harken.tickets.ticket import Ticket, TicketEvent, TicketVersion
 
-TicketEvent: TypeAlias = Literal["ready", "review", "in_progress", "note", "closed"]
-"""`ready`: it can be worked on. `review`: a reviewer is asked. `in_progress`: it returns to its
-assignee, but not by a claim. `note`: another principal than its author adds a note. `closed`:
-another principal closed it, and its author can verify that.
-"""
 TicketHistory: TypeAlias = Sequence[tuple[ArtifactRef, TicketVersion]]
 """The versions of a ticket with their names, oldest first."""
 _ID_CHARS = 32
+_WORK: tuple[TicketEvent, ...] = ("ready", "in_progress")
+"""Events after which an agent works on the ticket, possibly as the successor of another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +35,9 @@ class StartCondition:
     name: str
     """Unique among the conditions."""
     event: TicketEvent
-    template: str
-    """The template of the agent."""
+    template: str = ""
+    """The template of the agent. Empty: that of its commits, else the one named as the principal.
+    """
     tickets: TicketFilter = field(default_factory=TicketFilter)
     """The tickets, as of the version, for which it holds."""
 
@@ -50,15 +48,18 @@ class AgentStart:
 
     id: str
     """32 hex digits: equal for the same condition, principal and change."""
-    condition: str
-    template: str
+    condition: StartCondition
     ticket: TicketId
     version: ArtifactRef
     """The version that fulfilled the condition."""
     principal: str
     """The reviewer, the assignee or the author. Empty: any agent of the template."""
     context_id: str
-    """The last commit of the principal in this ticket, to resume from. Empty: a fresh start."""
+    """The last commit of the principal in this ticket, to resume from; for work, else that of an
+    earlier assignee. Empty: a fresh start.
+    """
+    head: ArtifactRef
+    """The version of the ticket for which this was planned."""
 
 
 def plan_starts(
@@ -87,7 +88,7 @@ def plan_starts(
             for index, principal, key in changes:
                 name, version = history[index]
                 if condition.tickets.matches(Ticket(id=id_, head=name, version=version)):
-                    start = _build_start(condition, id_, history[: index + 1], principal, key)
+                    start = _build_start(condition, id_, history, (index, principal, key))
                     due[start.id] = version.time, start
     ordered = sorted(due.values(), key=lambda item: (item[0], item[1].id))
     return [start for _, start in ordered if start.id not in started]
@@ -108,7 +109,7 @@ def _iter_changes(history: TicketHistory, event: TicketEvent) -> Iterator[tuple[
                     if disposition == "pending" and is_new:
                         yield index, reviewer, name
             case "in_progress" if new.status == "in_progress" and is_entering:
-                if after.action != "claim" and new.assignee:
+                if after.action not in ("claim", "start") and new.assignee:
                     yield index, new.assignee, name
             case "closed" if new.status == "closed" and is_entering and after.author != author:
                 yield index, author, name
@@ -144,17 +145,22 @@ def _last_change(history: TicketHistory, fields: Sequence[str]) -> int:
 
 
 def _build_start(
-    condition: StartCondition, id_: TicketId, history: TicketHistory, principal: str, key: str
+    condition: StartCondition, id_: TicketId, history: TicketHistory, change: tuple[int, str, str]
 ) -> AgentStart:
-    """Return the start for the last version of a history."""
-    contexts = [v.context_id for _, v in history if v.context_id and v.author == principal]
+    """Return the start for a change: the index of its version, the principal, and the key."""
+    index, principal, key = change
+    authors = {principal}
+    contexts = [v.context_id for _, v in history if v.context_id and v.author in authors]
+    if not contexts and condition.event in _WORK:
+        authors = {v.ticket.assignee for _, v in history}
+        contexts = [v.context_id for _, v in history if v.context_id and v.author in authors]
     fields = f"{condition.name}\n{id_}\n{principal}\n{key}"
     return AgentStart(
         id=blake3(fields.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_CHARS],
-        condition=condition.name,
-        template=condition.template,
+        condition=condition,
         ticket=id_,
-        version=history[-1][0],
+        version=history[index][0],
         principal=principal,
         context_id=contexts[-1] if contexts else "",
+        head=history[-1][0],
     )

@@ -9,6 +9,7 @@ Source: docs/formats/tickets.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -24,8 +25,14 @@ TicketType: TypeAlias = Literal[
 ]
 Disposition: TypeAlias = Literal["pending", "approved", "changes_requested", "commented"]
 Action: TypeAlias = Literal[
-    "create", "update", "close", "reopen", "defer", "note", "claim", "import"
+    "create", "update", "close", "reopen", "defer", "note", "claim", "import", "start", "finish"
 ]
+"""`start`: an agent is started. `finish`: it has ended, and the note is its answer."""
+TicketEvent: TypeAlias = Literal["ready", "review", "in_progress", "note", "closed"]
+"""`ready`: it can be worked on. `review`: a reviewer is asked. `in_progress`: it returns to its
+assignee, but not by a claim. `note`: another principal than its author adds a note. `closed`:
+another principal closed it, and its author can verify that.
+"""
 STATUSES: tuple[Status, ...] = get_args(Status)
 TYPES: tuple[TicketType, ...] = get_args(TicketType)
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -36,6 +43,7 @@ MAX_TEXT_CHARS = 1_000_000
 """The limit of a body and of a note."""
 MAX_NAME_CHARS = 200
 """The limit of an author, an assignee, a reviewer and a label."""
+_START_ID_PATTERN = re.compile(r"[0-9a-f]{32}")
 MAX_ITEMS = 1000
 """The limit of labels, blockers, attachments and reviewers of a ticket."""
 
@@ -81,6 +89,30 @@ class ChangeStamp(msgspec.Struct, frozen=True, omit_defaults=True):
     context_id: str = ""
 
 
+class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An agent that a change of a ticket starts."""
+
+    id: str
+    """32 hex digits: equal for the same condition, principal and change."""
+    condition: str
+    event: TicketEvent
+    version: ArtifactRef
+    """The change that fulfilled the condition."""
+    principal: str
+    template: str
+    context_id: str = ""
+    """The commit from which the agent starts. Empty: a fresh start."""
+    thread_id: str = ""
+    """The thread of its commits. Empty: none."""
+    owner: str
+    """The home that runs the agent."""
+
+    @property
+    def session(self) -> str:
+        """The name of the session of the agent."""
+        return f"start_{self.id}"
+
+
 class TicketVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A version of a ticket: the state, and the change that led to it."""
 
@@ -100,6 +132,8 @@ class TicketVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The stamp of the first version, in all later ones."""
     earlier_context_id: str = ""
     """The last context before this change, if this change has none."""
+    start: StartRecord | None = None
+    """The agent that is started, or that has ended."""
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +233,18 @@ def check_change(version: TicketVersion) -> None:
     if version.ticket.deferred_until:
         parse_rfc3339(version.ticket.deferred_until)
     _check_text("note", version.note)
+    if (version.start is None) == (version.action in ("start", "finish")):
+        raise ValueError(f"a version with the action {version.action} has a start, or needs one")
+    if version.start is not None:
+        _check_start(version.start)
     check_state(version.ticket)
+
+
+def _check_start(start: StartRecord) -> None:
+    if not _START_ID_PATTERN.fullmatch(start.id):
+        raise ValueError(f"{start.id[:40]!r} is not the id of a start: 32 hex digits")
+    for field in ("condition", "principal", "template", "owner"):
+        _check_line(f"{field} of the start", getattr(start, field), MAX_NAME_CHARS)
 
 
 def _item_fields(state: TicketState) -> dict[str, tuple[str, ...]]:

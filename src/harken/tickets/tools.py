@@ -48,19 +48,24 @@ def make_ticket_tools(open_tickets: TicketOpener) -> list[Tool]:
 def open_agent_tickets(
     store: Store, caller: ToolContext | None, *, reads_only: bool
 ) -> Iterator[Tickets]:
-    """Open the tickets of a store for an agent.
+    """Open the tickets of a store for an agent; see `open_tickets_for`."""
+    assert caller is not None
+    yield open_tickets_for(store, caller)
+
+
+def open_tickets_for(store: Store, caller: ToolContext) -> Tickets:
+    """Return the tickets as the calling agent changes them: with its principal and its commit.
 
     The author is the principal of the agent's commit, so that `resolve_context` finds its commits.
-    Without a commit it is the name of the agent.
+    Without a commit it is the name of the agent. This queries the context socket, and blocks.
     """
-    assert caller is not None
     socket = caller.environment({}).get(VARIABLE, "")
     context_id = current_context(socket) if socket else ""
     commits = store.commits([CommitId(context_id)]) if context_id else {}
     principal = "".join(stored.commit.principal for stored in commits.values())
     agent = caller.agent
     names = (principal, getattr(agent, "name", ""), getattr(agent, "agent_id", ""))
-    yield Tickets(store, next(filter(None, names), "agent"), context=lambda: context_id)
+    return Tickets(store, next(filter(None, names), "agent"), context=lambda: context_id)
 
 
 def _make_tool(verb: type[TicketVerb], open_tickets: TicketOpener) -> Tool:
@@ -73,9 +78,15 @@ def _make_tool(verb: type[TicketVerb], open_tickets: TicketOpener) -> Tool:
 
 def _run(call: TicketVerb, open_tickets: TicketOpener, caller: ToolContext | None) -> str:
     """Return the result of a call. Raises ToolError for a mistake, LogError as it is."""
+    with as_tool_errors(), open_tickets(caller, reads_only=call.reads_only) as tickets:
+        return call.run(tickets)
+
+
+@contextmanager
+def as_tool_errors() -> Iterator[None]:
+    """Convert errors of tickets to results that the model reads. Errors of the log are raised."""
     try:
-        with open_tickets(caller, reads_only=call.reads_only) as tickets:
-            return call.run(tickets)
+        yield
     except LogError:
         raise
     except (HarkenError, ValueError) as error:

@@ -33,6 +33,7 @@ from harken.tickets.record import (
 )
 from harken.tickets.ticket import (
     Action,
+    StartRecord,
     Ticket,
     TicketState,
     TicketVersion,
@@ -170,6 +171,36 @@ class Tickets:
             raise TicketError(id_, _describe_obstacle(before, blockers))
         return TicketChange(status="in_progress", assignee=self.author).apply(state)
 
+    def record_start(
+        self, ticket: str, start: StartRecord, *, expected: ArtifactRef, change: TicketChange
+    ) -> Ticket | None:
+        """Record that an agent is started. Return None if the ticket has another version now."""
+
+        def apply(before: Ticket) -> TicketState:
+            if before.head != expected:
+                raise _HasChanged
+            return change.apply(before.state)
+
+        with suppress(_HasChanged):
+            return self._append(ticket, "start", "", apply, start=start)
+        return None
+
+    def record_finish(self, ticket: str, start: StartRecord, *, answer: str) -> Ticket | None:
+        """Record that an agent has ended, with its answer.
+
+        Return None if that is recorded, or if the start has another owner now.
+        """
+
+        def apply(before: Ticket) -> TicketState:
+            records = [v for _, v in self.history(before.id) if v.start and v.start.id == start.id]
+            if not records or records[-1].action == "finish" or records[-1].start != start:
+                raise _HasChanged
+            return before.state
+
+        with suppress(_HasChanged):
+            return self._append(ticket, "finish", answer, apply, start=start)
+        return None
+
     def get(self, ticket: str) -> Ticket:
         """Return a ticket by its id, or a unique prefix. Raises NameNotFound, AmbiguousName."""
         return self._get_full(self.find_id(ticket))
@@ -213,7 +244,13 @@ class Tickets:
         return versions[::-1]
 
     def _append(
-        self, ticket: str, action: Action, note: str, apply: Callable[[Ticket], TicketState]
+        self,
+        ticket: str,
+        action: Action,
+        note: str,
+        apply: Callable[[Ticket], TicketState],
+        *,
+        start: StartRecord | None = None,
     ) -> Ticket:
         id_, context_id = self.find_id(ticket), self._context()
         for _ in range(MAX_ATTEMPTS):
@@ -222,7 +259,9 @@ class Tickets:
             if action == "update" and state == before.state and not note:
                 return before
             self._check_links(id_, before.state, state)
-            version = self._build_version(action, note, state, before, context_id)
+            version = self._build_version(
+                action, note, state, before=before, context_id=context_id, start=start
+            )
             name, batch = encode_version(version)
             self.store.write(batch)
             try:
@@ -239,8 +278,10 @@ class Tickets:
         action: Action,
         note: str,
         state: TicketState,
+        *,
         before: Ticket | None = None,
         context_id: str | None = None,
+        start: StartRecord | None = None,
     ) -> TicketVersion:
         context = self._context() if context_id is None else context_id
         version = TicketVersion(
@@ -254,6 +295,7 @@ class Tickets:
             nonce=self._nonce() if before is None or action == "claim" else "",
             created=None if before is None else before.created,
             earlier_context_id="" if before is None or context else before.context_id,
+            start=start,
         )
         check_change(version)
         return version
@@ -306,6 +348,10 @@ class Tickets:
 
     def _now(self) -> str:
         return format_rfc3339(self._clock())
+
+
+class _HasChanged(Exception):
+    """Another writer changed the ticket first."""
 
 
 _DEFERRED = TicketChange(status="deferred")

@@ -121,6 +121,11 @@ class Tool:
     """
     note: str = ""
     """A line for the user with each question, such as whether it runs in the sandbox."""
+    reports: bool = False
+    """Whether it only records a result of its agent, such as a finding of a review.
+
+    Then every mode allows it; rules still deny it, or ask.
+    """
     reserved: bool = False
     """Whether only agents that were given its MCP server by name may use it."""
 

@@ -12,7 +12,8 @@ from harken.errors import HarkenError
 from harken.store.memory import MemoryStore
 from harken.tickets.change import TicketChange
 from harken.tickets.query import TicketFilter
-from harken.tickets.start import AgentStart, StartCondition, TicketEvent, plan_starts
+from harken.tickets.start import AgentStart, StartCondition, plan_starts
+from harken.tickets.ticket import TicketEvent
 from harken.tickets.tracker import Tickets
 from tests.unit.tickets.kit import open_tickets
 
@@ -30,7 +31,7 @@ def _due(
 
 def _record(starts: list[AgentStart], started: set[str]) -> list[tuple[str, str]]:
     started.update(start.id for start in starts)
-    return [(start.condition, start.principal) for start in starts]
+    return [(start.condition.name, start.principal) for start in starts]
 
 
 @pytest.mark.req("S2-51")
@@ -55,20 +56,20 @@ def test_the_steps_of_a_review_start_the_right_agents_from_the_right_context() -
     reviewer.update(parent.id, TicketChange(status="in_progress"))
     conditions = [condition for condition in CONDITIONS if condition.event != "ready"]
     [resumed] = _due(author, started, conditions)
-    assert (resumed.condition, resumed.principal, resumed.context_id) == (
+    assert (resumed.condition.name, resumed.principal, resumed.context_id) == (
         *("in_progress", "ann"),
         "ctx-author",
     )
     _record([resumed], started)
     author.note(finding.id, "what do you mean?")
     [asked] = _due(author, started, conditions)
-    assert (asked.condition, asked.principal, asked.context_id) == ("note", "rita", "ctx-rita")
+    assert (asked.condition.name, asked.principal, asked.context_id) == ("note", "rita", "ctx-rita")
     _record([asked], started)
     reviewer.note(finding.id, "line 12")
     assert _due(author, started, conditions) == [], "the own note wakes nobody"
     author.close(finding.id)
     [verifying] = _due(author, started, conditions)
-    assert (verifying.condition, verifying.principal) == ("closed", "rita")
+    assert (verifying.condition.name, verifying.principal) == ("closed", "rita")
 
 
 def test_a_ticket_is_ready_again_when_its_blocker_is_closed_again_but_not_after_a_note() -> None:
@@ -105,7 +106,11 @@ def test_a_condition_filters_tickets_as_of_the_change() -> None:
     tickets.update(ticket.id, change)
     tickets.update(ticket.id, TicketChange(remove_labels=("docs",)))
     [start] = _due(tickets, set(), conditions)
-    assert (start.ticket, start.principal, start.template) == (ticket.id, "rita", "writer")
+    assert (start.ticket, start.principal, start.condition.template) == (
+        ticket.id,
+        "rita",
+        "writer",
+    )
 
 
 STEPS = st.lists(

@@ -189,11 +189,11 @@ class Permissions:
                 return Decision("denied", f"denied by the rule {rule}")
             is_uncertain = is_uncertain or match == "unknown"
         mode = self.mode if request.mode is None else narrower(self.mode, request.mode)
-        if mode == "plan" and not request.tool.reads_only:
+        if mode == "plan" and not (request.tool.reads_only or request.tool.reports):
             return Decision("denied", "plan mode allows no changes: describe your plan")
         if is_uncertain or any(request.match_rule(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if request.tool.reads_only and not request.tool.sends_data:
+        if request.tool.reports or (request.tool.reads_only and not request.tool.sends_data):
             return FREE
         if request.is_allowed_by(self.rules.allow):
             is_sensitive = bool(request.sensitivity(self.sensitive_paths))

@@ -1,0 +1,1 @@
+"""`harken review`, `harken discuss` and `harken agents watch`: agents that tickets start."""

@@ -1,0 +1,1 @@
+"""Reviews: reviewers file findings as tickets, discuss them, and verify that they are resolved."""

@@ -1,0 +1,65 @@
+"""The task of a started agent, and the protocol of the code that runs it as a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from harken.core.commits import TicketId
+from harken.store.base import Store
+from harken.world.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTask:
+    """A session to run: its agent, context, prompt and tools."""
+
+    session: str
+    """The name of the session. If a log has it, that session is resumed."""
+    template: str
+    principal: str
+    context_id: str
+    """The commit from which a new session starts. Empty: a fresh start."""
+    prompt: str
+    """The message to a new session. Empty: the commit has it already."""
+    ticket: TicketId
+    thread_id: str
+    tools: Callable[[Store], Sequence[Tool]]
+    """Returns the tools that the agent has in addition to all others."""
+    tool_names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOutcome:
+    """The end of a session."""
+
+    answer: str
+    context_id: str
+    """The last commit of the agent."""
+    is_answer: bool = True
+    """Whether the agent answered. Otherwise the text says why its turn ended."""
+
+
+class AgentRunner(Protocol):
+    """Code that runs an agent for a task."""
+
+    def has_session(self, name: str) -> bool:
+        """Whether this home has the log of a session."""
+        ...
+
+    def is_running(self, name: str) -> bool:
+        """Whether a process of this home runs a session now."""
+        ...
+
+    def check_template(self, name: str) -> None:
+        """Raise NameNotFound or ConfigError if a template cannot be used here."""
+        ...
+
+    def run(self, task: AgentTask) -> AgentOutcome:
+        """Run a task, or continue its session, until the agent has answered.
+
+        A session that has answered is not asked again. Raises LogLocked if another process runs it;
+        ModelError, StoreError, ConfigError: a later call continues the session.
+        """
+        ...

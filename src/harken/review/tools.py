@@ -1,0 +1,192 @@
+"""The tools of a reviewer: read the change, file findings, conclude the review, verify a finding.
+
+They are bound to one ticket. The parent, the author and the context of a finding come from the
+start of the reviewer and from its context socket, never from the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from harken.core.commits import ArtifactRef, TicketId
+from harken.store.base import Store
+from harken.tickets import query
+from harken.tickets.change import TicketChange
+from harken.tickets.ticket import DEFAULT_PRIORITY, Disposition, Ticket, short_id
+from harken.tickets.tools import as_tool_errors, open_tickets_for
+from harken.tickets.tracker import Tickets
+from harken.world.result import InvalidArguments, ToolError
+from harken.world.tool import Tool, ToolContext, in_thread, tool
+
+MAX_LINES = 500
+"""The maximum number of lines of one result of `read_change`."""
+MAX_LINE_CHARS = 1000
+"""The length at which a line of a change is cut."""
+_RESOURCE = "tickets"
+
+
+def reading_tool(store: Store, reviewed: TicketId) -> Tool:
+    """Return the tool that shows the change of a ticket in review."""
+
+    @tool(reads_only=True)
+    async def read_change(first_line: int = 1, *, number: int = 0) -> str:
+        """Read the change of the ticket in review, with line numbers.
+
+        A result has at most 500 lines; `first_line` continues. The `number` chooses an older
+        change, from 1; without it, you read the newest one.
+        """
+        return str(await in_thread(lambda: _read_change(store, reviewed, first_line, number)))
+
+    return read_change
+
+
+def reviewing_tools(store: Store, reviewed: TicketId) -> list[Tool]:
+    """Return the tools of a reviewer of a ticket."""
+
+    @tool(idempotent=True)
+    async def file_finding(
+        title: str, caller: ToolContext, *, body: str = "", priority: int = DEFAULT_PRIORITY
+    ) -> str:
+        """File one problem of the change as a finding.
+
+        The `title` is one line, the `body` says where it is and what would be right. The `priority`
+        is 0 (the most urgent) to 4. You verify the finding when it was closed.
+        """
+        change = TicketChange(body=body, priority=priority, type="review_finding", parent=reviewed)
+        return str(await in_thread(lambda: _file_finding(store, caller, title, change)))
+
+    @tool(idempotent=True)
+    async def conclude_review(
+        disposition: Literal["approved", "changes_requested", "commented"],
+        caller: ToolContext,
+        *,
+        summary: str = "",
+    ) -> str:
+        """Conclude your review, after your findings.
+
+        "approved" needs that no finding of yours is open. "commented" is neither of the others.
+        """
+        return str(
+            await in_thread(lambda: _conclude(store, caller, reviewed, disposition, summary))
+        )
+
+    return [reading_tool(store, reviewed), *map(_as_report, (file_finding, conclude_review))]
+
+
+def verifying_tools(store: Store, finding: Ticket) -> list[Tool]:
+    """Return the tools of a reviewer that verifies a finding of its own."""
+
+    @tool(idempotent=True)
+    async def verify_finding(
+        verdict: Literal["accept", "reopen"], caller: ToolContext, *, note: str = ""
+    ) -> str:
+        """Accept that your finding is resolved, or open it again. The `note` says why."""
+        accepts = verdict == "accept"
+        return str(
+            await in_thread(lambda: _verify(store, caller, finding.id, note, accepts=accepts))
+        )
+
+    tools = [_as_report(verify_finding)]
+    parent = finding.state.parent
+    return tools if parent is None else [reading_tool(store, parent), *tools]
+
+
+def _as_report(new_tool: Tool) -> Tool:
+    return replace(new_tool, reports=True, changed_resource=_RESOURCE)
+
+
+def _read_change(store: Store, reviewed: TicketId, first_line: int, number: int) -> str:
+    with as_tool_errors():
+        ticket = Tickets(store, "reader").get(reviewed)
+        changes: Sequence[ArtifactRef] = ticket.state.attachments
+        if not changes:
+            raise ToolError(f"{short_id(reviewed)} has no change attached: read the files")
+        if not 0 <= number <= len(changes) or first_line < 1:
+            raise InvalidArguments(f"number is 1 to {len(changes)}, and first_line is 1 or more")
+        lines = store.raw(changes[number - 1]).decode("utf-8", "replace").splitlines()
+    shown = lines[first_line - 1 : first_line - 1 + MAX_LINES]
+    numbered = [
+        f"{index:>5} {line[:MAX_LINE_CHARS]}" for index, line in enumerate(shown, first_line)
+    ]
+    last = first_line - 1 + len(shown)
+    if last < len(lines):
+        numbered.append(f"({len(lines) - last} more lines: continue with first_line={last + 1})")
+    return "\n".join(numbered) or f"(the change has {len(lines)} lines)"
+
+
+def _file_finding(store: Store, caller: ToolContext, title: str, change: TicketChange) -> str:
+    with as_tool_errors():
+        tickets = open_tickets_for(store, caller)
+        assert change.parent is not None
+        for finding in _own_findings(tickets, change.parent):
+            if finding.state.title == title and not finding.is_closed:
+                return f"{short_id(finding.id)} is filed already"
+        change = replace(change, add_reviewers=(tickets.author,))
+        return f"{short_id(tickets.create(title, change).id)} is filed"
+
+
+def _conclude(
+    store: Store, caller: ToolContext, reviewed: TicketId, disposition: Disposition, summary: str
+) -> str:
+    with as_tool_errors():
+        tickets = open_tickets_for(store, caller)
+        before = tickets.get(reviewed)
+        if tickets.author not in before.state.reviewers:
+            raise ToolError(f"{tickets.author} is not a reviewer of {short_id(reviewed)}")
+        unresolved = [f for f in _own_findings(tickets, reviewed) if not _is_accepted(f)]
+        if disposition == "approved" and unresolved:
+            names = ", ".join(short_id(finding.id) for finding in unresolved)
+            raise ToolError(f"not approved: your findings {names} are not resolved")
+        if before.state.reviewers[tickets.author] != disposition:
+            change = TicketChange(reviews={tickets.author: disposition})
+            tickets.update(reviewed, change, note=summary)
+    return f"your review of {short_id(reviewed)}: {disposition}"
+
+
+def _verify(
+    store: Store, caller: ToolContext, finding: TicketId, note: str, *, accepts: bool
+) -> str:
+    with as_tool_errors():
+        tickets = open_tickets_for(store, caller)
+        before = tickets.get(finding)
+        disposition: Disposition = "approved" if accepts else "changes_requested"
+        if not before.is_closed and before.state.reviewers.get(tickets.author) != disposition:
+            raise ToolError(f"{short_id(finding)} is {before.state.status}, not closed")
+        change = TicketChange(reviews={tickets.author: disposition})
+        if accepts:
+            if not _is_accepted(before):
+                tickets.update(finding, change, note=note)
+            parent = before.state.parent
+            has_approved = parent is not None and _approve_if_resolved(tickets, parent)
+            return f"{short_id(finding)} is accepted{', and the review' if has_approved else ''}"
+        if before.is_closed:
+            tickets.update(finding, replace(change, status="open"), note=note, action="reopen")
+        return f"{short_id(finding)} is open again"
+
+
+def _approve_if_resolved(tickets: Tickets, reviewed: TicketId) -> bool:
+    """Approve a ticket in review if all findings of its reviewer are accepted."""
+    before = tickets.get(reviewed)
+    if not all(map(_is_accepted, _own_findings(tickets, reviewed))):
+        return False
+    if tickets.author not in before.state.reviewers:
+        return False
+    tickets.update(reviewed, TicketChange(reviews={tickets.author: "approved"}))
+    return True
+
+
+def _own_findings(tickets: Tickets, reviewed: TicketId) -> list[Ticket]:
+    """Return the findings of the calling reviewer on a ticket."""
+    return [
+        ticket
+        for ticket in query.children(reviewed, tickets.list_tickets())
+        if ticket.state.type == "review_finding" and ticket.created.author == tickets.author
+    ]
+
+
+def _is_accepted(finding: Ticket) -> bool:
+    """Whether a finding is closed, and its reviewer has accepted that."""
+    dispositions = finding.state.reviewers.values()
+    return finding.is_closed and all(value == "approved" for value in dispositions)
