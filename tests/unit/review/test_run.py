@@ -1,0 +1,239 @@
+"""Starts: each is recorded before its agent runs, none is lost, and none happens twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.core.commits import TicketId
+from harken.errors import HarkenError, ModelError
+from harken.store.memory import MemoryStore
+from harken.tickets.change import TicketChange
+from harken.tickets.start import StartCondition
+from harken.tickets.ticket import TicketVersion
+from harken.tickets.tracker import Tickets
+from tests.unit.review.agents_kit import HOUR_S, Clock, DeathPoint, FakeAgents, Home, Killed
+
+WORK = StartCondition(name="work", event="ready", template="coder")
+RETURNED = StartCondition(name="returned", event="in_progress")
+IN_REVIEW = TicketChange(status="review", add_reviewers=("rita",))
+
+
+@pytest.fixture
+def home() -> Home:
+    return Home(MemoryStore(), Clock())
+
+
+def file_finding(home: Home, context_id: str = "ctx-filed") -> TicketId:
+    """File a finding of rita on a new ticket, and return it."""
+    parent = home.clock.open_tickets(home.store, "ann").create("Rewrite the parser")
+    rita = home.clock.open_tickets(home.store, "rita", context_id)
+    return rita.create("It drops", TicketChange(type="review_finding", parent=parent.id)).id
+
+
+def read_records(home: Home, action: str) -> list[TicketVersion]:
+    """Return the versions of all tickets with this action."""
+    tickets = Tickets(home.store, "reader")
+    histories = [tickets.history(ticket.id) for ticket in tickets.list_tickets()]
+    return [version for history in histories for _, version in history if version.action == action]
+
+
+@pytest.mark.req("S2-51")
+@pytest.mark.parametrize("dies", ["before the answer", "after the answer"])
+def test_a_start_whose_process_died_is_resumed_and_not_doubled(
+    home: Home, dies: DeathPoint
+) -> None:
+    home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    home.agents.dies = dies
+    with pytest.raises(Killed):
+        home.start_runner().run_all()
+    [record] = read_records(home, "start")
+    assert read_records(home, "finish") == []
+    home.agents.dies = ""
+    assert home.start_runner().run_all() == 1
+    assert home.start_runner().run_all() == 0
+    assert read_records(home, "start") == [record]
+    [finish] = read_records(home, "finish")
+    assert (finish.author, finish.note, finish.start) == ("rita", "answer 1", record.start)
+    assert len(home.agents.asked) == 1
+    assert [event.phase for event in home.events] == ["started", "resumed", "finished"]
+
+
+@pytest.mark.req("S2-51")
+def test_of_two_processes_that_see_a_start_one_records_it(home: Home) -> None:
+    home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    first, second = home.start_runner().ledger, home.start_runner().ledger
+    [start], [same] = first.read().due, second.read().due
+    assert start == same
+    assert first.record(start, "rita") is not None
+    assert second.record(same, "rita") is None
+    assert second.read().due == []
+
+
+def test_another_home_takes_a_start_over_after_an_hour_and_the_first_cannot_finish_it(
+    home: Home,
+) -> None:
+    file_finding(home)
+    finding = file_finding(home)
+    home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    first = home.start_runner()
+    [due] = first.ledger.read().due
+    recorded = first.ledger.record(due, "rita")
+    assert recorded is not None
+    other = Home(home.store, home.clock, owner="b" * 32)
+    assert other.start_runner().run_all() == 0
+    home.clock.seconds += HOUR_S
+    assert other.start_runner().run_all() == 1
+    assert first.ledger.finish(recorded, "late", "ctx-late") is None
+    [finish] = read_records(home, "finish")
+    assert finish.note == "answer 1"
+    assert [task.context_id for task in other.agents.tasks] == ["ctx-filed"]
+
+
+@pytest.mark.req("S2-47")
+def test_questions_are_answered_one_after_the_other_each_from_the_tip(home: Home) -> None:
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    author.note(finding, "what do you mean?")
+    author.note(finding, "and which?")
+    assert home.start_runner().run_all() == 2
+    first, second = home.agents.tasks
+    assert first.prompt.endswith("what do you mean?")
+    assert second.prompt.endswith("and which?")
+    assert (first.context_id, second.context_id) == ("ctx-filed", f"ctx-{first.session[-8:]}")
+    assert {task.thread_id for task in home.agents.tasks} == {finding}
+
+
+@pytest.mark.req("S2-49")
+def test_a_closed_finding_starts_its_reviewer_at_the_tip_of_the_discussion(home: Home) -> None:
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    author.note(finding, "what do you mean?")
+    home.start_runner().run_all()
+    author.close(finding, note="kept it")
+    home.start_runner().run_all()
+    asked, verifying = home.agents.tasks
+    assert verifying.context_id == f"ctx-{asked.session[-8:]}"
+    assert "ann closed" in verifying.prompt
+    assert "kept it" in verifying.prompt
+    assert verifying.thread_id == finding
+    assert [*verifying.tool_names] == ["read_change", "verify_finding"]
+
+
+@pytest.mark.req("S2-51")
+def test_a_ready_ticket_is_assigned_to_the_one_agent_that_it_starts(home: Home) -> None:
+    ticket = home.clock.open_tickets(home.store, "pm").create("Rewrite the parser")
+    same = StartCondition(name="work too", event="ready", template="rob")
+    assert home.start_runner((WORK, same, RETURNED)).run_all() == 1
+    [task] = home.agents.tasks
+    state = Tickets(home.store, "reader").get(ticket.id).state
+    assert (state.status, state.assignee) == ("in_progress", task.principal)
+    assert task.context_id == ""
+
+
+@pytest.mark.req("S2-50")
+def test_a_successor_starts_at_the_last_commit_of_the_assignee_before(home: Home) -> None:
+    ticket = home.clock.open_tickets(home.store, "pm").create(
+        "Rewrite the parser", TicketChange(assignee="ann")
+    )
+    home.clock.open_tickets(home.store, "ann", "ctx-ann").note(ticket.id, "half of it is done")
+    home.clock.open_tickets(home.store, "rob", "ctx-rob").note(ticket.id, "another agent")
+    change = TicketChange(status="in_progress", assignee="bob")
+    home.clock.open_tickets(home.store, "pm").update(ticket.id, change)
+    assert home.start_runner((RETURNED,)).run_all() == 1
+    [task] = home.agents.tasks
+    assert (task.principal, task.template, task.context_id) == ("bob", "bob", "ctx-ann")
+
+
+def test_a_start_without_a_template_waits_for_a_home_that_has_it(home: Home) -> None:
+    home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    home.agents.templates = ()
+    runner = home.start_runner()
+    assert (runner.run_all(), runner.has_failed) == (0, False)
+    runner.retry_failed()
+    assert runner.run_all() == 0
+    assert [event.phase for event in home.events] == ["waiting"], "it is reported once"
+    assert read_records(home, "start") == []
+    other = Home(home.store, home.clock, owner="b" * 32)
+    assert other.start_runner().run_all() == 1
+
+
+def test_an_agent_that_fails_is_run_again_when_failures_are_retried(home: Home) -> None:
+    home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    home.agents.error = ModelError("the server is overloaded")
+    runner = home.start_runner()
+    assert (runner.run_all(), runner.has_failed) == (0, True)
+    home.agents.error = None
+    assert runner.run_all() == 0
+    runner.retry_failed()
+    assert runner.run_all() == 1
+    assert len(read_records(home, "start")) == 1
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["note", "close", "reopen", "review", "look", "die", "die late", "move"]),
+        st.integers(0, 1),
+    ),
+    max_size=20,
+)
+
+
+@pytest.mark.req("S2-51")
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_no_start_is_lost_or_doubled_however_often_processes_die(
+    steps: list[tuple[str, int]],
+) -> None:
+    home = Home(MemoryStore(), Clock())
+    findings = [file_finding(home), file_finding(home)]
+    asked: list[str] = []
+    for step, number in steps:
+        home = _step(home, step, findings[number], asked)
+    home.clock.seconds += HOUR_S
+    home.agents.dies = ""
+    home.start_runner().run_all()
+    asked += home.agents.asked
+    reading = home.start_runner().ledger.read()
+    assert (reading.due, reading.unfinished) == ([], [])
+    finished = [version.start.id for version in read_records(home, "finish") if version.start]
+    assert Counter(finished) == Counter({*finished}), "each start ends once"
+    assert {version.start.id for version in read_records(home, "start") if version.start} == {
+        *finished
+    }
+    triggers = len(read_records(home, "note")) + len(read_records(home, "close"))
+    assert len(finished) == triggers
+    if not any(step == "move" for step, _ in steps):
+        assert len(asked) == triggers, "no model is asked twice"
+
+
+def _step(home: Home, step: str, finding: TicketId, asked: list[str]) -> Home:
+    """Change a finding, or look at the starts with a process that may die. Return the home."""
+    author = home.clock.open_tickets(home.store, "ann")
+    deaths: dict[str, DeathPoint] = {
+        "look": "",
+        "die": "before the answer",
+        "die late": "after the answer",
+    }
+    if step == "move":
+        asked += home.agents.asked
+        home.clock.seconds += HOUR_S
+        owner = "a" * 32 if home.owner[0] == "b" else "b" * 32
+        return Home(home.store, home.clock, owner=owner, agents=FakeAgents())
+    if step in deaths:
+        home.agents.dies = deaths[step]
+        with suppress(Killed):
+            home.start_runner().run_all()
+        return home
+    with suppress(HarkenError):
+        if step == "note":
+            author.note(finding, "what do you mean?")
+        elif step == "review":
+            author.update(finding, TicketChange(priority=1), note="a change that starts nothing")
+        else:
+            getattr(author, step)(finding)
+    return home
