@@ -179,3 +179,12 @@ def test_a_secret_of_a_login_is_named_and_not_written() -> None:
     assert said.startswith(", line 1: mcp.servers.x: secrets must not be in the file")
     assert "pw" not in said
     assert parse_config(text.replace("pw", "${X}")).mcp.servers["x"].oauth.client_secret == "${X}"
+
+
+def test_a_start_of_an_agent_names_an_event_and_is_not_one_of_a_review() -> None:
+    text = '[start.work]\nevent = "ready"\ntemplate = "coder"\ntypes = ["bug"]\n'
+    assert parse_config(text).start["work"].types == ["bug"]
+    assert "start.work: needs event" in wrong("[start.work]\n")
+    assert "start.work: needs template" in wrong('[start.work]\nevent = "ready"\n')
+    assert "that of a condition of reviews" in wrong('[start.review]\nevent = "review"\n')
+    assert "must be one of" in wrong('[start.work]\nevent = "soon"\n')

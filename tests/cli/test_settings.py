@@ -268,6 +268,7 @@ REFUSED = {
         "providers.new.key_env would send a key"
     ),
     '[prices."openai/*"]\ninput = 0\noutput = 0': "prices would change the reported costs",
+    '[start.x]\nevent = "review"': "start would run agents",
     '[tools]\nallow_folders = ["/"]': "tools.allow_folders would open your folders",
 }
 

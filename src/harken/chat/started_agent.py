@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,11 +27,14 @@ from harken.config.settings import load_settings
 from harken.context.checkpoint import CommitIdentity
 from harken.core.events import LlmRequest, TranscriptEntry
 from harken.core.messages import text_of
+from harken.errors import ConfigError
 from harken.review.run import main_principal
 from harken.review.task import AgentOutcome, AgentTask
 from harken.session.log.compressed import is_packed
 from harken.session.log.file import LogFile, is_being_written
 from harken.session.log.reader import is_unstarted, iter_events
+
+_COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class StartedAgents:
         )
         if is_begun:
             return replace(options, old=log)
+        if task.context_id and not _COMMIT_PATTERN.fullmatch(task.context_id):
+            raise ConfigError(f"{task.context_id[:80]!r} is not the full name of a commit: ctx-...")
         template = load_settings(self.home).templates.find(task.template)
         return replace(
             options,

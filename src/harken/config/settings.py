@@ -50,6 +50,7 @@ from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver
 from harken.tickets.query import TicketFilter
 from harken.tickets.start import StartCondition
+from harken.tickets.ticket import TYPES, TicketType
 from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
 from harken.world.permissions.mode import Mode
 from harken.world.shell.sandbox import SandboxMode as Sandboxed
@@ -358,7 +359,13 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
 
 def _build_start(item: tuple[str, StartTable]) -> StartCondition:
     name, table = item
-    tickets = TicketFilter(types=tuple(table.types) or None, labels=tuple(table.labels))
+    types: Sequence[TicketType] | None = table.types or None
+    if table.event == "ready" and types is None:
+        # A finding is open as well; its ticket is the work, and returns to its assignee.
+        types = [type_ for type_ in TYPES if type_ != "review_finding"]
+    tickets = TicketFilter(
+        types=None if types is None else tuple(types), labels=tuple(table.labels)
+    )
     return StartCondition(name=name, event=table.event, template=table.template, tickets=tickets)
 
 

@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 
 from harken.core.clock import Clock, parse_rfc3339, system_clock
 from harken.core.commits import TicketId
-from harken.errors import HarkenError, LogLocked, NameNotFound
+from harken.errors import HarkenError, LogLocked, NameNotFound, TicketError
 from harken.review.prompts import build_prompt
 from harken.review.task import AgentOutcome, AgentRunner, AgentTask
 from harken.review.tools import reading_tool, reviewing_tools, verifying_tools
 from harken.store.base import Store, StoredCommit
 from harken.tickets.start import AgentStart
 from harken.tickets.starts import RecordedStart, StartLedger
-from harken.tickets.ticket import Ticket
+from harken.tickets.ticket import Ticket, short_id
 from harken.tickets.tools import ticket_tools
 from harken.world.tool import Tool
 
@@ -54,17 +54,20 @@ class StartRunner:
     clock: Clock = system_clock
     failed: dict[str, HarkenError] = field(default_factory=dict)
     """Starts that failed, with their errors. They are not run again until `retry_failed`."""
+    _waiting: set[str] = field(default_factory=set)
+    """Starts for which this home has no template."""
     _reported: set[tuple[str, str]] = field(default_factory=set)
     """Starts with their errors, each reported once."""
 
     @property
     def has_failed(self) -> bool:
         """Whether an agent failed, other than for the lack of a template."""
-        return not all(isinstance(error, NameNotFound) for error in self.failed.values())
+        return not self._waiting.issuperset(self.failed)
 
     def retry_failed(self) -> None:
         """Run the starts that failed again, the next time."""
         self.failed.clear()
+        self._waiting.clear()
 
     def run_all(self, only: Collection[TicketId] | None = None) -> int:
         """Run all starts that are due, of all tickets or of these, and those that follow.
@@ -79,6 +82,8 @@ class StartRunner:
     def _run_once(self, only: Collection[TicketId] | None) -> int:
         reading = self.ledger.read(only)
         finished = 0
+        for id_, problem in reading.damaged.items():
+            self._fail(id_, id_, "", TicketError(short_id(id_), f"cannot be read: {problem}"))
         for unfinished in reading.unfinished:
             if unfinished.record.id not in self.failed:
                 finished += self._resume(unfinished)
@@ -89,12 +94,17 @@ class StartRunner:
 
     def _begin(self, due: AgentStart) -> bool:
         """Record a start and run its agent. Return whether it has finished."""
+        principal = due.principal or due.condition.template
         try:
             template = self.ledger.find_template(due)
             self.agents.check_template(template)
             start = self.ledger.record(due, template)
+        except NameNotFound as error:
+            self._waiting.add(due.id)
+            self._fail(due.id, due.ticket, principal, error)
+            return False
         except HarkenError as error:
-            self._fail(due.id, due.ticket, due.principal or due.condition.template, error)
+            self._fail(due.id, due.ticket, principal, error)
             return False
         if start is None:
             return False  # Another process was faster, or the ticket has changed.
@@ -159,7 +169,7 @@ class StartRunner:
         self, start_id: str, ticket: TicketId, principal: str, error: HarkenError, name: str = ""
     ) -> None:
         self.failed[start_id] = error
-        phase: Phase = "waiting" if isinstance(error, NameNotFound) else "failed"
+        phase: Phase = "waiting" if start_id in self._waiting else "failed"
         if (start_id, str(error)) not in self._reported:
             self._reported.add((start_id, str(error)))
             self.on_event(StartEvent(phase, ticket, principal, name, str(error)))

@@ -19,7 +19,13 @@ from harken.store.base import Store
 from harken.tickets.change import TicketChange
 from harken.tickets.record import list_heads, read_versions
 from harken.tickets.start import AgentStart, StartCondition, TicketHistory, plan_starts
-from harken.tickets.ticket import StartRecord, Ticket, TicketVersion
+from harken.tickets.ticket import (
+    MAX_TEXT_CHARS,
+    StartRecord,
+    Ticket,
+    TicketVersion,
+    check_change,
+)
 from harken.tickets.tracker import Tickets, resolve_context
 
 
@@ -135,7 +141,7 @@ class StartLedger:
         tickets = Tickets(
             self.store, start.record.principal, context=lambda: context_id, clock=self._clock
         )
-        return tickets.record_finish(start.ticket, start.record, answer=answer)
+        return tickets.record_finish(start.ticket, start.record, answer=answer[:MAX_TEXT_CHARS])
 
     def read_change(self, start: RecordedStart) -> tuple[Ticket, TicketVersion]:
         """Return the ticket, and the change that fulfilled the condition."""
@@ -171,17 +177,19 @@ class StartLedger:
         for id_, head in heads.items():
             try:
                 histories[id_] = self._extend_history(self._histories.get(id_, []), head)
-            except (ObjectNotFound, ObjectCorrupted) as error:
+            except (ObjectNotFound, ObjectCorrupted, ValueError) as error:
                 damaged[id_] = str(error)
         self._histories = histories
         return histories, damaged
 
     def _extend_history(self, history: TicketHistory, head: ArtifactRef) -> TicketHistory:
+        """Return a history up to a head. Raises ObjectNotFound, ObjectCorrupted, ValueError."""
         new: list[tuple[ArtifactRef, TicketVersion]] = []
         indexes = {name: index for index, (name, _) in enumerate(history)}
         name: ArtifactRef | None = head
         while name is not None and name not in indexes:
             version = read_versions(self.store, [name])[name]
+            check_change(version)  # It may come from a bundle, and the id of a start names a file.
             new.append((name, version))
             name = version.parent
         return [*history[: 0 if name is None else indexes[name] + 1], *reversed(new)]

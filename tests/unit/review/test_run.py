@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +14,9 @@ from harken.core.commits import TicketId
 from harken.errors import HarkenError, ModelError
 from harken.store.memory import MemoryStore
 from harken.tickets.change import TicketChange
+from harken.tickets.record import encode_version
 from harken.tickets.start import StartCondition
-from harken.tickets.ticket import TicketVersion
+from harken.tickets.ticket import StartRecord, TicketVersion
 from harken.tickets.tracker import Tickets
 from tests.unit.review.agents_kit import HOUR_S, Clock, DeathPoint, FakeAgents, Home, Killed
 
@@ -172,6 +174,29 @@ def test_an_agent_that_fails_is_run_again_when_failures_are_retried(home: Home) 
     runner.retry_failed()
     assert runner.run_all() == 1
     assert len(read_records(home, "start")) == 1
+
+
+def test_a_start_with_the_name_of_another_file_is_reported_and_not_run(home: Home) -> None:
+    ticket = home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    record = StartRecord(
+        id="../../evil",
+        condition="review",
+        event="review",
+        version=ticket.head,
+        principal="rita",
+        template="rita",
+        owner=home.owner,
+    )
+    version = msgspec.structs.replace(
+        ticket.version, action="start", start=record, parent=ticket.head, created=ticket.created
+    )
+    name, batch = encode_version(version)
+    home.store.write(batch)
+    home.store.move_head(ticket.id, name, expected=ticket.head)
+    runner = home.start_runner()
+    assert (runner.run_all(), runner.has_failed) == (0, True)
+    assert home.agents.tasks == []
+    assert "is not the id of a start" in home.events[0].text
 
 
 STEPS = st.lists(

@@ -33,7 +33,7 @@ def command(home: Home, ticket: str, text: str, as_json: bool, **options: Any) -
     about it, with all that it knew then. Discussions of other findings are not part of that.
     The question and the answer are kept in the history of the ticket.
     """
-    with open_runner(home, options) as (tickets, runner):
+    with open_runner(home, options, prints_answers=False) as (tickets, runner):
         id_ = tickets.find_id(ticket)
         question = ask_about(tickets, id_, read_text(text) or "")
         while True:

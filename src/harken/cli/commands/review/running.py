@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,6 +72,7 @@ def open_runner(
     *,
     conditions: Iterable[StartCondition] = REVIEW_CONDITIONS,
     take_over_s: float = TAKE_OVER_S,
+    prints_answers: bool = True,
 ) -> Iterator[tuple[Tickets, StartRunner]]:
     """Open the store; yield its tickets for the author of the command, and the runner of agents.
 
@@ -91,7 +93,7 @@ def open_runner(
         runner = StartRunner(
             ledger=ledger,
             agents=StartedAgents(home, chat_options),
-            on_event=print_event,
+            on_event=partial(print_event, prints_answers=prints_answers),
             take_over_s=take_over_s,
         )
         try:
@@ -102,8 +104,10 @@ def open_runner(
             raise ConfigError(str(error)) from None
 
 
-def print_event(event: StartEvent) -> None:
-    """Print a step of a start on standard error."""
+def print_event(event: StartEvent, *, prints_answers: bool = True) -> None:
+    """Print a step of a start on standard error, with the first words of an answer."""
+    if event.phase == "finished" and not prints_answers:
+        return
     text = f": {one_line(event.text, 200)}" if event.text else ""
     line = f"{short_id(event.ticket)}  {event.principal} {event.phase}{text}"
     click.echo(escape_control_characters(line), err=True)
