@@ -24,11 +24,8 @@ from harken.config.file import (
     ConfigFile,
     PriceTable,
     ProviderTable,
-<<<<<<< ours
     RedactAt,
-=======
     StartTable,
->>>>>>> theirs
     WebTable,
     read_config,
 )
