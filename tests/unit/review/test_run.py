@@ -96,6 +96,34 @@ def test_another_home_takes_a_start_over_after_an_hour_and_the_first_cannot_fini
     assert [task.context_id for task in other.agents.tasks] == ["ctx-filed"]
 
 
+def test_a_home_whose_start_was_taken_over_cannot_end_it(home: Home) -> None:
+    finding = file_finding(home)
+    home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    first = home.start_runner().ledger
+    recorded = first.record(first.read().due[0], "rita")
+    other = Home(home.store, home.clock, owner="b" * 32).start_runner().ledger
+    taken = other.take_over(other.read().unfinished[0])
+    assert recorded is not None
+    assert taken is not None
+    assert first.finish(recorded, "late", "ctx-late") is None
+    assert other.finish(taken, "in time", "ctx-other") is not None
+
+
+@pytest.mark.req("S2-47")
+def test_a_question_waits_while_its_reviewer_answers_another_one(home: Home) -> None:
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    author.note(finding, "what do you mean?")
+    ledger = home.start_runner().ledger
+    answering = ledger.record(ledger.read().due[0], "rita")
+    assert answering is not None
+    author.note(finding, "and which?")
+    assert ledger.read().due == []
+    ledger.finish(answering, "line 12", "ctx-answer")
+    [due] = ledger.read().due
+    assert due.context_id == "ctx-answer"
+
+
 @pytest.mark.req("S2-47")
 def test_questions_are_answered_one_after_the_other_each_from_the_tip(home: Home) -> None:
     finding = file_finding(home)
