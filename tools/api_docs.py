@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.openapi import describe
@@ -30,7 +32,9 @@ stands in [the format](../formats/service.md). A type in italics may be left out
 
 def page() -> str:
     """Return the page."""
-    description = describe(make_app(MemoryStore(), AccessCheck(None)).inner)
+    app = make_app(MemoryStore(), AccessCheck(None)).inner
+    assert isinstance(app, FastAPI)
+    description = describe(app)
     lines = [HEAD]
     by_tag: dict[str, list[str]] = {}
     for path, operations in description["paths"].items():

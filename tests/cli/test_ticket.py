@@ -15,8 +15,8 @@ from harken.context.socket_client import VARIABLE
 from harken.context.socket_server import ContextSocketServer
 from harken.core.commits import TicketId
 from harken.core.ids import AgentId
+from harken.store.copying.tickets import copy_tickets
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import copy_tickets
 from harken.testing.store_kit import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli
 

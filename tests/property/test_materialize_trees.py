@@ -18,7 +18,7 @@ from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.errors import NameNotFound
 from harken.store.base import Store
-from harken.store.copy import copy_commits
+from harken.store.copying.commits import copy_commits
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import commit

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         Tombstone,
         WriteBatch,
     )
-    from harken.store.copy import copy_commits
+    from harken.store.copying.commits import copy_commits
     from harken.store.memory import MemoryStore
     from harken.store.remote.store import RemoteStore
     from harken.store.sqlite.check import StoreFinding
@@ -25,7 +25,7 @@ else:
     __getattr__ = lazy_exports(
         __name__,
         {
-            "copy_commits": "harken.store.copy",
+            "copy_commits": "harken.store.copying.commits",
             "GcResult": "harken.store.base",
             "MemoryStore": "harken.store.memory",
             "RemoteStore": "harken.store.remote.store",

@@ -24,11 +24,11 @@ from harken.errors import BundleError, NameNotFound
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.store.base import Store, WriteBatch
+from harken.store.copying.imported_files import FileCopyResult
+from harken.store.copying.tickets import TicketCopyResult
 from harken.store.fsck import fsck
-from harken.store.imported_file_copy import FileCopyResult
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import TicketCopyResult
 from tests.session_kit import (
     create_agent,
     hash_context,

@@ -25,7 +25,7 @@ from harken.context.bundle.manifest import (
 from harken.context.bundle.open import open_bundle
 from harken.errors import BundleError
 from harken.session.session import Session
-from harken.store.copy import copy_commits
+from harken.store.copying.commits import copy_commits
 from harken.store.memory import MemoryStore
 from tests.session_kit import create_agent, log_user_message, session_options
 from tests.unit.context.kit import NOON, commit, texts

@@ -24,7 +24,7 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.errors import NameNotFound, ObjectNotFound, StoreWriteError
 from harken.store.base import Store, Tombstone, WriteBatch
-from harken.store.copy import copy_artifacts, copy_commits, find_missing_commits
+from harken.store.copying.commits import copy_artifacts, copy_commits, find_missing_commits
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore

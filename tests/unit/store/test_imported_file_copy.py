@@ -11,7 +11,7 @@ import pytest
 from harken.core.commits import ArtifactRef, CommitId, HeadName, hash_raw
 from harken.store.base import ObjectKind, Store, WriteBatch
 from harken.store.branches import SOURCE_PREFIX
-from harken.store.imported_file_copy import FileCopyResult, add_imported_files
+from harken.store.copying.imported_files import FileCopyResult, add_imported_files
 from harken.store.imported_files import (
     FileRecord,
     ImportedFile,

@@ -13,10 +13,10 @@ from harken.context.purge import PurgeRequest, purge_text
 from harken.core.commits import TicketId, encode_sequence, hash_raw
 from harken.core.replace import Secret
 from harken.store.base import WriteBatch
+from harken.store.copying.tickets import copy_tickets
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import copy_tickets
 from harken.tickets.change import TicketChange
 from harken.tickets.check import check_tickets
 from harken.tickets.record import encode_version

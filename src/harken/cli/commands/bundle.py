@@ -29,10 +29,10 @@ from harken.core.commits import CommitId
 from harken.errors import BundleError, ConfigError
 from harken.store.base import NO_LIMIT, Store
 from harken.store.branches import TICKET_PREFIX
-from harken.store.copy import find_missing_commits
+from harken.store.copying.commits import find_missing_commits
+from harken.store.copying.tickets import TicketCopyResult
 from harken.store.imported_files import ImportedFile
 from harken.store.memory import MemoryStore
-from harken.store.ticket_copy import TicketCopyResult
 from harken.terminal.progress import progress
 from harken.terminal.text import (
     escape_control_characters,

@@ -37,10 +37,10 @@ from harken.errors import BundleError, LogError
 from harken.session.log.disk import move_durably
 from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.store.base import NO_LIMIT, Store
-from harken.store.copy import copy_commits
-from harken.store.imported_file_copy import copy_imported_files
+from harken.store.copying.commits import copy_commits
+from harken.store.copying.imported_files import copy_imported_files
+from harken.store.copying.tickets import copy_tickets
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import copy_tickets
 
 _CHUNK_BYTES = 1 << 20
 _COMMITS_PER_BATCH = 1000

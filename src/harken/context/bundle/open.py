@@ -25,12 +25,12 @@ from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manife
 from harken.errors import BundleError, LogError, StoreError
 from harken.session.log.copy import LogFolder, VerifiedLog, verify_log
 from harken.store.base import Store
-from harken.store.copy import copy_commits
+from harken.store.copying.commits import copy_commits
+from harken.store.copying.imported_files import FileCopyResult, add_imported_files
+from harken.store.copying.tickets import TicketCopyResult, copy_tickets
 from harken.store.fsck import fsck
-from harken.store.imported_file_copy import FileCopyResult, add_imported_files
 from harken.store.sqlite.database import NEW_FILE_VERSION, SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import TicketCopyResult, copy_tickets
 
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024

@@ -32,7 +32,7 @@ from harken.errors import InvalidLog, LogError, StoreError
 from harken.session.log.compressed import LogStat, log_path, stat_log
 from harken.session.rewrite import PartOfStructure
 from harken.store.base import Store, Tombstone
-from harken.store.copy import copy_commits
+from harken.store.copying.commits import copy_commits
 from harken.store.remote.wire import LogEndBody
 from harken.store.sqlite.store import SqliteStore
 

@@ -17,7 +17,8 @@ from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import BranchConflict, NameNotFound
 from harken.store.base import NO_LIMIT, Store
 from harken.store.branches import SOURCE_PREFIX, TICKET_PREFIX
-from harken.store.copy import CopyResult, copy_artifacts, copy_commits
+from harken.store.copying.commits import CopyResult, copy_artifacts, copy_commits
+from harken.store.copying.tickets import copy_tickets
 from harken.store.imported_files import (
     ImportedFile,
     iter_versions,
@@ -26,7 +27,6 @@ from harken.store.imported_files import (
     starts_with,
 )
 from harken.store.sqlite.store import SqliteStore
-from harken.store.ticket_copy import copy_tickets
 
 _COMMITS_PER_BATCH = 500
 

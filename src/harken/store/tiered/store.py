@@ -41,7 +41,7 @@ from harken.store.branches import (
     check_head_name,
     check_moves,
 )
-from harken.store.copy import Progress, copy_artifacts, copy_commits
+from harken.store.copying.commits import Progress, copy_artifacts, copy_commits
 from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.push import PushResult, is_descendant, push

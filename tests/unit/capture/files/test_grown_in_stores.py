@@ -20,9 +20,9 @@ from harken.core.replace import Secret
 from harken.errors import ObjectNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store
-from harken.store.copy import copy_commits
+from harken.store.copying.commits import copy_commits
+from harken.store.copying.imported_files import add_imported_files, copy_imported_files
 from harken.store.fsck import fsck
-from harken.store.imported_file_copy import add_imported_files, copy_imported_files
 from harken.store.imported_files import find_native_file
 from harken.store.memory import MemoryStore
 from harken.store.remote.store import RemoteStore

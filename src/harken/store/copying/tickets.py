@@ -13,7 +13,7 @@ from harken.core.commits import ArtifactRef, TicketId
 from harken.errors import BranchConflict
 from harken.store.base import Store
 from harken.store.branches import TICKET_PREFIX
-from harken.store.copy import copy_artifacts
+from harken.store.copying.commits import copy_artifacts
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from harken.core.commits import ArtifactRef, CommitId, HeadName
 from harken.errors import BranchConflict
 from harken.store.base import Store
 from harken.store.branches import SOURCE_PREFIX
-from harken.store.copy import copy_artifacts
+from harken.store.copying.commits import copy_artifacts
 from harken.store.imported_files import (
     FileRecord,
     ImportedFile,

@@ -1,0 +1,1 @@
+"""Copies between stores: commits with what they need, tickets, and imported files."""
