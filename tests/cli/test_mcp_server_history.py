@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.git_kit import Repository, Session
 from tests.cli.kit import Cli
 from tests.mcp_kit import run
 from tests.mcp_server_kit import McpPeer, mcp_server
@@ -122,6 +123,31 @@ def test_a_long_conversation_is_read_page_by_page(cli: Cli, tmp_path: Path) -> N
         shown = f"{text}{page}".split()
         assert [word for word in words.split() if word not in {*shown}] == []
         assert "the text ends before" in await peer.ok("conversation", session="long", offset=10**8)
+
+    _talk(cli, talk)
+
+
+def test_a_line_of_code_is_explained(cli: Cli, tmp_path: Path) -> None:
+    repository = Repository.create(cli.home.parent)
+    session = Session(repository).ask("Add a total for orders")
+    session.write("a.py", "def total():\n    return 1\n", "Totals \x1b[31mare one.")
+    cli.ok("import", session.save(tmp_path))
+    repository.commit("Add totals", a_py="def total():\n    return 1\n")
+
+    async def talk(peer: McpPeer) -> None:
+        answer = await peer.ok("why", target="a.py:2")
+        assert answer.startswith("a.py:2  return 1\n")
+        assert "asked   Add a total for orders" in answer
+        assert r"reason  Totals \x1b[31mare one." in answer
+        assert "\x1b" not in answer
+        folder = str(repository.folder)
+        function = await peer.ok("why", target="a.py:total", folder=folder)
+        assert function.startswith("a.py:total\n")
+        assert "asked   Add a total for orders" in function
+        assert "Totals" in await peer.ok("why", target="a.py:2", full=True)
+        assert "diff cannot be passed" in await peer.refused("why", target="-")
+        assert "out of range" in await peer.refused("why", target="a.py:9")
+        assert "no such folder" in await peer.refused("why", target="a.py:1", folder="none")
 
     _talk(cli, talk)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,7 +53,7 @@ class _Continuation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Output:
+class WhyOutput:
     """An answer with all that is printed of it, read before the stores are closed."""
 
     answer: Answer
@@ -60,6 +61,11 @@ class _Output:
     agent: str | None
     """The position of the agent in its conversation: a commit and a message number."""
     message: int
+
+    @property
+    def lines(self) -> list[Line]:
+        """The answer, and the conversation around the edit if it was read."""
+        return [*self.answer.lines(), *self.conversation]
 
 
 @click.command()
@@ -96,7 +102,7 @@ def command(
     if then.question is not None and not then.question.strip():
         raise click.UsageError("--ask needs a question")
     diff = sys.stdin.read() if target == STDIN else ""
-    output = _read(home, target, revision, diff, full=full)
+    output = read_output(home, current_folder(), target, revision, diff=diff, full=full)
     if then.question is None and then.client is None:
         _print(output, as_json=as_json)
         return 0
@@ -112,14 +118,16 @@ def command(
     )
 
 
-def _read(home: Home, target: str, revision: str, diff: str, *, full: bool) -> _Output:
-    """Answer the question. Raises ConfigError, StoreError."""
+def read_output(
+    home: Home, folder: Path, target: str, revision: str, *, diff: str = "", full: bool = False
+) -> WhyOutput:
+    """Explain a target in the repository of a folder. Raises ConfigError, StoreError."""
     from harken.attribution.attribution import Attribution
     from harken.attribution.git.repository import GitRepository
 
-    with closing(GitRepository(current_folder())) as repository:
+    with closing(GitRepository(folder)) as repository:
 
-        def read(index: EditIndex, facts: SessionIndex, store: Store) -> _Output:
+        def read(index: EditIndex, facts: SessionIndex, store: Store) -> WhyOutput:
             attribution = Attribution(repository, index, facts, store)
             origins = dict(_origins(attribution, target, revision, diff))
             return _build_output(attribution, target, origins, full=full)
@@ -158,7 +166,7 @@ def _find_lines(
 
 def _build_output(
     attribution: Attribution, target: str, origins: dict[str, list[LineOrigin]], *, full: bool
-) -> _Output:
+) -> WhyOutput:
     from harken.attribution.commit_record import find_records
     from harken.attribution.line_groups import group_origins
     from harken.cli.commands.why.answer import Answer, GroupAnswer
@@ -183,16 +191,16 @@ def _build_output(
     title = next(iter(origins)) if len(origins) == 1 and target == STDIN else target
     answer = Answer("the diff" if target == STDIN else title, groups, len(origins) > 1)
     if edit is None:
-        return _Output(answer, lines, None, 0)
-    return _Output(answer, lines, edit.row.commit, explainer.find_message_number(edit))
+        return WhyOutput(answer, lines, None, 0)
+    return WhyOutput(answer, lines, edit.row.commit, explainer.find_message_number(edit))
 
 
-def _print(output: _Output, *, as_json: bool) -> None:
+def _print(output: WhyOutput, *, as_json: bool) -> None:
     if as_json:
         print_json([*output.answer.rows()])
         return
     style = detect_terminal_style()
-    for line in _draw([*output.answer.lines(), *output.conversation], style):
+    for line in _draw(output.lines, style):
         click.echo(line)
 
 
@@ -204,7 +212,7 @@ def _draw(lines: Iterable[Line], style: TerminalStyle) -> Iterator[str]:
         yield styler.draw(fitted) if style.styled else "".join(text for _, text in fitted)
 
 
-def _ask(home: Home, output: _Output, then: _Continuation, *, as_json: bool) -> int:
+def _ask(home: Home, output: WhyOutput, then: _Continuation, *, as_json: bool) -> int:
     """Ask the agent in a branch of its conversation, at the edit."""
     from harken.chat.options import ChatOptions
     from harken.cli.commands.chat.command import talk_in_lines

@@ -1,0 +1,52 @@
+"""The tool `why`: the message of the agent that wrote a line of code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from harken.cli.commands.mcp_server.home_call import HomeCall
+from harken.cli.commands.mcp_server.server_home import ServerHome
+from harken.config.home import current_folder
+from harken.terminal.text import escape_control_characters
+from harken.world.page import TextOffset, format_text_page
+from harken.world.result import ToolError
+
+_STDIN = "-"
+"""The name of standard input for the command; here it is the connection."""
+
+
+class ExplainLines(HomeCall, frozen=True, kw_only=True):
+    """Explain why code is as it is: the agent that wrote it, its reason and the user's request.
+
+    The answer is derived from git blame and the recorded sessions of all coding agents. An
+    uncertain answer says so, and a line of a person is named as theirs. It names the commit
+    (ctx-...) of the agent, which `conversation` shows and `ask` asks.
+    """
+
+    name: ClassVar[str] = "why"
+
+    target: Annotated[
+        str, Meta(description="FILE:LINE, FILE:FROM-TO, FILE:FUNCTION, or a git commit.")
+    ]
+    revision: Annotated[str, Meta(description="The git commit of the file.")] = ""
+    folder: Annotated[
+        str, Meta(description="A folder of the repository, if it is not the working folder.")
+    ] = ""
+    full: Annotated[
+        bool, Meta(description="Show the conversation from the request to the edit.")
+    ] = False
+    offset: TextOffset = 0
+
+    def run(self, home: ServerHome) -> str:
+        from harken.cli.commands.why.command import read_output
+
+        if self.target == _STDIN:
+            raise ToolError("why: a diff cannot be passed; name a FILE:LINE or a commit")
+        folder = current_folder() / Path(self.folder).expanduser()
+        output = read_output(home.home, folder, self.target, self.revision, full=self.full)
+        lines = ("".join(text for _, text in line) for line in output.lines)
+        plain = (f"{escape_control_characters(line)}\n" for line in lines)
+        return format_text_page(plain, offset=self.offset)
