@@ -46,7 +46,7 @@ event = "in_progress"
 SCRIPT = """\
 rules:
   - pattern: '^Work on the ticket'
-    calls: [{{ticket: {{operation: update, ticket: {ticket}, fields: {{status: review}}}}}}]
+    calls: [{{ticket_update: {{ticket: {ticket}, status: review}}}}]
   - pattern: '\\[review\\] Rewrite'
     answer: It is ready for a review.
   - pattern: '^Review the ticket'
@@ -58,7 +58,7 @@ rules:
   - pattern: 'your review of'
     answer: I filed two findings.
   - pattern: 'is in progress again'
-    calls: [{{ticket: {{operation: note, ticket: {finding}, text: "what do you mean?"}}}}]
+    calls: [{{ticket_note: {{ticket: {finding}, text: "what do you mean?"}}}}]
   - pattern: '^{finding} \\[open\\]'
     answer: I asked the reviewer.
   - pattern: 'what do you mean'

@@ -21,13 +21,17 @@ UP, SHIFT_TAB = "\x1b[A", "\x1b[Z"
 Waited = str | Callable[[], Any]
 
 
+_UNSET = {"NO_COLOR", "COLUMNS", "LINES"}
+"""Variables that would stand for the terminal, for example those of a worker of the tests."""
+
+
 class Terminal:
     """A program at a terminal: what is typed goes in, what it shows can be waited for."""
 
     def __init__(
         self, *command: str | Path, columns: int = 80, rows: int = 24, **environment: str
     ) -> None:
-        environ = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
+        environ = {name: text for name, text in os.environ.items() if name not in _UNSET}
         environ |= {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join(sys.path)}
         self.process: Any = pexpect.spawn(
             str(command[0]),

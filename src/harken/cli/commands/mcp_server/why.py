@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -43,6 +44,8 @@ class ExplainLines(HomeCall, frozen=True, kw_only=True):
     def run(self, home: ServerHome) -> str:
         from harken.cli.commands.why.command import read_output
 
+        for text in (self.target, self.revision, self.folder):
+            _check_name(text)
         if self.target == _STDIN:
             raise ToolError("why: a diff cannot be passed; name a FILE:LINE or a commit")
         folder = current_folder() / Path(self.folder).expanduser()
@@ -50,3 +53,13 @@ class ExplainLines(HomeCall, frozen=True, kw_only=True):
         lines = ("".join(text for _, text in line) for line in output.lines)
         plain = (f"{escape_control_characters(line)}\n" for line in lines)
         return format_text_page(plain, offset=self.offset)
+
+
+def _check_name(text: str) -> None:
+    """Raise ToolError for a text that no file or commit can have as its name."""
+    try:
+        is_name = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise ToolError(f"why: {text!a} is not a name of a file or a commit")
