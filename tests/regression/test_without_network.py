@@ -22,7 +22,8 @@ import pytest
 from harken.cli.command_group import CommandGroup
 from harken.cli.main import cli as root
 from tests import toy_clients
-from tests.unit.formats.transcript_kit import Transcript, text_block
+from tests.cli.git_kit import Repository, Session
+from tests.cli.review_kit import FIRST, find_ticket, write_reviewer, write_script
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -138,6 +139,17 @@ store gc
 store fsck
 store bundle create -o b.harken cafe
 store bundle open b.harken
+git install
+git status
+git trace HEAD
+git run-hook post-commit
+git uninstall
+why parse.py:1
+blame parse.py
+who
+review change.diff --reviewers rita --model scripted:review.yaml
+agents watch --once
+mcp-server --http --port 0 --idle-timeout 1s
 """
 REMOTE = {
     "push": "its purpose is a remote service",
@@ -145,11 +157,22 @@ REMOTE = {
     "mcp logout": "it ends a login",
 }
 """Commands that need a network, with the reason."""
-GROUPS = {"agent", "ctx", "context", "interactions", "store", "store bundle", "ticket"}
+GROUPS = {
+    "agent",
+    "agents",
+    "ctx",
+    "context",
+    "git",
+    "interactions",
+    "store",
+    "store bundle",
+    "ticket",
+}
 """Commands that only have subcommands."""
 ELSEWHERE = {
     "store purge": "it reads the text from stdin: see below",
     "cat": "it needs the name of an artifact: see below",
+    "discuss": "it needs the name of a finding: see below",
     "view": "it needs a subcommand: see `view cafe tree`",
 }
 
@@ -219,10 +242,15 @@ def write_files(folder: Path) -> None:
         "url": "https://github.com/jill/cafe/issues/1",
     }
     (folder / "issues.json").write_text(json.dumps([issue]))
-    transcript = Transcript()
-    transcript.user("Is the cafe open?")
-    transcript.answer(text_block("It is."))
-    (folder / "a.jsonl").write_bytes(transcript.data)
+    write_script(folder)
+    write_reviewer(folder / "home")
+    repository = Repository.create(folder)
+    session = Session(repository).ask("Is the cafe open?")
+    session.write("parse.py", "def parse(text):\n", "It is.")
+    (folder / "a.jsonl").write_bytes(session.transcript.data)
+    repository.write("parse.py", "def parse(text):\n")
+    repository.git("add", "parse.py")
+    repository.git("commit", "-q", "-m", "Parse")
     toy_clients.install(folder / "programs", "claude")
     program = folder / "programs" / "client"
     program.write_text("#!/bin/sh\nexit 0\n")
@@ -254,7 +282,10 @@ def test_every_command_but_a_remote_model_works_without_network(tmp_path: Path) 
     assert result.returncode == 0, (result.stdout[-600:], result.stderr[-900:])
     materialized = run_offline(tmp_path, ["ctx", "materialize", "cafe"]).stdout
     [artifact] = re.findall("art-[0-9a-f]+", materialized)
-    for command, text in ((["cat", artifact], ""), (["store", "purge", "--yes"], "Hello Jill.")):
+    finding = find_ticket(tmp_path / "home", FIRST)
+    discuss = ["discuss", finding, "what do you mean?", "--model", "scripted:review.yaml"]
+    purge = ["store", "purge", "--yes"]
+    for command, text in ((["cat", artifact], ""), (discuss, ""), (purge, "Hello Jill.")):
         result = run_offline(tmp_path, command, text=text)
         assert result.returncode == 0, (result.stdout[-600:], result.stderr[-900:])
 

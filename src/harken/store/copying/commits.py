@@ -161,7 +161,7 @@ class _BatchWriter:
             commits=self._commits,
             tombstones=self._tombstones,
         )
-        if self._buffered_bytes:
+        if batch != WriteBatch():  # A file of no bytes is content too.
             self.target.write(batch)
         self._objects, self._deltas, self._sequences, self._raw = {}, {}, {}, {}
         self._files, self._commits, self._tombstones, self._buffered_bytes = {}, [], {}, 0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from harken.store.base import Name, ObjectKind
-from harken.store.sqlite import pack_table
+from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.graph import Graph, Node, build_graph, remove_objects
 from harken.store.sqlite.name_index import iter_batches
@@ -93,9 +93,13 @@ def find_evicted_needs(store: EvictableStore, names: Iterable[Name]) -> list[Nam
 
 
 def _find_retained(connection: sqlite3.Connection, graph: Graph) -> bytearray:
-    """Return, by node, whether it is pinned, needed by a pinned object, or a record of a head."""
+    """Return, by node, whether it is retained.
+
+    Retained are pinned objects and their needs, stand-ins of purged content, and records of heads.
+    """
     policies = read_retention(connection).items()
     retained_names = [name for name, policy in policies if policy.policy in ("pin", "replicate")]
+    retained_names += filter(None, side_tables.read_stand_ins(connection).values())
     retained = graph.reach(map(graph.node, retained_names))
     versions = graph.reach(map(graph.node, read_artifact_heads(connection).values()))
     for node, needs in enumerate(graph.needs):

@@ -18,7 +18,14 @@ from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, HeadNa
 from harken.core.messages import Message
 from harken.core.replace import Secret
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
-from harken.store.base import ObjectKind, RetentionPolicy, Store, StoredCommit, WriteBatch
+from harken.store.base import (
+    ObjectKind,
+    RetentionPolicy,
+    Store,
+    StoredCommit,
+    Tombstone,
+    WriteBatch,
+)
 from harken.store.chunking import put_file
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
@@ -286,6 +293,24 @@ def test_purge_reaches_both_tiers_and_evicted_objects(
         assert find_text(store, [], SECRET) == []
         assert fsck(store) == []
     assert "[purged]" in str(materialize(tiered, tip).messages)
+
+
+def test_stand_ins_are_not_evicted(tiered: TieredStore, backing: BackingStore) -> None:
+    """Content may be purged, written and pinned again after an eviction, also offline."""
+    names = [hash_raw(data) for data in (b"", b"secret")]
+    tombstone = Tombstone(when=NOON, by="jill", why="a test")
+    tiered.write(WriteBatch(raw={names[0]: b"", names[1]: b"secret"}))
+    tiered.set_retention(dict.fromkeys(names, RetentionPolicy("replicate")))
+    tiered.set_retention(dict.fromkeys(names))
+    assert backing.raw(names[0]) == b"", "a file of no bytes is sent"
+    for name, data in zip(names, (b"", b"secret"), strict=True):
+        tiered.purge({name: b"gone"}, tombstone)
+        tiered.evict(0)
+        assert fsck(tiered.local) == []
+        tiered.write(WriteBatch(raw={name: data}))
+        tiered.set_retention({name: RetentionPolicy("pin")})
+    backing.is_away = True
+    assert [tiered.raw(name) for name in names] == [b"gone", b"gone"]
 
 
 def test_local_gc_keeps_objects_needed_by_the_backing_store(tiered: TieredStore) -> None:
