@@ -109,6 +109,12 @@ DIFFERENCE_RULES = (
         expected=normalize.with_small_images,
     ),
     DifferenceRule(
+        name="unread images",
+        reason="OpenCode sends a text in place of each image if its model reads no images",
+        clients=("opencode",),
+        expected=normalize.with_unread_images,
+    ),
+    DifferenceRule(
         name="the setting",
         reason="the notes of Gemini CLI before the first prompt: the folder and the day",
         clients=("gemini",),

@@ -6,6 +6,7 @@ content of its rule. The reasons are in `harken.capture.resume.allowed_differenc
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -20,6 +21,11 @@ _MASKED_TAG = "<tool_output_masked>"
 _CHANGED_TOOLS = {"SendMessage": frozenset({"to", "summary", "message"})}
 """Tools of Claude Code with changed input members -> the members of the current version."""
 _MAX_SIDE_PX = 2048
+_UNREAD_IMAGE = re.compile(
+    r'ERROR: Cannot read (image|".*") \(this model does not support image input\)\. '
+    r"Inform the user\."
+)
+"""The text that OpenCode sends in place of an image if the configuration of the model has none."""
 _COMMON_CHARS = 40
 """The length of the common beginning that identifies the client of instructions."""
 
@@ -208,6 +214,38 @@ def _iter_images(value: Any) -> Iterator[dict[str, Any]]:
         value = [*value.values()]
     for inner in value if isinstance(value, list) else ():
         yield from _iter_images(inner)
+
+
+def with_unread_images(expected: Request, sent: Request) -> Request:
+    """Replace the images of messages by the texts that OpenCode sends for a model without images.
+
+    Images are replaced only if there is one such text for each of them.
+    """
+    texts = [block for message in sent for block in _blocks(message) if _is_unread_image(block)]
+    images = [block for message in expected for block in _blocks(message) if _is_image(block)]
+    if len(texts) != len(images):
+        return expected
+    remaining = iter(texts)
+    return [
+        {**message, "content": [next(remaining) if _is_image(b) else b for b in _blocks(message)]}
+        if any(map(_is_image, _blocks(message)))
+        else message
+        for message in expected
+    ]
+
+
+def _blocks(message: Message) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _is_image(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "image_url"
+
+
+def _is_unread_image(block: Any) -> bool:
+    text = block.get("text") if isinstance(block, dict) else None
+    return isinstance(text, str) and _UNREAD_IMAGE.fullmatch(text) is not None
 
 
 def _is_large(url: str) -> bool:

@@ -220,6 +220,23 @@ def test_images_that_codex_shrinks_are_equal() -> None:
     assert states("codex", [large, different], [small]) == ["changed", "missing"]
 
 
+def test_texts_in_place_of_images_that_a_model_does_not_read_are_equal() -> None:
+    def message(*blocks: dict[str, Any]) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "text", "text": "See:"}, *blocks]}
+
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+    end = "(this model does not support image input). Inform the user."
+    error = {"type": "text", "text": f"ERROR: Cannot read image {end}"}
+    named = {"type": "text", "text": f'ERROR: Cannot read "a b.png" {end}'}
+    other = {"type": "text", "text": "ERROR: Image file is empty or corrupted."}
+    answer = assistant("I see.")
+    assert states("opencode", [message(image), answer], [message(error), answer]) == ["same"] * 2
+    assert states("opencode", [message(image, image)], [message(named, error)]) == ["same"]
+    assert states("opencode", [message(image, image)], [message(error)]) == ["changed"]
+    assert states("opencode", [message(image)], [message(other)]) == ["changed"]
+    assert states("pi", [message(image)], [message(error)]) == ["changed"]
+
+
 def test_outputs_that_gemini_masks_are_equal_for_the_same_call() -> None:
     def turn(id: str, output: str) -> dict[str, Any]:
         response = {"id": id, "name": "look", "response": {"output": output}}
