@@ -43,8 +43,16 @@ def drawn(rows: Sequence[GraphRow]) -> list[str]:
     return lines
 
 
+def assert_no_empty_ends(rows: Sequence[GraphRow]) -> None:
+    """Assert that the names of commits follow their lanes without a gap."""
+    for row in rows:
+        assert not row.cells or row.cells[-1].glyph.strip(), "an empty cell at the end"
+
+
 def picture(parents: Parents) -> list[str]:
-    return drawn(list(layout_graph(history(parents))))
+    rows = list(layout_graph(history(parents)))
+    assert_no_empty_ends(rows)
+    return drawn(rows)
 
 
 def git(folder: Path, *arguments: str, index: int = 0) -> str:

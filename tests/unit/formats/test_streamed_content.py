@@ -12,7 +12,7 @@ from harken.core.messages import Message, TextPart, UnknownPart, message_hash
 from harken.core.stream import ExtraDelta, StreamAccumulator, TextDelta, ToolCallDelta, iter_chunks
 from harken.formats.providers import anthropic, openai_chat
 from harken.formats.providers.anthropic_stream import AnthropicStreamDecoder
-from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder
+from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder, merge_members
 from harken.formats.wire import anthropic as anthropic_wire
 from harken.formats.wire import openai_chat as chat_wire
 from harken.formats.wire import openai_responses as responses_wire
@@ -281,3 +281,22 @@ def test_content_of_the_message_is_in_its_first_part_or_call() -> None:
         first = message.content[0] if isinstance(message.content, list) else None
         extra = first.extra if isinstance(first, TextPart) else (message.tool_calls or [])[0].extra
         assert extra == '{"message":{"x":1}}'
+
+
+def test_members_of_a_stream_are_continued() -> None:
+    pieces: list[dict[str, Any]] = [
+        {"list": [1], "text": "a", "inner": {"list": ["x"], "text": "b"}, "id": "i", "none": 1},
+        {"list": [2, 3], "text": "c", "inner": {"list": ["y"], "text": "d"}, "id": "i"},
+        {"list": None, "text": [4], "new": "n", "none": None},
+    ]
+    merged: dict[str, Any] = {}
+    for piece in pieces:
+        merged = merge_members(merged, piece)
+    assert merged == {
+        "list": [1, 2, 3],
+        "text": [4],
+        "inner": {"list": ["x", "y"], "text": "bd"},
+        "id": "i",
+        "none": 1,
+        "new": "n",
+    }

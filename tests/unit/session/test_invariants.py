@@ -316,6 +316,8 @@ def test_content_references_each_call_once(session: Session) -> None:
     )
     assert_refused(session, twice, because="each of them")
     session.append(entry("assistant", content=parts, tool_calls=[call("a")]))
+    in_another_order = [ToolCallSlot("c"), TextPart("x"), ToolCallSlot("b")]
+    session.append(entry("assistant", content=in_another_order, tool_calls=[call("b"), call("c")]))
 
 
 @pytest.mark.req("S0-22")

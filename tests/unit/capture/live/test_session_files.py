@@ -13,11 +13,14 @@ import pytest
 from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
 from harken.capture.files.follower import SUPERSEDED_LABEL, FileFollower
 from harken.capture.live.claude_code import parse_claude_line
-from harken.capture.live.recorder import CommitSources, LiveRecorder
+from harken.capture.live.recorder import POLL_INTERVAL_S, CommitSources, LiveRecorder
 from harken.capture.live.session_files import RunFiles, build_mentions
 from harken.capture.live.stream_commits import StreamCommits
+from harken.context.history import commit_history
+from harken.context.materialize import materialize
 from harken.core.clock import system_clock
 from harken.core.commits import CommitId
+from harken.core.messages import text_of
 from harken.errors import StoreWriteError
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
@@ -141,6 +144,26 @@ def test_session_file_is_committed_while_the_client_runs(run: Run) -> None:
     first, last, end = (run.store.commits([ctx])[ctx].commit for ctx in run.settled)
     assert (end.checkpoint, end.parent, end.message_count) == ("session_end", run.settled[1], 0)
     assert (first.checkpoint, last.parent) == ("import", run.settled[0])
+
+
+def test_lines_before_a_silence_are_recorded_once(run: Run) -> None:
+    run.recording.has_file = False
+    stream = Stream()
+    run.recording.begin()
+    stream.init()
+    run.hear(stream)
+    for number in (1, 2, 3):
+        stream.answer(f"msg_{number}", words(f"{number}"))
+        run.hear(stream)
+        time.sleep(2 * POLL_INTERVAL_S)
+    stream.end()
+    run.hear(stream)
+    run.recording.end()
+    assert run.recording.failure == ""
+    history = commit_history(run.store, run.settled[-1])
+    assert sum(stored.commit.message_count for stored in history) == 4, "the prompt and 3 answers"
+    messages = materialize(run.store, run.settled[-1]).messages
+    assert [text_of(message.content) for message in messages] == ["Hello", "1", "2", "3"]
 
 
 def test_late_session_file_supersedes_the_stream(run: Run) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from harken.store.batch import MAX_OBJECT_BYTES
@@ -23,6 +25,20 @@ STREAM = b"".join(map(encode_frame, VALUES)) + END
 def test_values_are_read_from_pieces_of_any_size(size: int) -> None:
     pieces = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
     assert [unpack(frame, bytes) for frame in iter_frames(pieces)] == VALUES
+
+
+def test_a_value_is_read_as_soon_as_it_is_complete() -> None:
+    frames = [encode_frame(b"one"), encode_frame(b"two")]
+
+    def receive() -> Iterator[bytes]:
+        yield frames[0]
+        received.append("more")
+        yield frames[1] + END
+
+    received: list[str] = []
+    values = iter_frames(receive())
+    assert unpack(next(values), bytes) == b"one"
+    assert not received
 
 
 @pytest.mark.parametrize("missing", range(1, 9))

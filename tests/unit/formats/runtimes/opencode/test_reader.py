@@ -432,6 +432,24 @@ def test_cost_of_an_answer_is_kept_where_it_was_counted(cost: Any, expected: flo
     assert (answer.source or {}).get("cost_usd") == expected
 
 
+@pytest.mark.parametrize(
+    ("tokens", "usage"),
+    [
+        ({}, {}),
+        ({"input": 5}, {"input_tokens": 5}),
+        ({"output": 5}, {"output_tokens": 5}),
+        ({"reasoning": 5}, {"output_tokens": 5, "reasoning_tokens": 5}),
+        ({"cache": {"read": 5}}, {"input_tokens": 5, "cache_read_tokens": 5}),
+        ({"cache": {"write": 5}}, {"input_tokens": 5, "cache_write_tokens": 5}),
+    ],
+)
+def test_counts_that_are_absent_are_none(tokens: dict[str, Any], usage: dict[str, int]) -> None:
+    message = assistant_message("msg_2", "ho", tokens=tokens)
+    steps, _ = read_steps(NATIVE, export_bytes(user_message("msg_1", "hi"), message))
+    (_, answer) = store_and_load(steps[0].entries)
+    assert (answer.source or {}).get("usage", {}) == usage
+
+
 def test_each_step_of_an_answer_has_its_own_cost() -> None:
     parts: list[dict[str, Any] | str]
     parts = [START, "a", {**FINISH, "cost": 0.5}, START, "b", {**FINISH, "cost": 0.25}]
