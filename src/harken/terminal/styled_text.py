@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
 
 from harken.terminal.text import escape_control_characters
 
@@ -42,7 +42,7 @@ def cell_width(text: str) -> int:
     >>> cell_width("abc"), cell_width("日本")
     (3, 4)
     """
-    return len(text) if text.isascii() else get_cwidth(text)
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
