@@ -141,6 +141,8 @@ class _BatchWriter:
     objects: int = 0
     size_bytes: int = 0
     _buffered_bytes: int = 0
+    _has_content: bool = False
+    """Whether anything is buffered. A file may have no bytes."""
     _added: set[ArtifactRef] = field(default_factory=set)
     _objects: dict[Hash, bytes] = field(default_factory=dict)
     _deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
@@ -161,10 +163,11 @@ class _BatchWriter:
             commits=self._commits,
             tombstones=self._tombstones,
         )
-        if batch != WriteBatch():  # A file of no bytes is content too.
+        if self._has_content:
             self.target.write(batch)
         self._objects, self._deltas, self._sequences, self._raw = {}, {}, {}, {}
         self._files, self._commits, self._tombstones, self._buffered_bytes = {}, [], {}, 0
+        self._has_content = False
 
     def add_artifacts(self, refs: Iterable[ArtifactRef], existing: Iterable[ArtifactRef]) -> None:
         """Add artifacts with their needs. Those that exist in the target are not added."""
@@ -282,6 +285,7 @@ class _BatchWriter:
     def _add_bytes(self, size_bytes: int) -> None:
         self.size_bytes += size_bytes
         self._buffered_bytes += size_bytes
+        self._has_content = True
         if self._buffered_bytes >= self.max_bytes:
             self.send()
 
