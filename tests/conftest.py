@@ -11,7 +11,7 @@ from hypothesis import settings
 
 # Examples have no deadline, because they can be slow on a busy machine.
 # `make test` gives one tree one answer; `make test-full` searches anew in each run.
-settings.register_profile("quick", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("full", deadline=None, max_examples=1000)  # make test-full
 settings.load_profile("quick")
 

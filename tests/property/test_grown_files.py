@@ -195,7 +195,7 @@ def test_read_points_of_ordinary_files_are_used(kind: str) -> None:
     assert uses > 100
 
 
-@pytest.mark.parametrize(("kind", "count", "seeds"), [("claude", 600, 10), ("pi", 700, 3)])
+@pytest.mark.parametrize(("kind", "count", "seeds"), [("claude", 600, 4), ("pi", 700, 3)])
 def test_long_transcript_refers_to_older_records_than_the_state_has(
     kind: str, count: int, seeds: int
 ) -> None:

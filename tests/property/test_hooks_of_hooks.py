@@ -256,7 +256,7 @@ def check_cuts(folder: Path, seed: int, count: int | None) -> None:
 @pytest.mark.req("S4-27")
 @pytest.mark.parametrize("seed", range(16, 44))
 def test_hooks_of_hooks_judge_once_after_any_cut(tmp_path: Path, seed: int) -> None:
-    check_cuts(tmp_path, seed, 10)
+    check_cuts(tmp_path, seed, 4)
 
 
 @pytest.mark.full

@@ -75,7 +75,7 @@ def play(exchanges: list[Exchange], steps: list[str], folder: Path) -> IndexCont
     scripts(),
     st.lists(st.sampled_from(["record", "write", "import", "index"]), max_size=12),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_order_of_arrival_does_not_matter(exchanges: list[Exchange], steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         orders = {"first": steps, "second": []}
