@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harken.cli.main import run_cli
 from tests.cli.kit import HARKEN
 from tests.toy_claude import FILE, SESSION, install, serve_model
 
@@ -27,8 +28,8 @@ def model() -> Iterator[str]:
 class Desk:
     """A home with the toy client, and the command line."""
 
-    def __init__(self, folder: Path, model: str) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.model, self._capsys = folder, model, capsys
         self.file = folder / FILE
         path = f"{install(folder / 'bin')}:{HARKEN.parent}:{os.environ['PATH']}"
         kept = {name: os.environ[name] for name in ("PYTHONPATH", "LANG") if name in os.environ}
@@ -59,7 +60,14 @@ class Desk:
         return result.stdout
 
     def harken(self, *words: str) -> str:
-        return self.run(str(HARKEN), *words)
+        """Run Harken, in this process if it starts no other one."""
+        if words[0] == "proxy":
+            return self.run(str(HARKEN), *words)
+        self._capsys.readouterr()
+        code = run_cli(words, self.environ)
+        output, self.err = self._capsys.readouterr()
+        assert code == 0, self.err
+        return output
 
     def json(self, *words: str) -> Any:
         return json.loads(self.harken(*words, "--json"))
@@ -78,8 +86,17 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, model: str) -> Desk:
-    return Desk(tmp_path, model)
+def desk(
+    tmp_path: Path,
+    model: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Desk:
+    desk = Desk(tmp_path, model, capsys)
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "HARKEN_HOME", "HARKEN_PRINCIPAL"):
+        monkeypatch.setenv(name, desk.environ[name])
+    return desk
 
 
 def test_a_recorded_and_imported_conversation_is_one_session(desk: Desk) -> None:
