@@ -11,7 +11,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from harken.core import commits
+from blake3 import blake3
+
+from harken.core import canonical, commits
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, hash_raw
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import Name, ObjectKind, Store, Tombstone, WriteBatch
@@ -156,8 +158,12 @@ class ReadThrough:
         return iter(bodies.values())
 
     def _iter_file(self, name: ArtifactRef, refs: Sequence[ArtifactRef]) -> Iterator[bytes]:
-        """Yield the chunks of a file, then cache the file."""
+        """Yield the chunks of a file, then verify and cache the file.
+
+        Raises ObjectCorrupted if they are another file.
+        """
         actual_refs: list[ArtifactRef] = []
+        hasher = blake3(canonical.RAW_DOMAIN)
         for start in range(0, len(refs), _CHUNKS_PER_QUERY):
             batch = refs[start : start + _CHUNKS_PER_QUERY]
             bodies = self._here.raws(batch)
@@ -166,21 +172,19 @@ class ReadThrough:
                 if ref not in bodies:
                     raise ObjectNotFound(WHERE, ref, needed_by=name)
                 actual_refs.append(hash_raw(bodies[ref]))
+                hasher.update(bodies[ref])
                 yield bodies[ref]
-        self._cache_file(name, actual_refs)
+        tombstones = self._find_tombstones({name: f"art-{hasher.hexdigest()}"})
+        self._cache_file(name, actual_refs, tombstones)
 
-    def _cache_file(self, name: ArtifactRef, refs: Sequence[ArtifactRef]) -> None:
-        """Cache a file of cached chunks. Raises ObjectCorrupted if they are another file."""
-        if refs == [name]:
-            return
-        tombstone = self._there.tombstones().get(name)
-        if tombstone is None:
-            self._here.write(WriteBatch(files={name: refs}))
-        elif refs == [tombstone.stand_in]:
-            self._cache(WriteBatch(tombstones={name: tombstone}))
-        else:
-            stand_in = ArtifactRef(tombstone.stand_in)
-            self._here.write(WriteBatch(files={stand_in: refs}, tombstones={name: tombstone}))
+    def _cache_file(
+        self, name: ArtifactRef, refs: Sequence[ArtifactRef], tombstones: Mapping[Name, Tombstone]
+    ) -> None:
+        """Cache a verified file. The local store refuses it if it has not cached the chunks."""
+        actual_name = ArtifactRef(tombstones[name].stand_in if name in tombstones else name)
+        files = {} if refs == [actual_name] else {actual_name: refs}
+        if files or tombstones:
+            self._cache(WriteBatch(files=files, tombstones=tombstones))
 
     def _find_tombstones(self, actual_names: Mapping[Name, Name]) -> dict[Name, Tombstone]:
         """Return the tombstones of objects whose actual name differs from the requested one.
