@@ -32,7 +32,7 @@ from harken.store.branches import (
     check_source,
 )
 from harken.store.chunking import verify_chunks
-from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
+from harken.store.purge import plan_purge, purge_new_content, select_new_tombstones
 from harken.store.raw_files import VerifiedFiles
 from harken.store.retention import active_names, check_policy, find_reachable
 
@@ -67,7 +67,7 @@ class MemoryStore:
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
         with self._lock:
-            purge_new_files(contents, self._tombstones, self._find_object)
+            purge_new_content(contents, self._tombstones, self._find_object)
             select_new_tombstones(NAME, contents, lambda name: self._find_object(name) is not None)
             self._check(contents)
             new_commits = {commit.id for commit in contents.commits}

@@ -25,6 +25,7 @@ from harken.core.commits import (
     decode_commit,
     decode_delta,
     decode_sequence,
+    hash_raw,
 )
 from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import Name, ObjectKind, StoredObject, Tombstone, WriteBatch
@@ -128,37 +129,91 @@ def select_new_tombstones(
     contents.tombstones = new
 
 
-def purge_new_files(
+def purge_new_content(
     contents: BatchContents,
     tombstones: Mapping[Name, Tombstone],
     find_object: Callable[[Name], StoredObject | None],
 ) -> None:
-    """Purge a new file that has a purged chunk, because it contains purged content.
+    """Purge new raw bytes that begin with purged ones, and new files with a purged chunk.
 
-    So a file that grew can be stored again. `find_object` returns the object that is read under a
-    name.
+    So a file that grew can be stored again, without the purged text. `find_object` returns the
+    object that is read under a name.
     """
+    if not tombstones:
+        return
+    for obj in list(contents.objects.values()):
+        if obj.kind is ObjectKind.RAW and obj.name not in tombstones:
+            _purge_new_raw(obj, contents, tombstones, find_object)
     for name, pieces in list(contents.files.items()):
-        purged = next((piece for piece in pieces if piece in tombstones), None)
+        purged = next((p for p in pieces if p in tombstones or p in contents.tombstones), None)
         if purged is None or find_object(name) is not None:
             continue
         hasher = blake3(canonical.RAW_DOMAIN)
         refs: list[ArtifactRef] = []
         for piece in pieces:
-            obj = find_object(piece) or contents.objects.get(piece)
-            if obj is None:
-                return  # The write fails later, because the chunk is missing.
-            refs.append(ArtifactRef(obj.name))
-            hasher.update(obj.body)
-        new_name = ArtifactRef(f"art-{hasher.hexdigest()}")
-        body = canonical.to_canonical_bytes({"name": new_name, "pieces": refs})
-        del contents.objects[name], contents.files[name]
-        contents.objects[new_name] = StoredObject(
-            ObjectKind.FILE, new_name, body, tuple(dict.fromkeys(refs))
-        )
-        contents.files[new_name] = refs
-        tombstone = msgspec.structs.replace(tombstones[purged], stand_in=new_name)
-        contents.tombstones = {**contents.tombstones, name: tombstone}
+            new = contents.tombstones.get(piece)
+            actual = piece if new is None else new.stand_in
+            chunk = find_object(actual) or contents.objects.get(actual)
+            if chunk is None:
+                break  # The write fails later, because the chunk is missing.
+            refs.append(ArtifactRef(chunk.name))
+            hasher.update(chunk.body)
+        else:
+            new_name = ArtifactRef(f"art-{hasher.hexdigest()}")
+            body = canonical.to_canonical_bytes({"name": new_name, "pieces": refs})
+            del contents.files[name]
+            contents.files[new_name] = refs
+            tombstone = tombstones.get(purged) or contents.tombstones[purged]
+            needs = tuple(dict.fromkeys(refs))
+            new_file = StoredObject(ObjectKind.FILE, new_name, body, needs)
+            _replace_new(contents, name, new_file, tombstone)
+
+
+def find_purged_beginning(
+    data: bytes, tombstones: Mapping[Name, Tombstone]
+) -> tuple[int, Name] | None:
+    """Return the length and the name of the longest purged bytes that raw bytes begin with.
+
+    They end at a line end, because a file grows by lines. Return None if there are none.
+    """
+    hasher, start, longest = blake3(canonical.RAW_DOMAIN), 0, None
+    while end := data.find(b"\n", start) + 1:
+        hasher.update(data[start:end])
+        start = end
+        if (name := f"art-{hasher.hexdigest()}") in tombstones:
+            longest = end, name
+    return longest
+
+
+def _purge_new_raw(
+    obj: StoredObject,
+    contents: BatchContents,
+    tombstones: Mapping[Name, Tombstone],
+    find_object: Callable[[Name], StoredObject | None],
+) -> None:
+    """Replace purged bytes at the beginning of new raw bytes by their stand-in."""
+    beginning = find_purged_beginning(obj.body, tombstones)
+    if beginning is None or find_object(obj.name) is not None:
+        return
+    size, purged = beginning
+    stand_in = find_object(purged)
+    if stand_in is None or stand_in.kind is not ObjectKind.RAW:
+        return
+    body = stand_in.body + obj.body[size:]
+    new = StoredObject(ObjectKind.RAW, hash_raw(body), body)
+    _replace_new(contents, obj.name, new, tombstones[purged])
+
+
+def _replace_new(
+    contents: BatchContents, name: Name, new: StoredObject, tombstone: Tombstone
+) -> None:
+    """Replace an object of a batch by its stand-in, at the same place."""
+    contents.objects = {
+        (new.name if key == name else key): (new if key == name else obj)
+        for key, obj in contents.objects.items()
+    }
+    tombstone = msgspec.structs.replace(tombstone, stand_in=new.name)
+    contents.tombstones = {**contents.tombstones, name: tombstone}
 
 
 def _follow_chains(targets: Mapping[Name, Name]) -> dict[Name, Name]:

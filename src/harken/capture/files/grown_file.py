@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from io import FileIO
 
@@ -44,6 +44,8 @@ _READ_BYTES = 1024 * 1024
 _VERIFIED_BYTES_PER_S = 2_000_000
 """A follower hashes all bytes of a file again in this time: about a thousandth of a processor."""
 _MAX_HASHES = 64
+_RECORD_BYTES = 32 + 16 + 1
+_COUNTED_AT_ONCE = 10_000
 
 
 class SavedReading(msgspec.Struct, array_like=True, kw_only=True):
@@ -78,6 +80,95 @@ def decode_reading(data: bytes) -> SavedReading | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return saved if saved.form == FORM else None
+
+
+@dataclass(slots=True)
+class CommitBuilder:
+    """Map the steps of a file to their commits while the file is read."""
+
+    runtime: str
+    is_last: bool
+    """Whether this is the last attempt: an unknown parent of a subagent will not be found later."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """Step -> its offset in `_became`. This is compact, because a file may have many steps."""
+    _records: bytearray = field(default_factory=bytearray)
+    """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
+    new: int = 0
+    orphan: tuple[str, str, str] | None = None
+    spawners: dict[str, CommitId] = field(default_factory=dict)
+    """The spawning commits of agents with files of their own."""
+    _earlier_steps: int = 0
+    """The number of steps of an earlier reading."""
+    _earlier_commits: int = 0
+    """The number of distinct commits of an earlier reading."""
+
+    def restore(self, saved: SavedReading) -> None:
+        """Continue an earlier reading."""
+        for step, record in saved.steps.items():
+            self.steps[step] = len(self._records)
+            self._records += record
+        self._earlier_steps, self._earlier_commits = len(saved.steps), saved.commits
+        self.orphan = saved.orphan
+
+    def get_records(self, steps: Iterable[str]) -> dict[str, bytes]:
+        """Return the records of steps, as those of an earlier reading."""
+        return {step: self._of(step)[:-1] + b"\0" for step in steps}
+
+    def count_commits(self, steps: int | None = None) -> int:
+        """Return the number of distinct commits, or of those of the first steps of this reading.
+
+        Many commits are counted in 16 parts to limit memory use.
+        """
+        records, earlier = self._records, self._earlier_steps
+        offsets = [*self.steps.values()]
+        earlier_names = {bytes(records[offset : offset + 32]) for offset in offsets[:earlier]}
+        offsets = offsets[earlier : None if steps is None else earlier + steps]
+        parts = 16 if len(offsets) > _COUNTED_AT_ONCE else 1
+        return self._earlier_commits + sum(
+            len(
+                {
+                    bytes(records[offset : offset + 32])
+                    for offset in offsets
+                    if records[offset] % parts == part
+                }
+                - earlier_names
+            )
+            for part in range(parts)
+        )
+
+    def set_commit(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:
+        """Record the commit of a step. `is_fresh`: no earlier import has it."""
+        self.steps[step] = len(self._records)
+        self._records += bytes.fromhex(ctx.removeprefix("ctx-")) + key + bytes([is_fresh])
+
+    def get_commit(self, step: str) -> CommitId:
+        """Return the commit of a step."""
+        return CommitId(f"ctx-{self._of(step)[:32].hex()}")
+
+    def has_commits(self, names: Iterable[CommitId]) -> bool:
+        """Whether each of these commits is that of a step."""
+        missing = {bytes.fromhex(name.removeprefix("ctx-")) for name in names}
+        for offset in self.steps.values():
+            missing.discard(bytes(self._records[offset : offset + 32]))
+        return not missing
+
+    def is_fresh(self, step: str | None) -> bool:
+        """Whether no earlier import has a step, and so none of its successors."""
+        return step is not None and bool(self._of(step)[_RECORD_BYTES - 1])
+
+    def key(self, ready: PreparedStep, parent: CommitId | None) -> bytes:
+        """Return a key that is equal for equal messages after an equal beginning.
+
+        parent: the parent commit.
+        """
+        previous = parent or self.runtime
+        if ready.parent is not None:
+            previous = self._of(ready.parent)[32:-1].hex()
+        return blake3(b'["%b",%b' % (previous.encode(), ready.said)).digest(16)
+
+    def _of(self, step: str) -> bytes:
+        offset = self.steps[step]
+        return bytes(self._records[offset : offset + _RECORD_BYTES])
 
 
 @dataclass(slots=True)

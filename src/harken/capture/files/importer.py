@@ -19,12 +19,10 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import msgspec
-from blake3 import blake3
 
 from harken.capture.files.file_reader import (
     OpenedFile,
@@ -33,6 +31,7 @@ from harken.capture.files.file_reader import (
     open_source_file,
 )
 from harken.capture.files.grown_file import (
+    CommitBuilder,
     RunningHashes,
     SavedReading,
     decode_reading,
@@ -47,7 +46,7 @@ from harken.capture.files.report import (
     Report,
 )
 from harken.capture.files.sources import File, with_companions
-from harken.capture.files.stored_files import StoredFiles
+from harken.capture.files.stored_files import StoredFiles, summarize_stored
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.capture.redacted_file import iter_file
@@ -57,103 +56,11 @@ from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
-from harken.store.base import Store
+from harken.store.base import Name, Store, Tombstone
 from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 from harken.store.imported_files import FileRecord, Spawner
-
-_RECORD_BYTES = 32 + 16 + 1
-_COUNTED_AT_ONCE = 10_000
-
-
-@dataclass(slots=True)
-class CommitBuilder:
-    """Map the steps of a file to their commits while the file is read."""
-
-    runtime: str
-    is_last: bool
-    """Whether this is the last attempt: an unknown parent of a subagent will not be found later."""
-    steps: dict[str, int] = field(default_factory=dict)
-    """Step -> its offset in `_became`. This is compact, because a file may have many steps."""
-    _records: bytearray = field(default_factory=bytearray)
-    """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
-    new: int = 0
-    orphan: tuple[str, str, str] | None = None
-    spawners: dict[str, CommitId] = field(default_factory=dict)
-    """The spawning commits of agents with files of their own."""
-    _earlier_steps: int = 0
-    """The number of steps of an earlier reading."""
-    _earlier_commits: int = 0
-    """The number of distinct commits of an earlier reading."""
-
-    def restore(self, saved: SavedReading) -> None:
-        """Continue an earlier reading."""
-        for step, record in saved.steps.items():
-            self.steps[step] = len(self._records)
-            self._records += record
-        self._earlier_steps, self._earlier_commits = len(saved.steps), saved.commits
-        self.orphan = saved.orphan
-
-    def get_records(self, steps: Iterable[str]) -> dict[str, bytes]:
-        """Return the records of steps, as those of an earlier reading."""
-        return {step: self._of(step)[:-1] + b"\0" for step in steps}
-
-    def count_commits(self, steps: int | None = None) -> int:
-        """Return the number of distinct commits, or of those of the first steps of this reading.
-
-        Many commits are counted in 16 parts to limit memory use.
-        """
-        records, earlier = self._records, self._earlier_steps
-        offsets = [*self.steps.values()]
-        earlier_names = {bytes(records[offset : offset + 32]) for offset in offsets[:earlier]}
-        offsets = offsets[earlier : None if steps is None else earlier + steps]
-        parts = 16 if len(offsets) > _COUNTED_AT_ONCE else 1
-        return self._earlier_commits + sum(
-            len(
-                {
-                    bytes(records[offset : offset + 32])
-                    for offset in offsets
-                    if records[offset] % parts == part
-                }
-                - earlier_names
-            )
-            for part in range(parts)
-        )
-
-    def set_commit(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:
-        """Record the commit of a step. `is_fresh`: no earlier import has it."""
-        self.steps[step] = len(self._records)
-        self._records += bytes.fromhex(ctx.removeprefix("ctx-")) + key + bytes([is_fresh])
-
-    def get_commit(self, step: str) -> CommitId:
-        """Return the commit of a step."""
-        return CommitId(f"ctx-{self._of(step)[:32].hex()}")
-
-    def has_commits(self, names: Iterable[CommitId]) -> bool:
-        """Whether each of these commits is that of a step."""
-        missing = {bytes.fromhex(name.removeprefix("ctx-")) for name in names}
-        for offset in self.steps.values():
-            missing.discard(bytes(self._records[offset : offset + 32]))
-        return not missing
-
-    def is_fresh(self, step: str | None) -> bool:
-        """Whether no earlier import has a step, and so none of its successors."""
-        return step is not None and bool(self._of(step)[_RECORD_BYTES - 1])
-
-    def key(self, ready: PreparedStep, parent: CommitId | None) -> bytes:
-        """Return a key that is equal for equal messages after an equal beginning.
-
-        parent: the parent commit.
-        """
-        previous = parent or self.runtime
-        if ready.parent is not None:
-            previous = self._of(ready.parent)[32:-1].hex()
-        return blake3(b'["%b",%b' % (previous.encode(), ready.said)).digest(16)
-
-    def _of(self, step: str) -> bytes:
-        offset = self.steps[step]
-        return bytes(self._records[offset : offset + _RECORD_BYTES])
-
+from harken.store.purge import find_purged_beginning
 
 MIN_POOL_BYTES = 8 * 1024 * 1024
 """Below this size, starting other processes takes longer than reading the files."""
@@ -197,6 +104,8 @@ class Importer:
         self._hashes = RunningHashes() if hashes is None else hashes
         self._stored: StoredFiles
         """The states of files in the store when the run began."""
+        self._purged: Mapping[Name, Tombstone] = {}
+        """The purged content of the store when the run began."""
         self._readings: dict[str, SavedReading] = {}
         """The earlier readings of files that may have grown."""
 
@@ -215,6 +124,7 @@ class Importer:
             yield ImportResult(report, is_unchanged=True)
         new = [file for name, file in names.items() if name not in unchanged]
         self._stored.read(file.name for file in new)
+        self._purged = self._store.tombstones() if new else {}
         self._readings = self._find_readings(new)
         size, done_count, done_size = sum(file.size for file in new), 0, 0
         ready: list[ImportResult] = []
@@ -298,7 +208,6 @@ class Importer:
                 readings[name] = saved
         if not readings:
             return {}
-        purged = self._store.tombstones()
         tips = {ctx for saved in readings.values() for ctx in saved.tips}
         existing = find_existing_commits(self._store, tips)
         return {
@@ -306,7 +215,7 @@ class Importer:
             for name, saved in readings.items()
             if existing.issuperset(saved.tips)
             and saved.raw == self._stored.get_raw(name)
-            and saved.raw not in purged
+            and saved.raw not in self._purged
             and (saved.orphan is None or self._catalogue.spawner(*saved.orphan) is None)
         }
 
@@ -331,6 +240,9 @@ class Importer:
         if saved is not None:
             history.restore(saved)
         ending = self._commit_steps(opened, file.display_name, history)
+        if self._has_purged(opened):
+            self._write()
+            ending = summarize_stored(self._store, opened, ending)
         report = _report(ending, history)
         if self._redact is not None and opened.credentials is not None:
             self._redact.add(opened.credentials)
@@ -345,6 +257,13 @@ class Importer:
         self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report), head)
         self._catalogue.note_reading(file.name, _encode_reading(opened, ending, history))
         return ImportResult(report, new=history.new, parsed_bytes=opened.parsed_bytes)
+
+    def _has_purged(self, file: OpenedFile) -> bool:
+        """Whether a file in memory contains purged content. A large one is read from the store."""
+        return bool(self._purged) and any(
+            piece.name in self._purged or find_purged_beginning(piece.body, self._purged)
+            for piece in file.pieces
+        )
 
     def _commit_steps(self, file: OpenedFile, source: str, history: CommitBuilder) -> FileSummary:
         """Create the commits of a file, and store its bytes.

@@ -12,9 +12,15 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+import msgspec
+
 from harken.capture.files.file_reader import OpenedFile
+from harken.capture.files.parsed_file import CommitReader, FileSummary
+from harken.capture.files.report import Report
 from harken.core.commits import ArtifactRef, CommitId, HeadName
-from harken.errors import ObjectCorrupted
+from harken.errors import FormatError, ObjectCorrupted
+from harken.formats.runtimes.base import SessionFile
+from harken.formats.runtimes.registry import find_runtime_format
 from harken.store.base import Store
 from harken.store.branches import SOURCE_PREFIX
 from harken.store.imported_files import ImportedFile, name_head, read_file_heads, starts_with
@@ -81,3 +87,22 @@ class StoredFiles:
         if file.pieces or file.raw is None:
             return (piece.body for piece in file.pieces)
         return self._store.read_chunks(file.raw)
+
+
+def summarize_stored(store: Store, file: OpenedFile, summary: FileSummary) -> FileSummary:
+    """Return the summary of a file with purged content: its texts are those of the stored bytes.
+
+    It has no read point: the file is read from its beginning when it has grown. Raises StoreError.
+    """
+    native = find_runtime_format(file.runtime)
+    report = msgspec.structs.replace(summary.report, title="", notes=(), bad=())
+    if native is not None and file.raw is not None and not file.is_copy:
+        pieces = [*store.read_chunks(file.raw)]
+        source = SessionFile(report.source, lambda: pieces, is_in_memory=True)
+        reader = CommitReader(native, source)
+        with suppress(FormatError):
+            for _ in reader.steps():
+                pass
+            stored = reader.read_summary(Report(source=report.source, raw=file.raw)).report
+            report = msgspec.structs.replace(stored, agent_type=report.agent_type, task=report.task)
+    return msgspec.structs.replace(summary, report=report, point=None)

@@ -40,7 +40,7 @@ from harken.store.base import (
 )
 from harken.store.batch import BatchContents, parse_needs, validate_batch
 from harken.store.branches import check_branch, check_head, check_head_name, check_source
-from harken.store.purge import purge_new_files
+from harken.store.purge import purge_new_content
 from harken.store.raw_files import RawFiles
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
@@ -84,16 +84,20 @@ class SqliteStore:
 
         Each object follows its needs. Like `write`, for large batches: the objects are not cached.
         """
-        if contents.files:
-            purge_new_files(contents, self.tombstones(), self._find_object)
+        self._purge_new(contents)
         self._write_contents(contents)
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
+        self._purge_new(contents)
         if contents.files:
-            purge_new_files(contents, self.tombstones(), self._find_object)
             self._raw_files.check(contents)
         self._write_contents(contents)
+
+    def _purge_new(self, contents: BatchContents) -> None:
+        """Purge new content that contains purged content."""
+        if contents.files or any(o.kind is ObjectKind.RAW for o in contents.objects.values()):
+            purge_new_content(contents, self.tombstones(), self._find_object)
 
     def _write_contents(self, contents: BatchContents) -> None:
         if contents.tombstones:

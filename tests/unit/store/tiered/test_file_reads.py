@@ -50,6 +50,8 @@ def test_chunks_that_are_another_file_are_refused(tmp_path: Path) -> None:
 
     wrong, data = WrongStore(), build_file()
     name = put_file(wrong, [data])
-    with closing(FullStore(tmp_path / "store.db")) as here:
-        with pytest.raises(ObjectCorrupted, match="its content has the name"):
-            TieredStore(here, wrong).raw(name)
+    with (
+        closing(FullStore(tmp_path / "store.db")) as here,
+        pytest.raises(ObjectCorrupted, match="its content has the name"),
+    ):
+        TieredStore(here, wrong).raw(name)
