@@ -1,93 +1,160 @@
 """`RefusingStore`: a store in a file that refuses content with credentials.
 
 A home with `redact = "store"` removes credentials before content reaches its store. This check is
-the last one, for content that comes by a way that removes none: a ticket, a label, a bundle.
+the last one, for content that comes by a way that removes none: a ticket, a label, a bundle. It has
+the definition of a credential by which they are removed (`harken.core.secrets.redaction`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, HeadName
-from harken.core.secrets.redaction import find_kind
+from harken.core.secrets.redaction import find_kind, find_kind_between, find_kind_in_json
 from harken.errors import CredentialRefused
-from harken.store.base import ObjectKind, StoredObject, WriteBatch
+from harken.store.base import Name, ObjectKind, StoredObject, Tombstone, WriteBatch
 from harken.store.batch import BatchContents, validate_batch
 from harken.store.chunking import MIN_CHUNK_BYTES
 from harken.store.sqlite.store import SqliteStore
 
 _NAMES_ONLY = frozenset({ObjectKind.SEQUENCE, ObjectKind.FILE})
+_SEAM_BYTES = 16 * 1024
+"""The bytes on both sides of the seam of two chunks that are searched together."""
 
 
-class RefusingStore(SqliteStore):
-    """A store of a home with `redact = "store"`. All writes raise CredentialRefused, too."""
+if TYPE_CHECKING:
 
-    def write_named(self, contents: BatchContents) -> None:
-        check_contents(self.path, contents)
-        super().write_named(contents)
+    class _CheckedStore:
+        """The methods of a store that are checked, and the one that the check needs."""
+
+        def raws(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, bytes]:
+            raise NotImplementedError
+
+        def write(self, batch: WriteBatch) -> None:
+            raise NotImplementedError
+
+        def update_notes(
+            self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
+        ) -> None:
+            raise NotImplementedError
+
+        def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
+            raise NotImplementedError
+
+        def move_head(
+            self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None
+        ) -> None:
+            raise NotImplementedError
+
+        def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
+            raise NotImplementedError
+
+        def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+            raise NotImplementedError
+
+else:
+    _CheckedStore = object
+
+
+class CredentialCheck(_CheckedStore):
+    """Make each write of the store that follows among the base classes raise CredentialRefused."""
+
+    @property
+    def _place(self) -> str:
+        """The file or the address of the store."""
+        raise NotImplementedError
 
     def write(self, batch: WriteBatch) -> None:
-        check_contents(self.path, validate_batch(batch))
+        contents = validate_batch(batch)
+        self._check_contents(contents)
+        for pieces in contents.files.values():
+            self._check_seams(contents, pieces)
         super().write(batch)
 
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
-        check_notes(self.path, name, notes)
+        self._check_notes(name, notes)
         super().update_notes(name, notes, was=was)
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
-        check_names(self.path, [name] if to is not None else [])
+        self._check_names([name] if to is not None else [])
         super().move_branch(name, to, expected=expected)
 
     def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
-        check_names(self.path, [name])
+        self._check_names([name])
         super().move_head(name, to, expected=expected)
 
     def set_heads(self, heads: Mapping[HeadName, ArtifactRef | None]) -> None:
-        check_names(self.path, [name for name, head in heads.items() if head is not None])
+        self._check_names([name for name, head in heads.items() if head is not None])
         super().set_heads(heads)
 
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        """Check the reason only: a stand-in has less content than what it replaces."""
+        self._check_tombstone(tombstone)
+        super().purge(stand_ins, tombstone)
 
-def check_contents(store: str | Path, contents: BatchContents) -> None:
-    """Raise CredentialRefused if a batch contains a credential."""
-    for obj in contents.objects.values():
-        if obj.kind not in _NAMES_ONLY:
-            _refuse(store, f"{obj.name} ({obj.kind.name.lower()})", _find_in_object(obj))
-    for commit in contents.commits:
-        check_notes(store, commit.id, commit.notes)
-    check_names(store, [*contents.moves, *contents.derived])
+    def _check_contents(self, contents: BatchContents) -> None:
+        """Raise CredentialRefused if a batch contains a credential."""
+        for obj in contents.objects.values():
+            if obj.kind not in _NAMES_ONLY:
+                self._refuse(f"{obj.name} ({obj.kind.name.lower()})", _find_in_object(obj))
+        for commit in contents.commits:
+            self._check_notes(commit.id, commit.notes)
+        self._check_names([*contents.moves, *contents.derived])
+        for tombstone in contents.tombstones.values():
+            self._check_tombstone(tombstone)
+
+    def _check_seams(self, contents: BatchContents, pieces: Sequence[ArtifactRef]) -> None:
+        """Raise CredentialRefused if a credential is in two chunks of a file."""
+        last: bytes | None = None
+        for piece in pieces:
+            obj = contents.objects.get(piece)
+            body = self.raws([piece]).get(piece) if obj is None else obj.body
+            if last and body:
+                kind = find_kind_between(last[-_SEAM_BYTES:], body[:_SEAM_BYTES])
+                self._refuse(f"{piece} (raw)", kind)
+            last = body
+
+    def _check_notes(self, name: str, notes: CommitNotes) -> None:
+        self._refuse(f"the notes of {name}", find_kind_in_json(canonical.to_json_line(notes)))
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._refuse("a name", find_kind(name.encode("utf-8", "surrogatepass")))
+
+    def _check_tombstone(self, tombstone: Tombstone) -> None:
+        kind = find_kind_in_json(canonical.to_json_line([tombstone.by, tombstone.why]))
+        self._refuse("the reason of a purge", kind)
+
+    def _refuse(self, where: str, kind: str) -> None:
+        if kind:
+            raise CredentialRefused(self._place, where, kind=kind)
 
 
-def check_notes(store: str | Path, name: str, notes: CommitNotes) -> None:
-    """Raise CredentialRefused if the notes of a commit contain a credential."""
-    _refuse(store, f"the notes of {name}", find_kind(canonical.to_json_line(notes)))
+class RefusingStore(CredentialCheck, SqliteStore):
+    """A store of a home with `redact = "store"`. All writes raise CredentialRefused, too."""
 
+    @property
+    def _place(self) -> str:
+        return str(self.path)
 
-def check_names(store: str | Path, names: Iterable[str]) -> None:
-    """Raise CredentialRefused if a branch or another name contains a credential."""
-    for name in names:
-        _refuse(store, "a name", find_kind(name.encode("utf-8", "surrogatepass")))
+    def write_named(self, contents: BatchContents) -> None:
+        self._check_contents(contents)
+        for pieces in contents.files.values():
+            is_new = [piece in contents.objects for piece in pieces]
+            first_new = is_new.index(True) if True in is_new else len(pieces)
+            self._check_seams(contents, pieces[max(first_new - 1, 0) :])
+        super().write_named(contents)
 
 
 def _find_in_object(obj: StoredObject) -> str:
     """Return the kind of the first credential in an object, or "".
 
-    A chunk may begin or end inside of a placeholder, and a database is no text; both were redacted
-    as a whole.
+    A chunk may begin or end inside of a placeholder.
     """
     if obj.kind is not ObjectKind.RAW:
-        return find_kind(obj.body)
-    try:
-        obj.body[4:-4].decode()
-    except UnicodeDecodeError as error:
-        if 4 < error.start < len(obj.body) - 12:
-            return ""
+        return find_kind_in_json(obj.body)
     return find_kind(obj.body, is_chunk=len(obj.body) >= MIN_CHUNK_BYTES)
-
-
-def _refuse(store: str | Path, where: str, kind: str) -> None:
-    if kind:
-        raise CredentialRefused(store, where, kind=kind)

@@ -18,7 +18,7 @@ _OPTIONAL_SUFFIX = r"(?:[_-]?(?i:key|base|value|prod|dev|test|staging|live|old|n
 _CLOSED = r"\\{0,3}[\"']?\]?"
 """After a name: its quote, if it has one."""
 _TYPED = r"(?:(?:\s?:\s?|\s)(?:str|string|String|&str|SecretStr)\s?(?==))?"
-_ASSIGNED = rf"{_TYPED}\s{{0,3}}(?:=>|:=|=|:)\s{{0,3}}[rbu]?\\{{0,3}}"
+_ASSIGNED = rf"{_TYPED}\s*+(?:=>|:=|=|:)\s*+[rbu]?\\{{0,3}}"
 _LINE_END = r"[ \t]{0,8}(?:[\r\n#]|\\{1,4}[nr]|$)"
 _STOP = r"(?=[\s\"'\\`;,&|<>)}\]]|$)"
 """The end of a value without quotes. An opening bracket would make it code."""
@@ -119,7 +119,7 @@ def _iter_password_shapes() -> Iterator[Shape]:
             )
     for quote in ("'", '"', "\\"):  # the backslash comes from JSON
         array_key = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
-        array_key += r"\s{0,3}\\{0,3}"
+        array_key += r"\s*+\\{0,3}"
         for mark in "\"'":
             digit = rf"(?={mark}[^\s{mark}]{{0,64}}\d)"
             pattern = array_key + digit + _quoted_pattern("", mark, "password")
@@ -178,16 +178,14 @@ def _iter_header_shapes() -> Iterator[Shape]:
     after = rf"(?:;\s?[\w.%-]{{1,64}}(?:={value}{{0,4096}})?){{0,60}}"
     long = rf"(?={value}{{0,200}}\d){value}{{8,4096}}"
     cookies = rf"[\w.%-]{{1,64}}=(?P<secret>{before}{long}{after})"
-    yield from iter_shapes(
-        "cookie", "ookie OOKIE", rf"{_CLOSED}\s{{0,3}}:\s{{0,3}}\\{{0,3}}[\"']?{cookies}"
-    )
+    yield from iter_shapes("cookie", "ookie OOKIE", rf"{_CLOSED}\s*+:\s*+\\{{0,3}}[\"']?{cookies}")
     option = r"(?=\s)[^\n]{0,200}?\s(?:-b|--cookie)[ =]"
     yield from iter_shapes("cookie", "curl", rf"{option}\\{{0,3}}[\"']?{cookies}")
     yield from iter_shapes("cookie", "--cookie", rf"[ =]{{1,2}}\\{{0,3}}[\"']?{cookies}")
     yield from iter_shapes(
         "authorization-header",
         "uthorization UTHORIZATION",
-        rf"{_CLOSED}\s{{0,3}}[=:]\s{{0,3}}\\{{0,3}}[\"']?(?i:basic)\s{{1,3}}"
+        rf"{_CLOSED}\s*+[=:]\s*+\\{{0,3}}[\"']?(?i:basic)\s{{1,3}}"
         rf"(?=[A-Za-z0-9+/]{{0,200}}(?:[a-z][A-Z]|\d|=))(?P<secret>[A-Za-z0-9+/]{{8,}}={{0,2}})"
         rf"{_STOP}",
     )

@@ -23,7 +23,7 @@ _WORD = "[A-Za-z0-9_-]"
 _HEX = "[0-9a-f]"
 _UUID = rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}"
 _QUOTES = r"[\"'\\]{0,3}"
-_IS = rf"{_QUOTES}\s{{0,3}}[=:]\s{{0,3}}{_QUOTES}"
+_IS = rf"{_QUOTES}\s*+[=:]\s*+{_QUOTES}"
 _HEADER = r"(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{16,})"
 _NEW_LINE = r"(?:\s|\\{1,8}[nrt]){1,8}"
 _END_OF_KEY = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
@@ -46,7 +46,7 @@ def _iter_word_shapes(
     """
     for prefix in prefixes.split():
         text = re.escape(prefix)
-        escapes = rf"(?<=\\[nrt]{text})|(?<=%[0-9A-Fa-f]{{2}}{text})|(?<=\\u[0-9a-f]{{4}}{text})"
+        escapes = rf"(?<=\\[bfnrt]{text})|(?<=%[0-9A-Fa-f]{{2}}{text})|(?<=\\u[0-9a-f]{{4}}{text})"
         begins = rf"(?:(?<![A-Za-z0-9]{text})|{escapes})"
         yield Shape(kind, hint or prefix, prefix, text + begins + pattern + end)
 

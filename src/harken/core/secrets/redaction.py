@@ -12,23 +12,42 @@ is still JSON after redaction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate
 
 from blake3 import blake3
 
-from harken.core.replace import in_json, replace_in_bytes
+from harken.core import canonical
+from harken.core.replace import replace_in_bytes
+from harken.core.secrets.json_strings import (
+    MAX_DEPTH,
+    SEPARATOR,
+    iter_decoded,
+    normalize_escapes,
+    replace_strings,
+)
 from harken.core.secrets.named_secrets import NAMED_SHAPES
 from harken.core.secrets.patterns import FRAMED_SHAPES, MIN_RUN_CHARS, RUN_CHARACTERS, WORD_SHAPES
 from harken.core.secrets.shape import Shape
 
 PLACEHOLDER_PATTERN = re.compile(r"\[redacted [a-z][a-z0-9-]*\]")
 """Matches the text that replaces a credential."""
-_ESCAPE_PATTERN = re.compile(rb"\\[u/]")
-"""Matches an escape in JSON that can hide a character of a credential."""
+_TERMINAL_PATTERN = re.compile(
+    r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;:?]{0,32}[A-Za-z]|[()][A-Za-z0-9])"
+)
+"""Matches an escape sequence of a terminal, which ends a word. JSON and code escape it."""
+_TERMINAL_BEGINS = ("\x1b", "u001b", "u001B", "x1b", "x1B", "\\033", "\\e[", "\\e(")
+"""Beginnings of these sequences, which are cheap to search for."""
 _MAX_CREDENTIAL_BYTES = 64 * 1024
-"""Maximum length of a credential: an overlap of this size between pieces always contains it."""
+"""Maximum length of a credential of several lines."""
+_SEGMENT_BYTES = 4 * 1024 * 1024
+"""The size of the segments of a stream, which end at line ends."""
+_MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line is searched in several segments."""
+_MAX_PASSES = 8
+"""Maximum number of searches of a line, since a replacement may complete another credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +85,12 @@ class Credentials:
         return ", ".join(f"{kind} ({number})" for kind, number in self.kinds.items())
 
     def replace(self, text: str) -> str:
-        """Return a text without credentials."""
-        result = redact(text)
-        for match in result.matches:
-            self._count(match.kind, text[match.start : match.end].encode("utf-8", "surrogatepass"))
-        return result.text
+        """Return a text without credentials, also in the strings of JSON in it."""
+        changes = [
+            _Change(change.first, change.last, self._settle(change.text))
+            for change in self._find_changes(text, 0)
+        ]
+        return _apply(text, changes)
 
     def replace_in_bytes(self, data: bytes) -> bytes:
         """Return a text in bytes without credentials. JSON is still JSON.
@@ -78,33 +98,11 @@ class Credentials:
         >>> Credentials().replace_in_bytes(b'{"text":"AKIAQ7WZX5T2MN3BVC4D"}').decode()
         '{"text":"[redacted aws-key-id]"}'
         """
-        data = replace_in_bytes(data, self.replace)
-        if _ESCAPE_PATTERN.search(data) is None:
-            return data
-        lines = data.split(b"\n")
-        return b"\n".join(
-            in_json(line, self.replace) if _ESCAPE_PATTERN.search(line) else line for line in lines
-        )
+        return replace_in_bytes(data, self.replace)
 
     def replace_in_pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield a text in bytes without credentials, also without those in two pieces."""
-        buffer = b""
-        for piece in chain(pieces, [None]):
-            buffer += piece or b""
-            if piece is not None and len(buffer) < 4 * _MAX_CREDENTIAL_BYTES:
-                continue
-            end = len(buffer) if piece is None else len(buffer) - _MAX_CREDENTIAL_BYTES
-            clean, position = bytearray(), 0
-            # Shapes are ASCII, so bytes can be searched as if each were a letter.
-            for match in find_credentials(buffer.decode("latin-1")):
-                if match.start >= end:
-                    break
-                self._count(match.kind, buffer[match.start : match.end])
-                clean += buffer[position : match.start] + f"[redacted {match.kind}]".encode()
-                position = match.end
-            end = max(end, position)
-            yield bytes(clean + buffer[position:end])
-            buffer = buffer[end:]
+        return map(self.replace_in_bytes, iter_segments(pieces))
 
     def add(self, other: Credentials) -> None:
         """Count the credentials of another remover, too."""
@@ -116,26 +114,107 @@ class Credentials:
         return True
 
     def find_spans(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each credential in a stream of bytes, also across pieces."""
-        buffer, offset = b"", 0
-        for piece in chain(pieces, [None]):
-            buffer += piece or b""
-            if piece is not None and len(buffer) < 4 * _MAX_CREDENTIAL_BYTES:
-                continue
-            safe_end = len(buffer) if piece is None else len(buffer) - _MAX_CREDENTIAL_BYTES
-            consumed = 0
-            # Shapes are ASCII, so bytes can be searched as if each were a letter.
-            for match in redact(buffer.decode("latin-1")).matches:
-                if match.start >= safe_end:
-                    break
-                self._count(match.kind, buffer[match.start : match.end])
-                consumed = match.end
-                yield offset + match.start, offset + match.end
-            consumed = max(consumed, min(safe_end, len(buffer)), 0)
-            buffer, offset = buffer[consumed:], offset + consumed
+        """Yield the start and end of each credential in a stream of bytes, also across pieces.
 
-    def _count(self, kind: str, credential: bytes) -> None:
-        self._hashes.setdefault(kind, set()).add(blake3(credential).digest())
+        Strings of JSON are not decoded, since their positions are not those of the bytes.
+        """
+        offset = 0
+        for segment in iter_segments(pieces):
+            text = segment.decode("utf-8", "surrogateescape")
+            position, start = 0, offset
+            for match in find_credentials(text):
+                start += _count_bytes(text[position : match.start])
+                size = _count_bytes(text[match.start : match.end])
+                self._count(match.kind, text[match.start : match.end])
+                yield start, start + size
+                position, start = match.end, start + size
+            offset += len(segment)
+
+    def _settle(self, text: str) -> str:
+        """Return a text without credentials, and without those that a replacement completes."""
+        for _ in range(_MAX_PASSES):
+            new = self._replace_once(text, 0)
+            if new == text:
+                break
+            text = new
+        return text
+
+    def _replace_once(self, text: str, depth: int) -> str:
+        return _apply(text, self._find_changes(text, depth))
+
+    def _find_changes(self, text: str, depth: int) -> list[_Change]:
+        """Return the lines with credentials, with their replacements, in order."""
+        lines = text.split("\n")
+        changes = self._find_in_lines(lines)
+        if depth >= MAX_DEPTH or "\\" not in text:
+            return changes
+        changed = {n for change in changes for n in range(change.first, change.last + 1)}
+
+        def replace(string: str) -> str:
+            return self._replace_once(string, depth + 1)
+
+        for change in changes:
+            change.text = "\n".join(
+                replace_strings(line, replace) for line in change.text.split("\n")
+            )
+        for number in _find_in_strings(lines) - changed:
+            changes.append(_Change(number, number, replace_strings(lines[number], replace)))
+        return sorted(changes, key=lambda change: change.first)
+
+    def _find_in_lines(self, lines: Sequence[str]) -> list[_Change]:
+        """Return the lines with credentials that need not be decoded, with their replacements."""
+        text = normalize_escapes("\n".join(lines))
+        view = text.split("\n")
+        ends = [*accumulate(len(line) + 1 for line in view)]
+        changes: list[_Change] = []
+        position = 0
+        for match in find_credentials(text):
+            self._count(match.kind, text[match.start : match.end])
+            first, last = bisect_right(ends, match.start), bisect_right(ends, match.end - 1)
+            placeholder = f"[redacted {match.kind}]"
+            if changes and changes[-1].last == first:
+                change = changes[-1]
+                change.text += text[position : match.start] + placeholder
+                change.last = last
+            else:
+                if changes:
+                    changes[-1].text += text[position : ends[changes[-1].last] - 1]
+                start = ends[first - 1] if first else 0
+                changes.append(_Change(first, last, text[start : match.start] + placeholder))
+            position = match.end
+        if changes:
+            changes[-1].text += text[position : ends[changes[-1].last] - 1]
+        return changes
+
+    def _count(self, kind: str, credential: str) -> None:
+        data = credential.encode("utf-8", "surrogatepass")
+        self._hashes.setdefault(kind, set()).add(blake3(data).digest())
+
+
+@dataclass(slots=True)
+class _Change:
+    """Lines of a text, from the first to the last, and the text that replaces them."""
+
+    first: int
+    last: int
+    text: str
+
+
+def _apply(text: str, changes: Sequence[_Change]) -> str:
+    """Return a text with changes, which are in order."""
+    if not changes:
+        return text
+    lines = text.split("\n")
+    new_lines: list[str] = []
+    position = 0
+    for change in changes:
+        new_lines += [*lines[position : change.first], change.text]
+        position = change.last + 1
+    return "\n".join([*new_lines, *lines[position:]])
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _group_by_hint(hinted: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list[Shape]], ...]:
@@ -169,19 +248,100 @@ def redact(text: str) -> RedactionResult:
 def find_kind(data: bytes, *, is_chunk: bool = False) -> str:
     """Return the kind of the first credential in a text. Return "" if it has none.
 
+    This is the definition by which `Credentials` replaces them, so it finds none in the result.
     is_chunk: whether the text may be cut at both ends, also inside of a placeholder.
     """
-    text = data.decode("utf-8", "surrogateescape")
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    text = normalize_escapes("\n".join(lines))
     for match in find_credentials(text):
         is_cut = (match.start == 0 and "]" in text[: match.end]) or (
             match.end == len(text) and "[" in text[match.start :]
         )
         if not (is_chunk and is_cut):
             return match.kind
-    credentials = Credentials()
-    if _ESCAPE_PATTERN.search(data) is not None:
-        credentials.replace_in_bytes(data)
-    return next(iter(credentials.kinds), "")
+    for number in sorted(_find_in_strings(lines)):
+        credentials = Credentials()
+        if credentials.replace(lines[number]) != lines[number]:
+            return next(iter(credentials.kinds))
+    return ""
+
+
+def find_kind_between(before: bytes, after: bytes) -> str:
+    """Return the kind of a credential that begins before the seam of two texts and ends after it.
+
+    Return "" if there is none.
+    """
+    start = before.decode("utf-8", "surrogateescape")
+    text = start + after.decode("utf-8", "surrogateescape")
+    for match in find_credentials(text):
+        if 0 < match.start < len(start) < match.end < len(text):
+            return match.kind
+    return ""
+
+
+def find_kind_in_json(data: bytes) -> str:
+    """Return the kind of the first credential in a JSON value. Return "" if it has none.
+
+    Each string is searched alone and behind its name, because the order of the members is not that
+    of the text from which the value was read.
+    """
+    lines = [canonical.to_json_line(value) for value in _iter_members(canonical.from_json(data))]
+    return find_kind(SEPARATOR.encode().join(lines))
+
+
+def _iter_members(value: object) -> Iterator[object]:
+    """Yield the strings of a JSON value, those of objects together with their names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _iter_members(item)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            if isinstance(member, str):
+                yield {name: member}
+            else:
+                yield name
+                yield from _iter_members(member)
+
+
+def iter_segments(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in segments of lines. No credential is in two segments."""
+    buffer = bytearray()
+    for piece in pieces:
+        buffer += piece
+        if len(buffer) < _SEGMENT_BYTES or (b"\n" not in piece and len(buffer) < _MAX_LINE_BYTES):
+            continue
+        if end := _find_segment_end(buffer):
+            yield bytes(buffer[:end])
+            del buffer[:end]
+    yield bytes(buffer)
+
+
+def _find_segment_end(buffer: bytearray) -> int:
+    """Return the end of the last line that no credential continues, or 0."""
+    end = buffer.rfind(b"\n", 0, len(buffer) - _MAX_CREDENTIAL_BYTES) + 1
+    is_line = end > 0 or len(buffer) < _MAX_LINE_BYTES
+    end = end if is_line else len(buffer) - _MAX_CREDENTIAL_BYTES
+    start = max(end - _MAX_CREDENTIAL_BYTES, 0)
+    window = buffer[start : end + _MAX_CREDENTIAL_BYTES].decode("latin-1")
+    for match in find_credentials(window):
+        if start + match.start < end < start + match.end:
+            begin = start + match.start
+            return buffer.rfind(b"\n", 0, begin) + 1 if is_line else begin
+    return end
+
+
+def _find_in_strings(lines: Sequence[str]) -> set[int]:
+    """Return the indexes of lines with a credential in the strings that have to be decoded."""
+    numbers: set[int] = set()
+    for line_numbers, texts in iter_decoded(lines):
+        views = [*map(normalize_escapes, texts)]
+        ends = [*accumulate(len(view) + len(SEPARATOR) for view in views)]
+        for match in find_credentials(SEPARATOR.join(views)):
+            first, last = bisect_right(ends, match.start), bisect_right(ends, match.end - 1)
+            numbers.update(line_numbers[first : last + 1])
+    return numbers
 
 
 def find_credentials(text: str) -> list[SecretMatch]:
@@ -197,6 +357,14 @@ def find_credentials(text: str) -> list[SecretMatch]:
 
 
 def _iter_matches(text: str) -> Iterator[SecretMatch]:
+    yield from _iter_shape_matches(text)
+    if any(begin in text for begin in _TERMINAL_BEGINS):
+        masked = _TERMINAL_PATTERN.sub(lambda match: " " * len(match[0]), text)
+        if masked != text:
+            yield from _iter_shape_matches(masked)
+
+
+def _iter_shape_matches(text: str) -> Iterator[SecretMatch]:
     for shape in _find_candidate_shapes(text):
         group = "secret" if "secret" in shape.pattern.groupindex else 0
         for match in shape.pattern.finditer(text):
