@@ -14,25 +14,45 @@ from pathlib import Path
 
 import zstandard
 
-from harken.core.secrets.redaction import Credentials
+from harken.core.secrets.redaction import Credentials, iter_segments
 from harken.formats.runtimes.compressed import DecompressedFile, is_compressed
 
-MAX_IN_MEMORY_BYTES = 8 * 1024 * 1024
-"""The maximum size of a file that is redacted in memory."""
 _READ_BYTES = 1024 * 1024
-_DATABASE_MAGIC = b"SQLite format 3\0"
+_HIDING_FORMATS = {
+    b"SQLite format 3\0": "an SQLite database",
+    b"\x1f\x8b": "compressed with gzip",
+    b"PK\x03\x04": "a ZIP archive",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ\0": "compressed with xz",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+"""Beginnings of files whose bytes hide texts: no credential can be found in them."""
+_BEGINNING_BYTES = 16
+
+
+class FileNotRedactable(OSError):
+    """The bytes of a file hide texts, so its credentials cannot be removed."""
 
 
 def iter_file(path: Path, credentials: Credentials | None) -> Iterator[bytes]:
-    """Yield the bytes of a file, without credentials if they are given. Raises OSError."""
-    with path.open("rb") as file:
-        beginning = file.read(len(_DATABASE_MAGIC))
-    if credentials is None or beginning == _DATABASE_MAGIC:
+    """Yield the bytes of a file, without credentials if they are given.
+
+    Raises OSError; FileNotRedactable if credentials cannot be found in this kind of file.
+    """
+    if credentials is None:
         yield from _iter_bytes(path)
-    elif is_compressed(beginning):
+        return
+    with path.open("rb") as file:
+        beginning = file.read(_BEGINNING_BYTES)
+    for magic, description in _HIDING_FORMATS.items():
+        if beginning.startswith(magic):
+            raise FileNotRedactable(
+                f"it is {description}, from which credentials cannot be removed, "
+                'and the configuration has redact = "store": its bytes are not stored'
+            )
+    if is_compressed(beginning):
         yield from _iter_compressed(path, credentials)
-    elif path.stat().st_size <= MAX_IN_MEMORY_BYTES:
-        yield credentials.replace_in_bytes(path.read_bytes())
     else:
         yield from credentials.replace_in_pieces(_iter_bytes(path))
 
@@ -78,7 +98,7 @@ def _iter_compressed(path: Path, credentials: Credentials) -> Iterator[bytes]:
     """Yield the bytes of a compressed file. It is compressed again only if it has a credential."""
     size = path.stat().st_size
     content = DecompressedFile(str(path), partial(_iter_bytes, path), size, [])
-    if not any(True for _ in credentials.find_spans(content.pieces())):
+    if all(map(credentials.is_clean, iter_segments(content.pieces()))):
         yield from _iter_bytes(path)
         return
     compressor = zstandard.ZstdCompressor().compressobj()

@@ -206,6 +206,10 @@ class Catalogue:
             raise StoreWriteError(self.path, reason="it is read-only")
         self._write()
 
+    def discard(self) -> None:
+        """Forget the notes that were recorded since the last commit."""
+        self._sources, self._lineage, self._spawned, self._readings = {}, {}, {}, {}
+
     def _write(self, *, is_restored: bool = False) -> None:
         """Write the recorded notes in one transaction. Raises StoreWriteError."""
         sources = [
@@ -229,7 +233,7 @@ class Catalogue:
             if is_damage(error):
                 raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
-        self._sources, self._lineage, self._spawned, self._readings = {}, {}, {}, {}
+        self.discard()
 
     def _write_readings(self) -> None:
         """Write the readings, and delete those of files that were imported long ago."""

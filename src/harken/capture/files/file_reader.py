@@ -153,9 +153,9 @@ def open_source_file(
             return opening(file.path, large_files=large_files, credentials=credentials)
         with TemporaryDirectory(prefix="harken-") as folder:
             path = native.copy_merged(file.path, Path(folder))
-            if credentials is not None:
+            if credentials is not None:  # Then its bytes have no credentials.
                 _redact_copy(path, native, credentials)
-            opened = opening(path, large_files=large_files, credentials=credentials)
+            opened = opening(path, large_files=large_files, credentials=None)
             return replace(opened, is_copy=True)
     except FormatError as error:
         report = Report(source=file.display_name, reason=str(error))

@@ -53,7 +53,7 @@ class ImportedChange:
 
     report: Report
     commits: tuple[StoredCommit, ...]
-    """The new commits, oldest first."""
+    """The new commits, oldest first. None if the file was not imported: see the report."""
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class FileFollower:
         return spawned is not None and self.catalogue.spawner(*spawned) is None
 
     def _import(self, files: Sequence[File]) -> Iterator[ImportedChange]:
-        """Import files. Yield a change for each file with new commits."""
+        """Import files. Yield a change for each file with new commits, or that was refused."""
         if not files:
             return
         for file in files:
@@ -157,6 +157,8 @@ class FileFollower:
                 yield from self._apply_result(state, result, size)
             elif result.report.raw is not None:
                 state.size = size
+            elif result.report.has_failed:
+                yield ImportedChange(result.report, ())
         took_s = (self.clock() - began) / len(files)
         not_before_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for state in by_shown.values():

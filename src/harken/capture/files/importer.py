@@ -49,12 +49,12 @@ from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles, summarize_stored
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
-from harken.capture.redacted_file import iter_file
+from harken.capture.redacted_file import FileNotRedactable, iter_file
 from harken.context.checkpoint import CommitIdentity
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
-from harken.errors import FormatError, HarkenError
+from harken.errors import CredentialRefused, FormatError, HarkenError
 from harken.index.catalogue import Catalogue
 from harken.store.base import Name, Store, Tombstone
 from harken.store.batch import name_commit
@@ -127,23 +127,56 @@ class Importer:
         self._purged = self._store.tombstones() if new else {}
         self._readings = self._find_readings(new)
         size, done_count, done_size = sum(file.size for file in new), 0, 0
-        ready: list[ImportResult] = []
+        ready: list[tuple[File, ImportResult]] = []
         later: list[File] = []
         for batch in (new, later):
             for file, open_file in self._open_ahead(batch):
                 try:
-                    ready.append(self._import_file(file, open_file, is_last=batch is later))
+                    result = self._import_file(file, open_file, is_last=batch is later)
+                    ready.append((file, result))
                 except _ParentPending:
                     later.append(file)
                     continue
+                except CredentialRefused:
+                    refused = [*(earlier for earlier, _ in ready), file]
+                    ready = []
+                    yield from map(self._import_alone, refused)
                 done_count, done_size = done_count + 1, done_size + file.size
                 tell(ImportProgress(done_count, len(new), done_size, size))
                 if self._buffer.size >= FLUSH_BYTES:
-                    self._flush()
-                    yield from ready
+                    yield from self._flush_results(ready)
                     ready = []
-        self._flush()
-        yield from ready
+        yield from self._flush_results(ready)
+
+    def _flush_results(self, ready: Sequence[tuple[File, ImportResult]]) -> Iterator[ImportResult]:
+        """Write the buffer with the content of these files. Yield their results."""
+        try:
+            self._flush()
+        except CredentialRefused:  # It is unknown which of the files has the credential.
+            yield from (self._import_alone(file) for file, _ in ready)
+        else:
+            yield from (result for _, result in ready)
+
+    def _import_alone(self, file: File) -> ImportResult:
+        """Import a file again and write it, after its content was refused with that of others."""
+        self._discard()
+        try:
+            result = self._import_file(file, partial(self._open_file, file), is_last=True)
+            self._flush()
+        except CredentialRefused as error:
+            self._discard()
+            reason = (
+                f"its content has a credential ({error.kind}) that was not found when credentials "
+                "were removed: it is not imported; remove the credential from the file"
+            )
+            return ImportResult(Report(source=file.display_name, reason=reason))
+        return result
+
+    def _discard(self) -> None:
+        """Forget everything that was not written."""
+        self._buffer = WriteBuffer()
+        self._existing.clear()
+        self._catalogue.discard()
 
     def _unchanged(self, files: Mapping[str, File]) -> dict[str, Report]:
         """Return the stored reports of files that have not changed and are in the store."""
@@ -232,6 +265,8 @@ class Importer:
             return ImportResult(Report(source=redact(file.display_name).text, reason=reason))
         try:
             opened = open_file()
+        except FileNotRedactable as error:
+            return ImportResult(Report(source=file.display_name, reason=str(error)))
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return ImportResult(Report(source=file.display_name, reason=reason))

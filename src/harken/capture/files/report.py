@@ -77,6 +77,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it was not read."""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing of the source is stored, although it is not merely of unknown format."""
+        return self.format is None and not self.is_unknown and not self.belongs_to
+
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:

@@ -137,7 +137,10 @@ def _read_changes(follower: FileFollower, *, at_once: bool = False) -> Iterator[
 
 
 def _print_change(news: ImportedChange, *, as_json: bool) -> None:
-    """Report the changes of a file."""
+    """Report the changes of a file, or why it was not imported."""
+    if news.report.has_failed:
+        where, reason = one_line(news.report.source, 200), one_line(news.report.reason)
+        click.echo(f"harken: not imported: {where}: {reason}", err=True)
     visible = news.commits if as_json else news.commits[-SHOWN:]
     if len(visible) < len(news.commits):
         hidden = format_count(len(news.commits) - len(visible), "commit")

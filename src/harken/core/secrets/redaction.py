@@ -100,6 +100,10 @@ class Credentials:
         """
         return replace_in_bytes(data, self.replace)
 
+    def is_clean(self, data: bytes) -> bool:
+        """Whether bytes have no credential. Those that they have are counted."""
+        return self.replace_in_bytes(data) == data
+
     def replace_in_pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield a text in bytes without credentials, also without those in two pieces."""
         return map(self.replace_in_bytes, iter_segments(pieces))

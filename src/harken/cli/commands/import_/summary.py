@@ -72,10 +72,9 @@ def _iter_problem_lines(reports: Iterable[Report]) -> Iterator[str]:
     """Yield a line for each transcript that could not be read completely."""
     for report in reports:
         where = one_line(report.source, 200)
-        if report.format is None:
-            if not report.is_unknown and not report.belongs_to:
-                yield f"not imported: {where}: {one_line(report.reason)}"
-        elif report.bad_lines:
+        if report.has_failed:
+            yield f"not imported: {where}: {one_line(report.reason)}"
+        elif report.format is not None and report.bad_lines:
             first = report.bad[0]
             bad = f"{format_count(report.bad_lines, 'line')} could not be parsed"
             first_bad = f"the first is line {first.line} ({one_line(first.reason)})"
