@@ -154,14 +154,20 @@ class LogWriteError(LogError):
 class CredentialInLog(LogError):
     """A log has a credential, and no credential is stored here: nothing was written."""
 
-    def __init__(self, file: str | Path, *, kind: str) -> None:
+    def __init__(self, file: str | Path, *, kind: str, is_in_name: bool = False) -> None:
+        subject = "its name contains" if is_in_name else "contains"
+        cure = (
+            "rename the log"
+            if is_in_name
+            else "remove the credential with `harken store purge`, or send the log in a bundle "
+            "or a push, which redact it"
+        )
         super().__init__(
             file,
-            f"contains a credential ({kind}) and was not written: the configuration has "
-            'redact = "store"; remove the credential with `harken store purge`, or send the log '
-            "in a bundle or a push, which redact it",
+            f"{subject} a credential ({kind}) and was not written: the configuration has "
+            f'redact = "store"; {cure}',
         )
-        self.kind = kind
+        self.kind, self.is_in_name = kind, is_in_name
 
 
 class LogDeleted(LogWriteError):

@@ -15,6 +15,7 @@ from harken.core.commits import hash_raw
 from harken.core.secrets.redaction import find_kind
 from harken.errors import BundleError, CredentialInLog, CredentialRefused
 from harken.service.log_routes import Logs
+from harken.session.log.copy import LogFolder, verify_log
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
 from harken.store.refusing_store import RefusingStore
@@ -130,6 +131,21 @@ def test_a_service_refuses_a_log_with_a_credential(redacting: Cli, tmp_path: Pat
     assert list(received.iterdir()) == []
     Logs(received).receive("a", 0, log.read_bytes())
     assert (received / "a.jsonl").read_bytes() == log.read_bytes()
+
+
+def test_a_log_whose_name_is_a_credential_is_not_copied(redacting: Cli, tmp_path: Path) -> None:
+    log = talk(redacting, tmp_path, "Hello.")
+    copy = tmp_path / f"{GITHUB}.jsonl"
+    shutil.copy(log, copy)
+    received = tmp_path / "received"
+    received.mkdir()
+    with pytest.raises(CredentialInLog, match="its name contains a credential") as refusal:
+        LogFolder(received, refuses_credentials=True).add(verify_log(copy))
+    assert GITHUB not in str(refusal.value)
+    logs = Logs(received, refuses_credentials=True)
+    with pytest.raises(RequestRefused, match="the name has a credential .github-token."):
+        logs.receive(GITHUB, 0, log.read_bytes())
+    assert list(received.iterdir()) == []
 
 
 def test_a_store_refuses_a_credential_in_any_object(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ class Logs:
             try:
                 check_credentials(path, lines)
             except CredentialInLog as error:
-                raise RequestRefused("invalid", f"a line has a credential ({error.kind})") from None
+                where = "the name" if error.is_in_name else "a line"
+                reason = f"{where} has a credential ({error.kind})"
+                raise RequestRefused("invalid", reason) from None
         with self._locks[hash(name) % _LOCK_COUNT]:
             return received.receive_lines(path, at, lines)
 
