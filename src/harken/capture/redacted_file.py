@@ -6,12 +6,12 @@ are redacted in a copy of it. What is read from the result, and its bytes, then 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import apsw
 import zstandard
 
 from harken.core.secrets.redaction import Credentials, iter_segments
@@ -29,6 +29,7 @@ _HIDING_FORMATS = {
 }
 """Beginnings of files whose bytes hide texts: no credential can be found in them."""
 _BEGINNING_BYTES = 16
+_SCHEMA_TABLES = frozenset({"sqlite_schema", "sqlite_temp_schema", "sqlite_master"})
 
 
 class FileNotRedactable(OSError):
@@ -58,30 +59,64 @@ def iter_file(path: Path, credentials: Credentials | None) -> Iterator[bytes]:
 
 
 def redact_database(path: Path, credentials: Credentials) -> None:
-    """Remove credentials from all texts of a database. Raises sqlite3.Error, OSError."""
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA trusted_schema=OFF")
-        query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+    """Remove credentials from all texts and bytes in the tables of a database.
+
+    The database is untrusted: its triggers do not run. The index of a virtual table is not changed;
+    the store refuses the file if a credential is in it. Raises apsw.Error, OSError;
+    FileNotRedactable if its texts are not in UTF-8.
+    """
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as database:
+        database.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        database.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        if database.pragma("encoding") != "UTF-8":
+            raise FileNotRedactable("its texts are not in UTF-8: credentials cannot be removed")
+        tables = database.execute("PRAGMA main.table_list").fetchall()
         has_changed = False
-        for (table,) in database.execute(query).fetchall():
-            name = _quote(table)
-            for _, column, *_ in database.execute(f"PRAGMA table_info({name})").fetchall():
-                has_changed |= _redact_column(database, name, _quote(column), credentials)
-        database.commit()
-        if has_changed:
-            database.execute("VACUUM")  # Else the credentials would be in unused pages.
+        with database:
+            for _, table, kind, _, is_keyed, *_ in tables:
+                if kind in ("table", "shadow") and table not in _SCHEMA_TABLES:
+                    is_changed = _redact_table(
+                        database, str(table), credentials, kind=str(kind), is_keyed=bool(is_keyed)
+                    )
+                    has_changed |= is_changed
+        # Unused parts of pages may have credentials of deleted rows.
+        if has_changed or not all(map(credentials.is_clean, iter_segments(_iter_bytes(path)))):
+            database.execute("VACUUM")
 
 
-def _redact_column(
-    database: sqlite3.Connection, table: str, column: str, credentials: Credentials
+def _redact_table(
+    database: apsw.Connection, table: str, credentials: Credentials, *, kind: str, is_keyed: bool
 ) -> bool:
-    """Redact the texts of a column. Return whether one was changed."""
-    query = f"SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'"  # noqa: S608
-    texts = [text for (text,) in database.execute(query)]
-    changes = [(new, text) for text in texts if (new := credentials.replace(text)) != text]
-    change = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"  # noqa: S608 - quoted names
-    database.executemany(change, changes)
-    return bool(changes)
+    """Redact the columns of a table. Return whether a value was changed.
+
+    kind: "table" or "shadow"; bytes of the latter are an index, and stay. is_keyed: whether the
+    table was created WITHOUT ROWID. Generated columns follow the others.
+    """
+    name = _quote(table)
+    columns = [str(row[1]) for row in database.execute(f"PRAGMA table_info({name})")]
+    aliases = [alias for alias in ("rowid", "_rowid_", "oid") if alias not in columns]
+    has_rowid = bool(aliases) and not is_keyed
+    types = "'text'" if kind == "shadow" else "'text', 'blob'"
+    has_changed = False
+    for column in map(_quote, columns):
+        selected = aliases[0] if has_rowid else f"CAST({column} AS BLOB)"
+        query = (
+            f"SELECT {selected}, typeof({column}), CAST({column} AS BLOB) FROM {name} "  # noqa: S608
+            f"WHERE typeof({column}) IN ({types})"
+        )
+        changes = [
+            (new, key, value_type)
+            for key, value_type, value in database.execute(query)
+            if (new := credentials.replace_in_bytes(value)) != value
+        ]
+        for new, key, value_type in changes:
+            change = (
+                f"UPDATE {name} SET {column} = CAST(? AS {value_type}) "  # noqa: S608
+                f"WHERE {selected} = ? AND typeof({column}) = ?"
+            )
+            database.execute(change, (new, key, value_type))
+            has_changed = True
+    return has_changed
 
 
 def _quote(name: str) -> str:

@@ -6,7 +6,6 @@ for memory is first written to a store, and read from there.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
+import apsw
 import msgspec
 
 from harken.capture.files.companions import (
@@ -166,7 +166,7 @@ def _redact_copy(path: Path, native: RuntimeFormat, credentials: Credentials) ->
     """Remove credentials from a copy of a database. Raises FormatError."""
     try:
         redact_database(path, credentials)
-    except sqlite3.Error as error:
+    except apsw.Error as error:
         raise FormatError(native.name, f"its credentials cannot be removed: {error}") from None
 
 
