@@ -182,3 +182,21 @@ def test_the_error_of_a_log_names_no_credential(tmp_path: Path) -> None:
     error = CredentialInLog(tmp_path / "a.jsonl", kind="aws-key-id")
     assert "\n" not in str(error)
     assert "harken store purge" in str(error)
+
+
+def test_watch_names_a_file_that_it_does_not_import(redacting: Cli, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello.")
+    made.answer(text_block("Yes."))
+    outputs = tmp_path / "files" / "a" / "tool-results"
+    outputs.mkdir(parents=True)
+    (tmp_path / "files" / "a.jsonl").write_bytes(made.data)
+    (outputs / "b.txt").write_bytes(f"key {AWS}".encode("utf-16"))
+    result = redacting.ok("watch", "--once", tmp_path / "files")
+    assert result.out.endswith("Hello.: Yes.\n")
+    [line] = result.err.splitlines()
+    assert line.startswith("harken: not imported: ")
+    assert line.endswith(
+        "b.txt: it is text in UTF-16: its credentials cannot be removed, so it is not stored"
+    )
+    assert "so it is not stored" in redacting("import", tmp_path / "files").out

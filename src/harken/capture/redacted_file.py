@@ -49,8 +49,7 @@ def iter_file(path: Path, credentials: Credentials | None) -> Iterator[bytes]:
     for magic, description in _HIDING_FORMATS.items():
         if beginning.startswith(magic):
             raise FileNotRedactable(
-                f"it is {description}, from which credentials cannot be removed, "
-                'and the configuration has redact = "store": its bytes are not stored'
+                f"it is {description}: its credentials cannot be removed, so it is not stored"
             )
     if is_compressed(beginning):
         yield from _iter_compressed(path, credentials)

@@ -166,8 +166,8 @@ class Importer:
         except CredentialRefused as error:
             self._discard()
             reason = (
-                f"its content has a credential ({error.kind}) that was not found when credentials "
-                "were removed: it is not imported; remove the credential from the file"
+                f"it has a credential ({error.kind}) that could not be removed: "
+                "remove it from the file"
             )
             return ImportResult(Report(source=file.display_name, reason=reason))
         return result
