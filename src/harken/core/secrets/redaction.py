@@ -170,24 +170,17 @@ class Credentials:
         text = normalize_escapes("\n".join(lines))
         view = text.split("\n")
         ends = [*accumulate(len(line) + 1 for line in view)]
+        matches = find_credentials(text)
         changes: list[_Change] = []
-        position = 0
-        for match in find_credentials(text):
-            self._count(match.kind, text[match.start : match.end])
-            first, last = bisect_right(ends, match.start), bisect_right(ends, match.end - 1)
-            placeholder = f"[redacted {match.kind}]"
-            if changes and changes[-1].last == first:
-                change = changes[-1]
-                change.text += text[position : match.start] + placeholder
-                change.last = last
-            else:
-                if changes:
-                    changes[-1].text += text[position : ends[changes[-1].last] - 1]
-                start = ends[first - 1] if first else 0
-                changes.append(_Change(first, last, text[start : match.start] + placeholder))
-            position = match.end
-        if changes:
-            changes[-1].text += text[position : ends[changes[-1].last] - 1]
+        for first, last, group in _group_by_lines(matches, ends):
+            position = ends[first - 1] if first else 0
+            pieces: list[str] = []
+            for match in group:
+                self._count(match.kind, text[match.start : match.end])
+                pieces += [text[position : match.start], f"[redacted {match.kind}]"]
+                position = match.end
+            pieces.append(text[position : ends[last] - 1])
+            changes.append(_Change(first, last, "".join(pieces)))
         return changes
 
     def _count(self, kind: str, credential: str) -> None:
@@ -202,6 +195,28 @@ class _Change:
     first: int
     last: int
     text: str
+
+
+def _group_by_lines(
+    matches: Iterable[SecretMatch], ends: Sequence[int]
+) -> Iterator[tuple[int, int, list[SecretMatch]]]:
+    """Yield the matches in lines with these ends, those that share a line together.
+
+    Each group has the first and the last of its lines.
+    """
+    group: list[SecretMatch] = []
+    group_first = group_last = 0
+    for match in matches:
+        first, last = bisect_right(ends, match.start), bisect_right(ends, match.end - 1)
+        if group and first > group_last:
+            yield group_first, group_last, group
+            group = []
+        if not group:
+            group_first = first
+        group_last = last
+        group.append(match)
+    if group:
+        yield group_first, group_last, group
 
 
 def _apply(text: str, changes: Sequence[_Change]) -> str:
