@@ -98,11 +98,15 @@ class CredentialCheck(_CheckedStore):
 
     def _check_contents(self, contents: BatchContents) -> None:
         """Raise CredentialRefused if a batch contains a credential."""
-        for obj in contents.objects.values():
-            if obj.kind not in _NAMES_ONLY:
-                self._refuse(f"{obj.name} ({obj.kind.name.lower()})", _find_in_object(obj))
-        for commit in contents.commits:
-            self._check_notes(commit.id, commit.notes)
+        objs = [obj for obj in contents.objects.values() if obj.kind not in _NAMES_ONLY]
+        in_json = [obj for obj in objs if obj.kind is not ObjectKind.RAW]
+        if not find_kind_in_json(*(obj.body for obj in in_json)):
+            objs = [obj for obj in objs if obj.kind is ObjectKind.RAW]
+        for obj in objs:
+            self._refuse(f"{obj.name} ({obj.kind.name.lower()})", _find_in_object(obj))
+        if find_kind_in_json(*(canonical.to_json_line(c.notes) for c in contents.commits)):
+            for commit in contents.commits:
+                self._check_notes(commit.id, commit.notes)
         self._check_names([*contents.moves, *contents.derived])
         for tombstone in contents.tombstones.values():
             self._check_tombstone(tombstone)

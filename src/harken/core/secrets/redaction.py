@@ -298,13 +298,17 @@ def find_kind_between(before: bytes, after: bytes) -> str:
     return ""
 
 
-def find_kind_in_json(data: bytes) -> str:
-    """Return the kind of the first credential in a JSON value. Return "" if it has none.
+def find_kind_in_json(*values: bytes) -> str:
+    """Return the kind of the first credential in JSON values. Return "" if they have none.
 
     Each string is searched alone and behind its name, because the order of the members is not that
-    of the text from which the value was read.
+    of the text from which the value was read. Many values together are searched faster.
     """
-    lines = [canonical.to_json_line(value) for value in _iter_members(canonical.from_json(data))]
+    lines = [
+        canonical.to_json_line(member)
+        for value in values
+        for member in _iter_members(canonical.from_json(value))
+    ]
     return find_kind(SEPARATOR.encode().join(lines))
 
 
