@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -244,18 +243,3 @@ def test_a_damaged_store_or_index_is_no_traceback(cli: Cli, history: Repository)
     ran = cli("why", "a.py:3")
     assert (ran.code, ran.out) == (0, answer)
     assert "edits.db was damaged" in ran.err
-
-
-def test_git_is_asked_without_its_pager_and_settings(cli: Cli, history: Repository) -> None:
-    """Settings of a person that change the output of git do not change the answer."""
-    answer = cli.ok("why", "a.py:1-7").out
-    for name, value in [
-        ("core.quotePath", "true"),
-        ("blame.markIgnoredLines", "true"),
-        ("diff.noprefix", "true"),
-        ("diff.algorithm", "minimal"),
-        ("color.ui", "always"),
-        ("log.showSignature", "true"),
-    ]:
-        subprocess.run(["git", "config", name, value], cwd=history.folder, check=True)
-    assert cli.ok("why", "a.py:1-7").out == answer

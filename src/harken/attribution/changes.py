@@ -38,9 +38,7 @@ def list_added_ranges(repository: GitRepository, commit: str) -> list[AddedRange
     """Return the lines that a commit adds to each file, compared with its first parent."""
     parents = repository.run("rev-list", "-1", "--parents", commit).split()[1:]
     ends = [parents[0].decode("ascii"), commit] if parents else ["--root", commit]
-    output = repository.run(
-        "diff-tree", "--no-commit-id", "-r", "-M", "-p", "-U0", "--no-ext-diff", *ends
-    )
+    output = repository.run("diff-tree", "-M", *ends)
     return [
         AddedRanges(path, [(h.new_start + 1, h.new_end) for h in hunks if h.new_end > h.new_start])
         for path, hunks in parse_file_hunks(decode(output))

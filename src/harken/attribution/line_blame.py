@@ -137,8 +137,12 @@ class FileBlame:
             version = FileVersion.from_blame(items[0].current.commit)
             asked_lines = None if is_complete else {item.current.original - 1 for item in items}
             matches = self.matcher.match(version, asked_lines)
+            target = self.matcher.read_target(version)
             for item in items:
-                match = matches.get(item.current.original - 1)
+                index = item.current.original - 1
+                # Blame and diff may disagree where git converts a file: then no edit is named.
+                is_same = target[index : index + 1] == [item.current.text]
+                match = matches.get(index) if is_same else None
                 place = None if match is None else item.follow(match)
                 if place is not None:
                     followed.setdefault(place[0], []).append((item, place[1]))

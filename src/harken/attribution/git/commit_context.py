@@ -66,8 +66,6 @@ def _add_trailer(repository: GitRepository, file: Path, context_id: str) -> None
     repository.run(
         "interpret-trailers",
         "--in-place",
-        "--no-divider",
-        "--if-exists=addIfDifferent",
         f"--trailer={TRAILER}: {context_id}",
         "--",
         str(file),
@@ -78,7 +76,7 @@ def read_contexts(repository: GitRepository, commits: Iterable[str]) -> dict[str
     """Return the contexts that commits name in their trailers and notes, without those of none."""
     contexts: dict[str, list[str]] = {}
     for commit in dict.fromkeys(commits):
-        arguments = ("show", "-s", "--no-color", f"--notes={NOTES_REF}", "--format=%B%n%N", commit)
+        arguments = ("show", f"--notes={NOTES_REF}", "--format=%B%n%N", commit)
         output = repository.try_run(*arguments)
         names = _TRAILER_PATTERN.findall(decode(output or b""))
         if names:

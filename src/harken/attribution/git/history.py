@@ -10,13 +10,11 @@ from pathlib import Path
 from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
 from harken.attribution.git.blame import BlameCommit, decode
-from harken.attribution.git.repository import MAX_FILE_BYTES, GitRepository
+from harken.attribution.git.repository import HEAD, MAX_FILE_BYTES, GitRepository
 from harken.attribution.text.token_alignment import match_tokens
 
-HEAD = "HEAD"
 _HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LOG_FORMAT = "%x01%H %at %ct%x02%P"
-_DIFF_OPTIONS = ("-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class VersionReader:
             if version.is_uncommitted
             else [version.previous, f"{version.id}:{version.path}"]
         )
-        hunks = parse_hunks(self.repository.run("diff", *_DIFF_OPTIONS, *names))
+        hunks = parse_hunks(self.repository.run("diff", "--no-renames", *names))
         return VersionDiff(split_lines(decode(base_data)), target, hunks)
 
     def read_lines(self, version: FileVersion, path: str) -> list[str] | None:
@@ -163,11 +161,8 @@ class VersionReader:
         return self._removed[key]
 
     def _list_removed(self, version: FileVersion) -> list[RemovedLine]:
-        options = (*_DIFF_OPTIONS[:-1], "-M", "-p", "-r")
-        if version.is_uncommitted:
-            output = self.repository.try_run("diff", *options, HEAD)
-        else:
-            output = self.repository.try_run("diff-tree", "--no-commit-id", *options, version.id)
+        command, revision = ("diff", HEAD) if version.is_uncommitted else ("diff-tree", version.id)
+        output = self.repository.try_run(command, "-M", revision)
         if output is None or len(output) > _MAX_DIFF_BYTES:
             return []
         parent = HEAD if version.is_uncommitted else f"{version.id}^"

@@ -1,12 +1,12 @@
 """`GitRepository`: run git in a repository and read its objects.
 
 Git is run as a program: what users see with `git blame` is what attribution starts from. Programs
-that a repository configures (external diffs, text converters, file monitors) are not run.
+that a repository configures (external diffs, text converters, file monitors) are not run, and
+settings do not change the output: `git.commands` has the flags of each command.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import subprocess
@@ -16,19 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
+from harken.attribution.git.commands import command_line, git_environment
 from harken.errors import ConfigError
 
-_OPTIONS = (
-    *("-c", "core.quotePath=false"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "log.showSignature=false"),
-    *("-c", "diff.algorithm=myers"),
-    *("-c", "blame.showEmail=false"),
-    *("-c", "blame.date=iso"),
-    "--no-optional-locks",
-    "--literal-pathspecs",
-)
-_ENVIRONMENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+HEAD = "HEAD"
 SUBMODULE_MODE = 0o160000
 _MAX_DEPTH = 100
 _HEADER_PATTERN = re.compile(rb"[0-9a-f]{40,64} \d+ \d+")
@@ -44,7 +35,7 @@ class GitRepository:
 
     def __init__(self, folder: Path) -> None:
         """Find the repository that contains a folder. Raises ConfigError if there is none."""
-        self._environment = {**os.environ, **_ENVIRONMENT}
+        self._environment = git_environment(folder)
         self._reader: subprocess.Popen[bytes] | None = None
         self._earlier_paths: dict[str, bool] = {}
         self.top = self.folder = folder
@@ -58,22 +49,22 @@ class GitRepository:
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
         """Run git and return its output. Raises ConfigError with git's message if it fails."""
-        ran = self._start(arguments, stdin)
+        ran = self._start(command_line(*arguments), stdin)
         if ran.returncode != 0:
             raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
         return ran.stdout
 
     def try_run(self, *arguments: str, stdin: bytes | None = None) -> bytes | None:
         """Run git and return its output, or None if it fails."""
-        ran = self._start(arguments, stdin)
+        ran = self._start(command_line(*arguments), stdin)
         return ran.stdout if ran.returncode == 0 else None
 
     def _start(
-        self, arguments: Sequence[str], stdin: bytes | None
+        self, command: Sequence[str], stdin: bytes | None
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
-                ["git", *_OPTIONS, *arguments],
+                command,
                 cwd=self.top,
                 input=b"" if stdin is None else stdin,
                 capture_output=True,
@@ -112,7 +103,7 @@ class GitRepository:
         """Return the pipes of `git cat-file --batch`, which is started when it is first needed."""
         if self._reader is None:
             self._reader = subprocess.Popen(
-                ["git", *_OPTIONS, "cat-file", "--batch"],
+                command_line("cat-file", "--batch"),
                 cwd=self.top,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -154,7 +145,7 @@ class GitRepository:
         """Whether git tracks a file, or tracked it in an ancestor of HEAD."""
         if path not in self._earlier_paths:
             is_tracked = self.is_tracked(path) or bool(
-                self.try_run("log", "-1", "--format=%h", "--", path)
+                self.try_run("rev-list", "-1", HEAD, "--", path)
             )
             self._earlier_paths[path] = is_tracked
         return self._earlier_paths[path]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from harken.attribution.edits.file_edit import added_lines, split_added
 from harken.attribution.git.history import (
-    HEAD,
     FileVersion,
     RemovedLine,
     VersionDiff,
@@ -22,6 +21,7 @@ from harken.attribution.git.history import (
     lines_removed_by,
     list_earlier_versions,
 )
+from harken.attribution.git.repository import HEAD
 from harken.attribution.matching.edit_selector import (
     CLOCK_SLACK_S,
     US,
@@ -111,6 +111,11 @@ class CommitMatcher:
     def find_created(self, path: str) -> list[RecordedEdit]:
         """Return the edits that created a file: they wrote all of it, and had not read it."""
         return self._selector.find_created(path)
+
+    def read_target(self, version: FileVersion) -> Sequence[str]:
+        """Return the lines of a version, or none if it cannot be read."""
+        diff = self._reader.read(version)
+        return () if diff is None else diff.target
 
     def match(
         self, version: FileVersion, asked_lines: set[int] | None = None
