@@ -17,6 +17,7 @@ from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, Gi
 from harken.attribution.line_blame import FileBlame, join_ranges
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.matching.commit_matcher import CommitMatcher
+from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex
 from harken.attribution.records.recorded_edits import EditSource
 from harken.attribution.target import find_python_function
@@ -36,12 +37,11 @@ class Attribution:
         self, repository: GitRepository, index: EditIndex, facts: SessionIndex, store: Store
     ) -> None:
         self.repository = repository
-        source = EditSource(
-            index, store, repository.top, repository.is_tracked, repository.was_tracked
-        )
+        self.explainer = Explainer(facts.database, store)
+        checkouts = Checkouts(repository, index, self.explainer.find_project)
+        source = EditSource(index, store, checkouts)
         self._matcher = CommitMatcher(VersionReader(repository), source)
         self._blame = FileBlame(repository, self._matcher)
-        self.explainer = Explainer(facts.database, store)
 
     def resolve_path(self, path: str, revision: str = "") -> str:
         """Return the path of a tracked text file below the top folder.

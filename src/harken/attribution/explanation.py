@@ -15,6 +15,7 @@ from typing import Any
 
 import apsw
 
+from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import RecordedEdit
 from harken.context.commit_content import read_entries
 from harken.context.materialize import is_spawn
@@ -105,6 +106,11 @@ class Explainer:
             is_thinking=is_thinking,
         )
 
+    def find_project(self, edit: EditRow) -> str:
+        """Return the folder in which the session of an edit worked; empty if it is not known."""
+        row = self._facts.execute(_PROJECT_SQL, (bytes.fromhex(edit.commit[4:]),)).fetchone()
+        return "" if row is None else str(row[0])
+
     def conversation(self, edit: RecordedEdit, after: int = 1) -> list[ConversationMessage]:
         """Return the messages from the request to the edit, and `after` messages after it."""
         return _History(self._facts, self._store, edit).messages_around(after)
@@ -149,6 +155,9 @@ class Explainer:
 _AGENT_SQL = """
 SELECT s.name, s.runtime, s.title, a.name, a.template FROM commits c
 JOIN sessions s ON s.id = c.session_id JOIN agents a ON a.id = c.agent_id WHERE c.name = ?
+"""
+_PROJECT_SQL = """
+SELECT s.project FROM commits c JOIN sessions s ON s.id = c.session_id WHERE c.name = ?
 """
 _RESPONSE_SQL = """
 SELECT r.model, r.cost_usd FROM commits c JOIN messages m ON m.commit_id = c.id AND m.hash = ?2

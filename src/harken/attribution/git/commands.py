@@ -65,7 +65,7 @@ _UNSET_VARIABLES = frozenset(
         *("GIT_ICASE_PATHSPECS", "GIT_PREFIX"),
     }
 )
-_PATH_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+PATH_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Git resolves their paths from its working folder, which is not that of Harken."""
 
 
@@ -87,12 +87,12 @@ def command_line(
     ]
 
 
-def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def git_environment(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of git, whose relative paths are of a folder."""
     kept = {name: value for name, value in environ.items() if name not in _UNSET_VARIABLES}
     paths = {
         name: os.path.join(folder, kept[name])  # noqa: PTH118 (Path would change the text)
-        for name in _PATH_VARIABLES
+        for name in PATH_VARIABLES
         if kept.get(name)
     }
     return {**kept, **paths, **_FIXED_VARIABLES}

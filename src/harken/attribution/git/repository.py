@@ -7,13 +7,14 @@ settings do not change the output: `git.commands` has the flags of each command.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from harken.attribution.git.commands import command_line, git_environment
@@ -33,9 +34,9 @@ class GitRepository:
     Paths are relative to the top folder, with slashes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
         """Find the repository that contains a folder. Raises ConfigError if there is none."""
-        self._environment = git_environment(folder)
+        self._environment = git_environment(folder, environ)
         self._reader: subprocess.Popen[bytes] | None = None
         self._earlier_paths: dict[str, bool] = {}
         self.top = self.folder = folder
@@ -47,9 +48,14 @@ class GitRepository:
         self.folder = self.top / lines[1] if len(lines) > 1 else self.top
         """The folder in which the repository was found, without symbolic links."""
 
-    def run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Run git and return its output. Raises ConfigError with git's message if it fails."""
-        ran = self._start(command_line(*arguments), stdin)
+        ran = self._start(command_line(*arguments, settings=settings), stdin)
         if ran.returncode != 0:
             raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
         return ran.stdout
@@ -140,6 +146,32 @@ class GitRepository:
     def _tracked_paths(self) -> frozenset[str]:
         output = self.run("ls-files", "-z")
         return frozenset(output.decode("utf-8", "surrogateescape").split("\0"))
+
+    def is_folder(self, path: str) -> bool:
+        """Whether git tracks a file below a folder of the working tree."""
+        return path in self._tracked_folders
+
+    @cached_property
+    def _tracked_folders(self) -> frozenset[str]:
+        return frozenset(
+            str(folder) for path in self._tracked_paths for folder in PurePosixPath(path).parents
+        )
+
+    @cached_property
+    def common_folder(self) -> Path:
+        """The folder of git that all worktrees of the repository share."""
+        output = self.run("rev-parse", "--git-common-dir").decode("utf-8", "surrogateescape")
+        return (self.top / output.removesuffix("\n")).resolve()
+
+    @cached_property
+    def first_commits(self) -> frozenset[bytes]:
+        """The ids of the commits without parents, which all clones of a repository share."""
+        return frozenset(self.run("rev-list", "--max-parents=0", "--all").split())
+
+    @cached_property
+    def is_shallow(self) -> bool:
+        """Whether the earliest commits are missing."""
+        return self.run("rev-parse", "--is-shallow-repository").strip() == b"true"
 
     def was_tracked(self, path: str) -> bool:
         """Whether git tracks a file, or tracked it in an ancestor of HEAD."""

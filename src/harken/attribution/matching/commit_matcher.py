@@ -35,6 +35,7 @@ from harken.attribution.matching.matcher import (
     Matcher,
     MatchKind,
 )
+from harken.attribution.matching.rivals import Rivals
 from harken.attribution.matching.virtual_file import EarlierLine, EditLine, VirtualFile
 from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
@@ -151,7 +152,9 @@ class CommitMatcher:
         candidates, _ = self._selector.select(version, uses.is_used_up)
         candidates = [replace(candidate, placement="check") for candidate in candidates]
         matches = self._match(version, diff, candidates, set())
-        return _select(matches, [candidate.edit for candidate in candidates], diff, uses)
+        edits = [candidate.edit for candidate in candidates]
+        rivals = Rivals.of_edits(edits, self._selector.source.checkouts, version)
+        return _select(matches, edits, diff, uses, rivals)
 
     def _check_uses(
         self, version: FileVersion, rows: Sequence[EditRow], uses: _Uses, *, is_complete: bool
@@ -248,7 +251,8 @@ class CommitMatcher:
                 candidates = sort_candidates([*candidates, *moved])
                 matches = self._match(version, diff, candidates, asked_lines)
         edits = [candidate.edit for candidate in candidates]
-        return _select(matches, edits, diff, uses)
+        rivals = Rivals.of_edits(edits, self._selector.source.checkouts, version)
+        return _select(matches, edits, diff, uses, rivals)
 
     def _match(
         self,
@@ -286,6 +290,7 @@ def _select(
     edits: Sequence[RecordedEdit],
     diff: VersionDiff,
     uses: _Uses,
+    rivals: Rivals,
 ) -> dict[int, CommitMatch]:
     """Return the matches with their edits, without lines that earlier commits contain."""
     selected: dict[int, CommitMatch] = {}
@@ -303,7 +308,11 @@ def _select(
         if item.edit is not None and item.match.is_certain:
             is_late = uses.passed_by[item.edit.row.id] > 0
             is_weak = is_late and evidence[item.edit.row.id] < MIN_RUN_INFORMATION
-            is_doubtful = item.edit.row.is_failed is None or uses.has_equal_line(item)
+            is_doubtful = (
+                item.edit.is_doubtful
+                or uses.has_equal_line(item)
+                or rivals.have_line(item.edit, item.match.source_key)
+            )
             if is_weak or is_doubtful or _repeats_neighbor(item.edit, item.match.source_key):
                 selected[index] = replace(item, match=item.match.as_ambiguous())
     return selected

@@ -86,7 +86,7 @@ class EditSelector:
         until_us = (commit_time(version) + CLOCK_SLACK_S) * US
         keys = {hash_key(line_key(line)) for line in lines if is_informative(line)}
         hits: dict[str, set[int]] = {}
-        for row in self.source.index.edits_with(anchors, until_us, _MAX_ANCHORS):
+        for row in self.source.find_rows_with(anchors, until_us, _MAX_ANCHORS):
             if not self._is_own(row.path, version):
                 hits.setdefault(row.path, set()).update(keys & row.lines)
         paths = sorted(hits, key=lambda path: -len(hits[path]))[:_MAX_OTHER_PATHS]
@@ -117,7 +117,7 @@ class EditSelector:
         self, version: FileVersion, path: str, keys: set[int], until_us: int
     ) -> list[Candidate]:
         """Return the edits of another path, unless their lines are or were there in git."""
-        rows = self.source.index.edits_of_path(path, until_us)
+        rows = self.source.find_rows_of(path, until_us)
         hits = [row for row in rows if not keys.isdisjoint(row.lines)]
         if not hits:
             return []

@@ -129,6 +129,12 @@ class EditIndex:
         rows = self.database.execute("SELECT id, path FROM paths WHERE name = ?", (name,))
         return [(id_, path) for id_, path in rows]
 
+    def find_paths_below(self, folder: str, limit: int) -> list[str]:
+        """Return at most `limit` paths of edited files below a folder."""
+        query = "SELECT path FROM paths WHERE path > ? AND path < ? ORDER BY path LIMIT ?"
+        rows = self.database.execute(query, (f"{folder}/", f"{folder}0", limit))
+        return [path for (path,) in rows]
+
     def edits_of(self, path_ids: Iterable[int], until_us: int) -> list[EditRow]:
         """Return the edits of files that did not fail, up to a time, oldest first."""
         rows = [

@@ -6,7 +6,7 @@ compared with the path of a file in the repository by its last components, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from typing import TypeAlias
 from harken.attribution.edits.file_edit import FileEdit
 from harken.attribution.edits.file_view import parse_viewed_lines
 from harken.attribution.edits.tools import find_edits
+from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.context.commit_content import read_artifact
 from harken.context.message_reader import read_entry_messages
@@ -36,6 +37,8 @@ class RecordedEdit:
     edit: FileEdit
     viewed_lines: tuple[str, ...]
     """The lines of the file that the agent had read before it wrote all of it."""
+    is_doubtful: bool = False
+    """Whether the edit may have failed, or changed a file of another project."""
 
 
 @dataclass(slots=True)
@@ -44,12 +47,7 @@ class EditSource:
 
     index: EditIndex
     store: Store
-    top: Path
-    """The top folder of the repository."""
-    is_tracked: Callable[[str], bool] = lambda _path: False
-    """Whether a path below the top folder is a file of git."""
-    was_tracked: Callable[[str], bool] = lambda _path: False
-    """Whether it is or was one."""
+    checkouts: Checkouts
 
     def find_rows(self, paths: Iterable[str], until_us: int) -> list[EditRow]:
         """Return the edits of files up to a time, oldest first. Paths are below the top folder."""
@@ -59,7 +57,23 @@ class EditSource:
             if not earlier:
                 break
             ids |= earlier
-        return self.index.edits_of(sorted(ids), until_us)
+        rows = self.index.edits_of(sorted(ids), until_us)
+        return [row for row in rows if not self.checkouts.is_foreign(row)]
+
+    def find_rows_with(self, lines: Iterable[int], until_us: int, limit: int) -> list[EditRow]:
+        """Return the edits with one of some lines in any file, as `EditIndex.edits_with`."""
+        rows = self.index.edits_with(lines, until_us, limit)
+        return [row for row in rows if not self.checkouts.is_foreign(row)]
+
+    def find_rows_of(self, path: str, until_us: int) -> list[EditRow]:
+        """Return the edits of exactly one path, as `EditIndex.edits_of_path`."""
+        rows = self.index.edits_of_path(path, until_us)
+        return [row for row in rows if not self.checkouts.is_foreign(row)]
+
+    @property
+    def top(self) -> Path:
+        """The top folder of the repository."""
+        return self.checkouts.repository.top
 
     def _find_path_ids(self, paths: Iterable[str]) -> set[int]:
         return {
@@ -83,14 +97,14 @@ class EditSource:
         if edit_path.endswith(f"/{path}"):
             return not self._has_deeper_file(edit_path, path)
         is_below = not is_absolute and path.endswith(f"/{edit_path}")
-        return is_below and not self.was_tracked(edit_path)
+        return is_below and not self.checkouts.repository.was_tracked(edit_path)
 
     def _has_deeper_file(self, edit_path: str, path: str) -> bool:
         """Whether a longer part of the path of an edit is a file of git."""
         parts = edit_path.strip("/").split("/")
         size = path.count("/") + 1
         return any(
-            self.is_tracked("/".join(parts[-longer:]))
+            self.checkouts.repository.is_tracked("/".join(parts[-longer:]))
             for longer in range(size + 1, min(len(parts), size + _MAX_DEEPER) + 1)
         )
 
@@ -113,7 +127,8 @@ class EditSource:
             files = find_edits(function.name, function.arguments)
             if row.file < len(files):
                 viewed_lines = _viewed_lines(row, messages)
-                edits.append(RecordedEdit(row, call.id, files[row.file], viewed_lines))
+                is_doubtful = row.is_failed is None or self.checkouts.is_doubtful(row)
+                edits.append(RecordedEdit(row, call.id, files[row.file], viewed_lines, is_doubtful))
         return edits
 
     def _read_messages(self, places: set[tuple[CommitId, int]]) -> dict[_Place, Message]:
