@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -192,6 +193,14 @@ def current_folder() -> Path:
             "the working folder was deleted or moved; change to an existing folder "
             '(if it was created again: `cd "$PWD"`)'
         ) from None
+
+
+def program_line() -> list[str]:
+    """Return the command line of this program, for a process that it starts.
+
+    Python modules in the working folder of the process are not imported.
+    """
+    return [sys.executable, "-P", "-m", "harken"]
 
 
 def environment() -> Mapping[str, str]:

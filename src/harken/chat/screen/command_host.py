@@ -6,7 +6,6 @@ It implements `harken.chat.commands.base.CommandContext`.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from harken.chat.render.tool_calls import full_result
 from harken.chat.screen.prompts import ScreenPrompts, preview_lines
 from harken.chat.screen.terminal import ScreenTerminal
 from harken.chat.screen.turns import Turns
+from harken.config.home import program_line
 from harken.core.ids import AgentId
 from harken.session.session import Session
 from harken.terminal.pieces import TextRows
@@ -199,7 +199,7 @@ class CommandHost:
     def lend(self, words: Sequence[str]) -> bool:
         """Run another command of Harken on the terminal until it ends."""
         self._print_typed_command()
-        self.stage.lend([sys.executable, "-m", "harken", *words])
+        self.stage.lend([*program_line(), *words])
         return True
 
     def quit(self) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.attribution.git.hooks import GitHooks, RecordPlace, program_line
+from harken.attribution.git.hooks import GitHooks, RecordPlace
 from harken.attribution.git.repository import GitRepository
 from harken.cli.command_group import CommandGroup
 from harken.cli.options.home import home_option, json_option
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import Home, current_folder, environment, program_line
 from harken.context.socket_client import VARIABLE, current_context
 from harken.errors import HarkenError
 from harken.terminal.text import print_json, print_text
@@ -47,18 +47,28 @@ def install(place: RecordPlace) -> None:
     with closing(GitRepository(current_folder())) as repository:
         hooks = GitHooks(repository)
         hooks.install(place, program_line())
+        kind = "its notes" if place == "notes" else "a trailer"
+        scope = " of this worktree" if hooks.is_of_worktree else ""
         print_text(
-            f"installed in {hooks.folder}: a commit of an agent has its context in a {place}"
+            f"installed in {hooks.folder}{scope}: a commit of an agent has its context in {kind}"
         )
+        if hooks.is_tracked:
+            click.echo(
+                f"harken: {hooks.folder} is a folder of tracked files; do not commit the hooks, "
+                "which are of this machine",
+                err=True,
+            )
 
 
 @command.command()
 def uninstall() -> None:
-    """Remove the hooks, and put the earlier ones back."""
+    """Remove the hooks, and put the earlier ones back. One that was changed since is left."""
     with closing(GitRepository(current_folder())) as repository:
         hooks = GitHooks(repository)
-        removed = hooks.uninstall()
-        print_text(f"removed from {hooks.folder}: {', '.join(removed) or 'nothing'}")
+        result = hooks.uninstall()
+        print_text(f"removed from {hooks.folder}: {', '.join(result.removed) or 'nothing'}")
+        for text in result.left:
+            print_text(f"left: {text}")
 
 
 @command.command()
@@ -87,13 +97,14 @@ def status(as_json: bool) -> int:
 def trace(home: Home, commit: str, is_note: bool) -> None:
     """Print the Agent Trace record of a git commit: the messages that wrote its lines.
 
-    The notes are those of `refs/notes/agent-trace`; `harken why` reads them.
+    The notes are those of `refs/notes/agent-trace`; `harken why` reads them. A record without files
+    is not stored.
     """
     from harken.attribution.agent_trace import write_note
 
     with closing(GitRepository(current_folder())) as repository:
         record = _build_trace(home, repository, commit)
-        if is_note:
+        if is_note and record["files"]:
             write_note(repository, record["vcs"]["revision"], record)
     print_json(record)
 
@@ -137,8 +148,8 @@ def run_hook(name: str, arguments: tuple[str, ...]) -> int:
         return 0
     try:
         with closing(GitRepository(current_folder())) as repository:
-            record_context(repository, name, arguments, context_id)
-            if name == "post-commit":
+            is_recorded = record_context(repository, name, arguments, context_id, environment())
+            if is_recorded and name == "post-commit":
                 _trace_later(repository.run("rev-parse", "HEAD").decode().strip())
     except (HarkenError, OSError, ValueError) as error:
         click.echo(f"harken: {error}", err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from harken.cli.commands.proxy.upstreams import build_client_environment, build_
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import IDENTITY_NAMES, identity_options
 from harken.cli.options.time import idle_timeout_option
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import Home, current_folder, environment, program_line
 from harken.config.identity import load_identity, write_identity
 from harken.config.settings import load_settings
 from harken.errors import ConfigError
@@ -145,7 +144,7 @@ def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
 
 def _recorder(home: Home, run: str) -> list[str]:
     """Return the command that runs the recorder."""
-    return [sys.executable, "-m", "harken", "proxy", "--home", str(home.folder), "--record", run]
+    return [*program_line(), "proxy", "--home", str(home.folder), "--record", run]
 
 
 def _protocol_of(path: str) -> str:
