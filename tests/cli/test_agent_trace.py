@@ -96,6 +96,14 @@ def test_a_note_answers_where_the_session_is_not_recorded(
     assert row["record"] is None
 
 
+def test_a_record_without_lines_is_not_stored(
+    cli: Cli, repository: Repository, commit: str
+) -> None:
+    repository.commit("Person", b_py="typed = 'by hand'\n")
+    assert cli.ok("git", "trace", "--note").json["files"] == []
+    assert "agent-trace" not in repository.git("for-each-ref")
+
+
 @pytest.mark.parametrize(
     ("options", "is_read"),
     [

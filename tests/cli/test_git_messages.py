@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.attribution.git.commit_context import read_contexts
+from harken.attribution.git.commit_context import read_contexts, record_context
 from harken.attribution.git.repository import GitRepository
 from harken.context.socket_server import ContextSocketServer
 from tests.cli.git_hook_kit import ANN, CTX, commit, git, repository, sockets
@@ -113,13 +113,15 @@ def test_a_commit_where_a_rebase_stops_has_the_context(repository: Repository, a
     assert message(folder) == "Second"
 
 
-def test_a_replayed_commit_gets_no_record_and_an_empty_one_is_not_stored(
-    cli: Cli, repository: Repository, ann: str
-) -> None:
-    git(repository.folder, "rebase", "-q", "--force-rebase", "HEAD~1", socket=ann)
-    arguments = ("git", "run-hook", "post-commit")
-    assert cli.ok(*arguments).code == 0
-    assert "agent-trace" not in git(repository.folder, "for-each-ref")
+def test_a_commit_that_is_replayed_is_not_recorded(repository: Repository, ann: str) -> None:
+    folder = repository.folder
+    git_repository = GitRepository(folder)
+    replayed = folder / ".git" / "CHERRY_PICK_HEAD"
+    replayed.write_text(git(folder, "rev-parse", "HEAD"))
+    assert not record_context(git_repository, "post-commit", (), CTX[ANN], {})
+    replayed.unlink()
+    assert record_context(git_repository, "post-commit", (), CTX[ANN], {})
+    assert contexts(folder) == [CTX[ANN]]
 
 
 def test_modules_of_the_working_tree_do_not_run_in_a_hook(repository: Repository, ann: str) -> None:

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from harken.attribution.git.blame import BlamedLine, decode
+from harken.attribution.git.blame import BlamedLine, decode_content
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.records.recorded_edits import RecordedEdit
@@ -262,5 +262,5 @@ def _has_content(repository: GitRepository, item: TracedRange) -> bool:
     data = repository.read_blobs([name]).get(name)
     if data is None:
         return False
-    lines = [line.removesuffix("\r") for line in decode(data).split("\n")]
+    lines = [line.removesuffix("\r") for line in decode_content(data).split("\n")]
     return hash_lines(lines[item.first - 1 : item.last]) == item.content_hash

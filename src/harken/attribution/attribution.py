@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from harken.attribution.changes import list_added_ranges, match_diff, resolve_commit
+from harken.attribution.changes import find_commit, list_added_ranges, match_diff, resolve_commit
 from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.edits.patch_text import FileDiff, parse_unified_diff
 from harken.attribution.explanation import Explainer
-from harken.attribution.git.blame import decode
+from harken.attribution.git.blame import decode, decode_content
 from harken.attribution.git.history import VersionReader
 from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, GitRepository
 from harken.attribution.line_blame import FileBlame, join_ranges
@@ -51,6 +52,27 @@ class Attribution:
         """
         return self._check_path(path, self._relative_path(path), revision)
 
+    def resolve_revision(self, revision: str) -> str:
+        """Return the id of the commit of a revision, or an empty text for an empty one.
+
+        Raises ConfigError if there is none.
+        """
+        if not revision:
+            return ""
+        commit = find_commit(self.repository, revision)
+        if commit is None:
+            raise ConfigError(f"--rev {revision}: no such git commit")
+        return commit
+
+    def is_file(self, path: str, revision: str) -> bool:
+        """Whether a path is a file in the working tree, or in a commit."""
+        if not revision:
+            return (self.repository.folder / path).is_file()
+        try:
+            return self.repository.list_entry(self._relative_path(path), revision) is not None
+        except ConfigError:
+            return False
+
     def resolve_top_path(self, path: str) -> str:
         """Return a path below the top folder, if it is a tracked text file. Raises ConfigError."""
         return self._check_path(path, path, "")
@@ -58,17 +80,20 @@ class Attribution:
     def _relative_path(self, path: str) -> str:
         """Return a path of the folder as one of the top folder. Raises ConfigError."""
         top = self.repository.top
-        absolute = posixpath.normpath(str(self.repository.folder / path))
-        relative = posixpath.relpath(absolute, str(top))
-        if relative == ".." or relative.startswith("../"):
-            raise ConfigError(f"{path}: not in this repository ({top})")
-        return relative
+        named = self.repository.folder / path
+        # The folder may be named by a symbolic link; a link to a file is refused later.
+        for folder in (named.parent, Path(os.path.realpath(named.parent))):
+            absolute = posixpath.normpath(str(folder / named.name))
+            relative = posixpath.relpath(absolute, str(top))
+            if relative != ".." and not relative.startswith("../"):
+                return relative
+        raise ConfigError(f"{path}: not in this repository ({top})")
 
     def _check_path(self, path: str, relative: str, revision: str) -> str:
         mode = self.repository.list_entry(relative, revision)
         if mode is None:
             if revision:
-                raise ConfigError(f"{path}: not a file in {revision}")
+                raise ConfigError(f"{path}: not a file in {revision[:10]}")
             reason = (
                 "not tracked by git" if (self.repository.top / relative).exists() else "no file"
             )
@@ -85,7 +110,12 @@ class Attribution:
             name = f"{revision}:{path}"
             data = self.repository.read_blobs([name]).get(name)
         else:
-            data = _read(self.repository.top / path)
+            file = self.repository.top / path
+            if not os.path.lexists(file):
+                raise ConfigError(
+                    f"{path}: deleted from the working tree; --rev COMMIT shows an earlier one"
+                )
+            data = _read(file)
         if data is None:
             raise ConfigError(f"{path}: cannot be read, or is larger than {MAX_FILE_BYTES} bytes")
         if b"\0" in data[:_BINARY_BYTES]:
@@ -110,7 +140,7 @@ class Attribution:
         """Return the origins of lines of a file, all without `ranges`. Raises ConfigError."""
         if not ranges:
             return self._blame.origins(path, (), revision)
-        lines = split_lines(decode(self.read_file(path, revision)))
+        lines = split_lines(decode_content(self.read_file(path, revision)))
         origins = self._blame.origins(path, widen_ranges(ranges, lines), revision)
         return [
             origin
@@ -149,7 +179,7 @@ class Attribution:
             return []
         try:
             path = self.resolve_top_path(file.new_path)
-            lines = split_lines(decode(self.read_file(path)))
+            lines = split_lines(decode_content(self.read_file(path)))
         except ConfigError:
             return [*match_diff(self._matcher, file)]
         is_applied = all(

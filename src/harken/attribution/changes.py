@@ -24,14 +24,20 @@ class AddedRanges:
 
 def resolve_commit(repository: GitRepository, name: str) -> str:
     """Return the id of a git commit. Raises ConfigError if there is none."""
-    output = repository.try_run(
-        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
-    )
-    if output is None:
+    commit = find_commit(repository, name)
+    if commit is None:
         raise ConfigError(
             f"{name}: no file and no commit; name a line (FILE:LINE), a git commit, or - for a diff"
         )
-    return output.decode("ascii").strip()
+    return commit
+
+
+def find_commit(repository: GitRepository, name: str) -> str | None:
+    """Return the id of a git commit, or None."""
+    output = repository.try_run(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+    )
+    return None if output is None else output.decode("ascii").strip()
 
 
 def list_added_ranges(repository: GitRepository, commit: str) -> list[AddedRanges]:

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harken.attribution.agent_trace import TracedRange, find_range, read_ranges
-from harken.attribution.git.commit_context import read_contexts
-from harken.attribution.git.repository import GitRepository
+from harken.attribution.agent_trace import (
+    TRACE_FILE,
+    TRACE_REF,
+    TracedRange,
+    find_range,
+    read_ranges,
+)
+from harken.attribution.git.commit_context import TRAILER, read_contexts
+from harken.attribution.git.hooks import NOTES_REF
+from harken.attribution.git.repository import HEAD, GitRepository
 from harken.attribution.line_origin import LineOrigin
 
 _MAX_COMMITS = 100
@@ -29,6 +36,16 @@ class CommitRecord:
     def __bool__(self) -> bool:
         """Whether there is a record."""
         return bool(self.contexts) or self.trace is not None
+
+
+def has_records(repository: GitRepository) -> bool:
+    """Whether a repository may have records: notes of contexts or traces, trailers, or a file."""
+    refs = (NOTES_REF, TRACE_REF)
+    if any(repository.try_run("rev-parse", "--verify", "--quiet", ref) for ref in refs):
+        return True
+    pattern = f"--grep=^ *{TRAILER}: ctx-"
+    output = repository.try_run("rev-list", "-1", "--regexp-ignore-case", pattern, HEAD)
+    return bool(output) or (repository.top / TRACE_FILE).is_file()
 
 
 def find_records(

@@ -1,4 +1,7 @@
-"""Parse the target of `harken why`: `FILE:LINE`, `FILE:FROM-TO`, `FILE:NAME`, a commit, or `-`."""
+"""Parse the target of `harken why`: `FILE:LINE`, `FILE:FROM-TO`, `FILE:NAME`, a commit, or `-`.
+
+The column in `FILE:LINE:COLUMN` is not used.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from dataclasses import dataclass
 
 from harken.errors import ConfigError
 
-_LINES_PATTERN = re.compile(r"(.+?):(\d+)(?:[-,:](\d+))?")
+_LINES_PATTERN = re.compile(r"(.+?):(\d+)(?:[-,](\d+)|:\d+)?", re.DOTALL)
+"""A path, a line, and the last line or a column, which tools print after a line."""
 _MAX_DIGITS = 9
 STDIN = "-"
 
@@ -49,6 +53,8 @@ def parse_target(text: str, *, is_file: bool) -> Target:
 
     >>> parse_target("a.py:3-5", is_file=True)
     LineTarget(path='a.py', first=3, last=5)
+    >>> parse_target("a.py:3:14", is_file=True)
+    LineTarget(path='a.py', first=3, last=3)
     """
     match = _LINES_PATTERN.fullmatch(text)
     if match is not None and max(len(match[2]), len(match[3] or "")) <= _MAX_DIGITS:

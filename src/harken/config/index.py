@@ -42,27 +42,35 @@ def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T
     return run_with_repair(partial(_read_index, home, read), repairs)
 
 
-def read_edits(home: Home, read: Callable[[EditIndex, SessionIndex, Store], T]) -> T:
+def read_edits(
+    home: Home,
+    read: Callable[[EditIndex, SessionIndex, Store], T],
+    *,
+    needs_edits: bool = True,
+) -> T:
     """Update both indexes, and return the result of `read` for them and the store.
 
-    A damaged index is rebuilt, as in `read_facts`. Raises ConfigError if nothing is recorded yet,
-    and StoreError.
+    A damaged index is rebuilt, as in `read_facts`. Raises ConfigError if nothing is recorded yet
+    although `read` needs edits, and StoreError.
     """
     from harken.attribution.records.edit_index import EditIndex
     from harken.attribution.records.edit_ingest import update_edits
     from harken.config.imported_sessions import repair_imports
     from harken.index.database import run_with_repair
+    from harken.store.memory import MemoryStore
 
     def read_index() -> T:
         return _read_index(home, read_both)
 
     def read_both(facts: SessionIndex, store: Store | None) -> T:
         if store is None:
-            raise ConfigError(NOTHING_RECORDED)
+            if needs_edits:
+                raise ConfigError(NOTHING_RECORDED)
+            store = MemoryStore()
         with closing(EditIndex(home.edits_file, repair=_rebuild)) as edits:
             with progress("Reading new edits") as tell:
                 update_edits(edits, store, tell)
-            if edits.is_empty():
+            if needs_edits and edits.is_empty():
                 raise ConfigError(NOTHING_RECORDED)
             return read(edits, facts, store)
 

@@ -123,14 +123,17 @@ def parse_unified_diff(text: str) -> list[FileDiff]:
     """Parse a unified diff, of git or of another program."""
     files: list[FileDiff] = []
     hunk: DiffHunk | None = None
-    old_path, counts = "", [0, 0]
+    old_path, header, counts = "", "", [0, 0]
     for line in text.split("\n"):
         if hunk is not None and max(counts) > 0 and line[:1] in (" ", "+", "-", ""):
             _add_diff_line(hunk, line, counts)
+        elif line.startswith(_GIT_HEADER):
+            header = line.removeprefix(_GIT_HEADER).rstrip("\r")
         elif line.startswith("--- "):
             old_path, hunk = _parse_diff_path(line), None
         elif line.startswith("+++ "):
-            files.append(FileDiff(old_path, _parse_diff_path(line)))
+            files.append(FileDiff(*_remove_prefixes(old_path, _parse_diff_path(line), header)))
+            header = ""
         elif (match := _HUNK_PATTERN.match(line)) is not None and files:
             counts = [int(match[2] or "1"), int(match[4] or "1")]
             hunk = DiffHunk(int(match[1]), int(match[3]))
@@ -154,13 +157,29 @@ def _add_diff_line(hunk: DiffHunk, line: str, counts: list[int]) -> None:
 
 
 def _parse_diff_path(line: str) -> str:
-    """Return the path in a `---` or `+++` line, without `a/` or `b/`; of /dev/null, none."""
+    """Return the path in a `---` or `+++` line; of /dev/null, none."""
     path = line[4:].partition("\t")[0].rstrip("\r")
     if path.startswith('"') and path.endswith('"'):
         path = unquote_path(path)
-    if path == _DEV_NULL:
-        return ""
-    return path[2:] if path[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else path
+    return "" if path == _DEV_NULL else path
+
+
+_PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
+_GIT_HEADER = "diff --git "
+
+
+def _remove_prefixes(old: str, new: str, header: str) -> tuple[str, str]:
+    """Return paths without the `a/` and `b/` of git, which a setting leaves out.
+
+    Git gives both paths different prefixes. If there is one path only, the header has both.
+    """
+    half = len(header) // 2
+    is_equal = header[:half] == header[half + 1 :] if header else False
+    has_prefixes = old[:2] != new[:2] if old and new else not is_equal
+    if not has_prefixes:
+        return old, new
+    old, new = (path[2:] if path[:2] in _PREFIXES else path for path in (old, new))
+    return old, new
 
 
 _ESCAPE_PATTERN = re.compile(r"\\([abfnrtv\"\\]|[0-7]{3})")

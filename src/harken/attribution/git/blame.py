@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,7 +75,8 @@ def parse_porcelain(output: bytes) -> list[BlamedLine]:
         key = (id_, *header[1:])
         if key not in commits:
             commits[key] = _parse_commit(id_, header[1:])
-        text = decode(line[1:]).removesuffix("\r")
+        content = line[1:].removeprefix(codecs.BOM_UTF8) if original == b"1" else line[1:]
+        text = decode_content(content).removesuffix("\r")
         lines.append(BlamedLine(int(number), int(original), text, commits[key]))
         header = []
     return lines
@@ -108,6 +110,28 @@ def _parse_time(text: str | None) -> int:
         return int(text or "0")
     except ValueError:
         return 0
+
+
+def decode_content(data: bytes) -> str:
+    r"""Decode the content of a file, without its byte order mark.
+
+    A line that is no UTF-8 is decoded as Latin-1: agents write such files as UTF-8.
+
+    >>> decode_content(b"\xef\xbb\xbfcaf\xc3\xa9\ncaf\xe9") == "caf\xe9\ncaf\xe9"
+    True
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "\n".join(map(_decode_line, data.split(b"\n")))
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def decode(data: bytes) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
-from harken.attribution.git.blame import BlameCommit, decode
+from harken.attribution.git.blame import BlameCommit, decode, decode_content
 from harken.attribution.git.repository import HEAD, MAX_FILE_BYTES, GitRepository
 from harken.attribution.text.token_alignment import match_tokens
 
@@ -122,11 +122,11 @@ class VersionReader:
         base_data = self._read(version.previous) if version.previous else None
         data = self._read_content(version, version.path)
         if version.is_deleted and base_data is not None:
-            base = split_lines(decode(base_data))
+            base = split_lines(decode_content(base_data))
             return VersionDiff(base, [], [Hunk(0, len(base), 0, 0)])
         if data is None or (version.previous and base_data is None):
             return None
-        target = split_lines(decode(data))
+        target = split_lines(decode_content(data))
         if base_data is None:
             return VersionDiff(None, target, [Hunk(0, 0, 0, len(target))])
         names = (
@@ -135,12 +135,12 @@ class VersionReader:
             else [version.previous, f"{version.id}:{version.path}"]
         )
         hunks = parse_hunks(self.repository.run("diff", "--no-renames", *names))
-        return VersionDiff(split_lines(decode(base_data)), target, hunks)
+        return VersionDiff(split_lines(decode_content(base_data)), target, hunks)
 
     def read_lines(self, version: FileVersion, path: str) -> list[str] | None:
         """Return the lines of any file in the commit of a version, or None if it has no such."""
         data = self._read_content(version, path)
-        return None if data is None else split_lines(decode(data))
+        return None if data is None else split_lines(decode_content(data))
 
     def _read_content(self, version: FileVersion, path: str) -> bytes | None:
         if version.is_uncommitted:

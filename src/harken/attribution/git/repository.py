@@ -88,10 +88,15 @@ class GitRepository:
         """Return the contents of files, named `REVISION:PATH` or by id, without missing ones."""
         contents: dict[str, bytes] = {}
         for name in dict.fromkeys(names):
-            data = None if "\n" in name else self._read_blob(name)
+            data = self._read_line_blob(name) if "\n" in name else self._read_blob(name)
             if data is not None:
                 contents[name] = data
         return contents
+
+    def _read_line_blob(self, name: str) -> bytes | None:
+        """Return the content of a file with a newline in its path, which ends a request."""
+        data = self.try_run("cat-file", "blob", name)
+        return data if data is not None and len(data) <= MAX_FILE_BYTES else None
 
     def _read_blob(self, name: str) -> bytes | None:
         stdin, stdout = self._open_reader()

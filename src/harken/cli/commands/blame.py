@@ -52,10 +52,12 @@ def command(
 ) -> None:
     """Show the agent, the model and the context commit of each line of a FILE.
 
-    A line without a recorded edit has its git commit and author. Marks: ~ reformatted since, * made
+    A line without a recorded edit has its git commit, its author, and the context that made the
+    commit if a trailer or a note names it. Marks: ~ reformatted since, * made
     from a line of an agent, ? uncertain.
     """
     from harken.attribution.attribution import Attribution
+    from harken.attribution.commit_record import CommitRecord, find_records, has_records
     from harken.attribution.git.repository import GitRepository
 
     ranges = [] if lines is None else [_parse_range(lines)]
@@ -63,21 +65,28 @@ def command(
 
         def read(index: EditIndex, facts: SessionIndex, store: Store) -> list[_BlameRow]:
             attribution = Attribution(repository, index, facts, store)
-            path = attribution.resolve_path(file, revision)
-            data = attribution.read_file(path, revision)
+            commit = attribution.resolve_revision(revision)
+            path = attribution.resolve_path(file, commit)
+            data = attribution.read_file(path, commit)
             count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
             for _, last in ranges:
                 if last > count:
                     raise ConfigError(f"{file}: line {last} is out of range; it has {count}")
             if not count:
                 return []
-            origins = attribution.origins(path, ranges, revision)
+            origins = attribution.origins(path, ranges, commit)
             models = attribution.find_models(origins)
+            records = find_records(repository, origins)
             return [
-                _BlameRow(origin, *models.get(_edit_id(origin), ("", ""))) for origin in origins
+                _BlameRow(
+                    origin,
+                    *models.get(_edit_id(origin), ("", "")),
+                    records.get(origin.line.number, CommitRecord()).contexts,
+                )
+                for origin in origins
             ]
 
-        rows = read_edits(home, read)
+        rows = read_edits(home, read, needs_edits=not has_records(repository))
     if as_json:
         print_json([row.as_json() for row in rows])
         return
@@ -88,10 +97,12 @@ def command(
 
 
 class _BlameRow:
-    """A line, and the runtime and the model of its edit."""
+    """A line, the runtime and the model of its edit, and the contexts that its commit names."""
 
-    def __init__(self, origin: LineOrigin, runtime: str, model: str) -> None:
-        self.origin, self.runtime, self.model = origin, runtime, model
+    def __init__(
+        self, origin: LineOrigin, runtime: str, model: str, contexts: Sequence[str]
+    ) -> None:
+        self.origin, self.runtime, self.model, self.contexts = origin, runtime, model, contexts
 
     @property
     def id(self) -> str:
@@ -102,11 +113,11 @@ class _BlameRow:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The agent and its model, or the author."""
+        """The agent and its model, or the author and the context that made the commit."""
         if self.origin.is_agent:
             return runtime_name(self.runtime), one_line(self.model, 60)
         author = self.origin.commit.author
-        return one_line(author, 60), ""
+        return one_line(author, 60), self.contexts[0][:CTX_CHARS] if self.contexts else ""
 
     @property
     def time(self) -> datetime | None:
@@ -128,6 +139,7 @@ class _BlameRow:
             "ratio": round(origin.ratio, 3),
             "commit": None if origin.commit.is_uncommitted else origin.commit.id,
             "author": origin.commit.author,
+            "contexts": [*self.contexts],
             "edit": None
             if edit is None
             else {

@@ -123,6 +123,7 @@ def read_output(
 ) -> WhyOutput:
     """Explain a target in the repository of a folder. Raises ConfigError, StoreError."""
     from harken.attribution.attribution import Attribution
+    from harken.attribution.commit_record import has_records
     from harken.attribution.git.repository import GitRepository
 
     with closing(GitRepository(folder)) as repository:
@@ -132,7 +133,7 @@ def read_output(
             origins = dict(_origins(attribution, target, revision, diff))
             return _build_output(attribution, target, origins, full=full)
 
-        return read_edits(home, read)
+        return read_edits(home, read, needs_edits=not has_records(repository))
 
 
 def _origins(
@@ -140,14 +141,19 @@ def _origins(
 ) -> Iterable[tuple[str, list[LineOrigin]]]:
     """Return the origins of the lines of a target, by file."""
     if text == STDIN:
+        if revision:
+            raise ConfigError("--rev names the commit of a file; a diff has none")
         return attribution.diff_origins(diff)
+    commit = attribution.resolve_revision(revision)
     name = text.rpartition(":")[0] or text
-    target = parse_target(text, is_file=(attribution.repository.folder / name).is_file())
+    target = parse_target(text, is_file=attribution.is_file(name, commit))
     if isinstance(target, RevisionTarget):
+        if commit:
+            raise ConfigError(f"{text}: no file in {revision}; without --rev it may be a commit")
         return attribution.commit_origins(target.revision)
-    path = attribution.resolve_path(target.path, revision)
-    lines = _find_lines(attribution, path, target, revision)
-    return [(path, attribution.origins(path, [lines], revision))]
+    path = attribution.resolve_path(target.path, commit)
+    lines = _find_lines(attribution, path, target, commit)
+    return [(path, attribution.origins(path, [lines], commit))]
 
 
 def _find_lines(
