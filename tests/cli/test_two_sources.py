@@ -64,7 +64,7 @@ class Desk:
         if words[0] == "proxy":
             return self.run(str(HARKEN), *words)
         self._capsys.readouterr()
-        code = run_cli(words, self.environ)
+        code = run_cli([*words], self.environ)
         output, self.err = self._capsys.readouterr()
         assert code == 0, self.err
         return output

@@ -70,7 +70,7 @@ def test_only_ones_own_subagents_can_be_terminated_or_talked_with(tmp_path: Path
 
 @pytest.mark.req("S4-20", "S1-07")
 def test_a_tree_may_be_as_deep_as_it_likes_and_logs_into_one_session(tmp_path: Path) -> None:
-    depth = 400
+    depth = 200
 
     def deeper(request: Any) -> Any:
         level = 0 if request.agent == "main" else int(request.agent)
