@@ -92,7 +92,7 @@ class CredentialCheck(_CheckedStore):
         super().set_heads(heads)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        """Check the reason only: a stand-in has less content than what it replaces."""
+        """Check the reason only: a stand-in has less content than the original."""
         self._check_tombstone(tombstone)
         super().purge(stand_ins, tombstone)
 

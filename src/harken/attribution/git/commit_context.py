@@ -110,7 +110,7 @@ class _Message:
         return True
 
     def _find_comment(self, text: str) -> str:
-        """Return what begins a comment of the message."""
+        """Return the prefix of comments in the message."""
         value = decode(self.repository.try_run("config", "--get", "core.commentChar") or b"#")
         comment = value.rstrip("\n")
         if comment.lower() != "auto":
@@ -133,7 +133,7 @@ class _Message:
         return any(line.strip() and not _is_generated(line) for line in message.split("\n"))
 
     def _strip(self, text: str, comment: str) -> str:
-        """Return a text without its comments and what is below the scissors line."""
+        """Return a text without its comments and the part below the scissors line."""
         scissors = _SCISSORS_PATTERN.search(text)
         if scissors is not None and scissors[1] == comment:
             text = text[: scissors.start()]

@@ -45,7 +45,7 @@ class HookStatus:
 
 @dataclass(frozen=True, slots=True)
 class RemovedHooks:
-    """What `GitHooks.uninstall` did."""
+    """The result of `GitHooks.uninstall`."""
 
     removed: Sequence[str]
     """The names of the hooks that it removed."""

@@ -59,7 +59,7 @@ class RunFiles:
     def import_new(
         self, *, at_once: bool = False, to_the_end: bool = False
     ) -> list[ImportedChange]:
-        """Import what is new. See `FileFollower.read`. Raises StoreError."""
+        """Import new content. See `FileFollower.read`. Raises StoreError."""
         self._find_changed(everything=to_the_end)
         return [*self._follower.read(at_once=at_once, to_the_end=to_the_end)]
 
