@@ -175,9 +175,9 @@ def test_a_change_outside_of_an_agent_is_shown_with_the_nearest_commit_of_its_au
         (["create", " "], "the title of a ticket is empty"),
         (["create", "two\nlines"], "not one line"),
         (["create", "x", "--type", "review_finding"], "needs the ticket in review"),
-        (["create", "x", "--parent", "tkt-00"], "ticket 'tkt-00' not found"),
+        (["create", "x", "--parent", "tkt-000000000000"], "ticket 'tkt-000000000000' not found"),
         (["create", "x", "--attach", "/none"], "not a file"),
-        (["create", "x", "--attach", "art-00"], "artifact 'art-00' not found"),
+        (["create", "x", "--attach", "art-000000000000"], "artifact 'art-000000000000' not found"),
         (["update", "ID", "--review", "rita=fine"], "is not a review"),
         (["update", "ID", "--blocked-by", "ID"], "block itself"),
         (["update", "ID", "--detach", "x"], "not the name of an artifact"),
@@ -185,8 +185,8 @@ def test_a_change_outside_of_an_agent_is_shown_with_the_nearest_commit_of_its_au
         (["defer", "ID", "--until", "soon"], "'soon' is not a time"),
         (["note", "ID", " "], "the note is empty"),
         (["show", "tkt-zz"], "not found"),
-        (["list", "--parent", "tkt-00"], "not found"),
-        (["claim", "tkt-00"], "not found"),
+        (["list", "--parent", "tkt-000000000000"], "not found"),
+        (["claim", "tkt-000000000000"], "not found"),
     ],
 )
 def test_an_error_is_one_line(cli: Cli, arguments: list[str], text: str) -> None:
