@@ -159,9 +159,12 @@ def test_a_commit_of_git_is_reviewed(cli: Cli, model: list[str]) -> None:
         (["review", "--reviewers", "rita", "--", "-x"], "not a file, a ticket (tkt-...) or a"),
         (["review", "change.diff"], "name the reviewers with --reviewers"),
         (["review", "change.diff", "--reviewers", "rob"], "template 'rob' not found"),
-        (["review", "tkt-12", "--reviewers", "rita"], "ticket 'tkt-12' not found"),
+        (
+            ["review", "tkt-121212121212", "--reviewers", "rita"],
+            "ticket 'tkt-121212121212' not found",
+        ),
         (["review", "empty.diff", "--reviewers", "rita"], "there is no change to review"),
-        (["discuss", "tkt-12", "hm?"], "ticket 'tkt-12' not found"),
+        (["discuss", "tkt-121212121212", "hm?"], "ticket 'tkt-121212121212' not found"),
         (["agents", "watch", "--interval", "soon"], "'soon' is not a duration"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_reviewer_files_a_finding(store: MemoryStore) -> None:
         ("create", {"title": " "}, "is empty"),
         ("create", {"title": "x", "priority": 9}, "priority"),
         ("create", {"title": "x", "operation": "create"}, "no argument 'operation'"),
-        ("update", {"ticket": "tkt-00"}, "not found"),
+        ("update", {"ticket": "tkt-000000000000"}, "not found"),
         ("note", {"ticket": "ID", "text": ""}, "the note is empty"),
         ("claim", {"ticket": "ID"}, "is assigned to bob"),
         ("defer", {"ticket": "ID", "until": "soon"}, "soon"),
