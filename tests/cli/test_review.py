@@ -7,6 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from harken.chat.options import ChatOptions
+from harken.chat.started_agent import StartedAgents
+from harken.config.home import Home
+from harken.core.commits import TicketId
+from harken.errors import ModelError
+from harken.review.task import AgentTask
+from harken.review.tools import reading_tool
 from harken.tickets.ticket import TicketVersion
 from tests.cli.kit import Cli
 from tests.cli.review_kit import (
@@ -14,6 +21,7 @@ from tests.cli.review_kit import (
     SECOND,
     count_actions,
     find_ticket,
+    open_home_tickets,
     read_chain,
     read_history,
     read_messages,
@@ -165,6 +173,7 @@ def test_a_commit_of_git_is_reviewed(cli: Cli, model: list[str]) -> None:
         ),
         (["review", "empty.diff", "--reviewers", "rita"], "there is no change to review"),
         (["discuss", "tkt-121212121212", "hm?"], "ticket 'tkt-121212121212' not found"),
+        (["review", "tkt-12", "--title", "x"], "--title is for a new ticket"),
         (["agents", "watch", "--interval", "soon"], "'soon' is not a duration"),
     ],
 )
@@ -193,16 +202,88 @@ def test_only_findings_of_an_agent_are_discussed_by_another_principal(
     assert "note" not in count_actions(cli.home, find_ticket(cli.home, "By hand"))
 
 
-def test_a_model_that_fails_is_reported_and_asked_again_by_the_next_watch(
+def test_a_question_that_fails_for_good_blocks_nothing_and_is_asked_again_by_a_command(
     cli: Cli, reviewed: list[str], tmp_path: Path
 ) -> None:
     finding = find_ticket(cli.home, FIRST)
     ran = cli("discuss", finding, "something without a rule", *reviewed)
-    assert ran.code == 1
+    assert (ran.code, ran.out) == (1, "")
     assert "no rule for answer" in ran.err
-    assert count_actions(cli.home, finding)["start"] == 1
+    assert f"`harken agents retry {finding[:16]}`" in ran.err
+    assert count_actions(cli.home, finding)["fail"] == 1
+    answered = cli.ok("discuss", finding, "and which?", *reviewed)
+    assert answered.out == "All but the first.\n"
     script = tmp_path / "other.yaml"
     script.write_text("rules: [{answer: Now I can.}]")
-    cli.ok("agents", "watch", "--once", "--model", f"scripted:{script}")
+    cli.ok("agents", "retry", finding, "--model", f"scripted:{script}")
     assert read_answer(cli, FIRST).note == "Now I can."
-    assert count_actions(cli.home, finding)["start"] == 1
+    why = cli.refused("agents", "retry", finding, "--model", f"scripted:{script}")
+    assert "no agent of it has failed" in why
+
+
+def test_a_reviewer_that_does_not_conclude_fails_the_review_and_is_asked_again(
+    cli: Cli, model: list[str], tmp_path: Path
+) -> None:
+    idle = tmp_path / "idle.yaml"
+    idle.write_text("rules: [{answer: I see nothing.}]")
+    options = ["--reviewers", "rita", "--as", "ann"]
+    ran = cli("review", "change.diff", *options, "--model", f"scripted:{idle}")
+    assert ran.code == 1
+    assert "rita: pending" in ran.out
+    parent = find_ticket(cli.home, REVIEWED)
+    assert "rita: changes_requested" in cli.ok("review", parent, *options, *model[:2]).out
+
+
+def test_an_answer_that_is_cut_off_is_none(cli: Cli, reviewed: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "cut.yaml"
+    script.write_text("rules: [{answer: It drops the, stop_reason: max_tokens}]")
+    finding = find_ticket(cli.home, FIRST)
+    ran = cli("discuss", finding, "hm?", "--model", f"scripted:{script}", "--as", "ann")
+    assert (ran.code, ran.out) == (1, "")
+    assert "cut off at the limit of its length: It drops the" in ran.err
+
+
+def test_the_calls_of_an_agent_are_counted_over_all_processes(cli: Cli, tmp_path: Path) -> None:
+    write_reviewer(cli.home)
+    script = tmp_path / "loop.yaml"
+    task = AgentTask(
+        session="start_1",
+        template="rita",
+        principal="rita",
+        context_id="",
+        prompt="hm?",
+        ticket=TicketId("tkt-12"),
+        thread_id="",
+        tools=lambda store: [reading_tool(store, TicketId("tkt-12"))],
+        tool_names=["read_change"],
+        on_locked=lambda: None,
+    )
+    agents = StartedAgents(
+        Home(str(cli.home)), ChatOptions(model=f"scripted:{script}", permission="all", max_calls=3)
+    )
+    loop = "{calls: [{read_change: {}}]}"
+    script.write_text("rules: [{pattern: hm, calls: [{read_change: {}}]}, {error: broken}]")
+    with pytest.raises(ModelError, match="broken"):
+        agents.run(task)
+    script.write_text(f"rules: [{loop}]")
+    for _ in range(2):
+        with pytest.raises(ModelError, match="3 model calls in one turn"):
+            agents.run(task)
+    [log] = cli.sessions()
+    assert log.read_text().count('"event_type":"llm_request"') == 3
+
+
+@pytest.mark.parametrize("words", [["discuss", "FINDING", "hm?"], ["review", "change.diff"]])
+def test_nothing_is_written_for_an_agent_that_cannot_run(
+    cli: Cli, reviewed: list[str], words: list[str]
+) -> None:
+    finding = find_ticket(cli.home, FIRST)
+    words = [finding if word == "FINDING" else word for word in words]
+    words += ["--reviewers", "rita"] if words[0] == "review" else []
+    before = read_history(cli.home, finding)
+    cli.refused(*words, "--model", "scripted:missing.yaml", "--as", "ann")
+    (cli.home / "agents" / "rita.md").unlink()
+    assert "template 'rita' not found" in cli.refused(*words, *reviewed)
+    assert read_history(cli.home, finding) == before
+    with open_home_tickets(cli.home) as tickets:
+        assert len(tickets.list_tickets()) == 3

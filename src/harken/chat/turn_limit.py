@@ -23,9 +23,13 @@ _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
 
 @dataclass(slots=True)
 class TurnLimit:
-    """Counts the model calls of each agent in a turn, and cancels a turn with too many."""
+    """Counts the model calls of each agent in a turn, and cancels a turn with too many.
+
+    A turn that is continued by another process counts on from the `earlier` calls.
+    """
 
     max_calls: int = MAX_MODEL_CALLS
+    earlier: Counter[AgentId] = field(default_factory=Counter)
     exceeded_by: AgentId | None = None
     """The agent that exceeded the limit."""
     _calls: Counter[AgentId] = field(default_factory=Counter)
@@ -46,7 +50,7 @@ class TurnLimit:
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     def _begin(self) -> None:
-        self._calls.clear()
+        self._calls = self.earlier.copy()
         self.exceeded_by, self._task = None, asyncio.current_task()
 
     async def run(self, work: Coroutine[object, object, T]) -> T:
@@ -57,9 +61,19 @@ class TurnLimit:
         except asyncio.CancelledError:
             if self.exceeded_by is None:
                 raise
-            calls = f"{self._calls[self.exceeded_by]:,} model calls in one turn"
-            raise ModelError(
-                f"{calls} without an answer: the turn was stopped; see --max-calls"
-            ) from None
+            raise _limit_error(self._calls[self.exceeded_by]) from None
         finally:
             self._task = None
+
+    def check_earlier(self) -> None:
+        """Raise ModelError if the earlier calls have reached the limit."""
+        calls = max(self.earlier.values(), default=0)
+        if calls >= self.max_calls:
+            raise _limit_error(calls)
+
+
+def _limit_error(calls: int) -> ModelError:
+    return ModelError(
+        f"{calls:,} model calls in one turn without an answer: the turn was stopped; "
+        "see --max-calls"
+    )

@@ -28,6 +28,8 @@ class AgentTask:
     tools: Callable[[Store], Sequence[Tool]]
     """Returns the tools that the agent has in addition to all others."""
     tool_names: Sequence[str]
+    on_locked: Callable[[], None]
+    """Called when this process has the session, before the agent runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +46,22 @@ class AgentOutcome:
 class AgentRunner(Protocol):
     """Code that runs an agent for a task."""
 
-    def has_session(self, name: str) -> bool:
-        """Whether this home has the log of a session."""
-        ...
-
     def is_running(self, name: str) -> bool:
         """Whether a process of this home runs a session now."""
         ...
 
-    def check_template(self, name: str) -> None:
-        """Raise NameNotFound or ConfigError if a template cannot be used here."""
+    def check_template(self, name: str, *, session: str = "") -> None:
+        """Raise NameNotFound or ConfigError if a template or its model cannot be used here.
+
+        A session of this home that has begun needs no template.
+        """
         ...
 
     def run(self, task: AgentTask) -> AgentOutcome:
         """Run a task, or continue its session, until the agent has answered.
 
         A session that has answered is not asked again. Raises LogLocked if another process runs it;
-        ModelError, StoreError, ConfigError: a later call continues the session.
+        ModelError also if it has made too many model calls; StoreError, ConfigError. A later call
+        continues the session.
         """
         ...

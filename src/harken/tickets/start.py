@@ -54,12 +54,19 @@ class AgentStart:
     """The version that fulfilled the condition."""
     principal: str
     """The reviewer, the assignee or the author. Empty: any agent of the template."""
+    template: str = ""
+    """The template of the agent. Empty: not resolved yet."""
     context_id: str
     """The last commit of the principal in this ticket, to resume from; for work, else that of an
     earlier assignee. Empty: a fresh start.
     """
     head: ArtifactRef
     """The version of the ticket for which this was planned."""
+
+    @property
+    def event(self) -> TicketEvent:
+        """The event that fulfilled the condition."""
+        return self.condition.event
 
 
 def plan_starts(
@@ -109,7 +116,8 @@ def _iter_changes(history: TicketHistory, event: TicketEvent) -> Iterator[tuple[
                     if disposition == "pending" and is_new:
                         yield index, reviewer, name
             case "in_progress" if new.status == "in_progress" and is_entering:
-                if after.action not in ("claim", "start") and new.assignee:
+                # An assignee that begins the work itself needs no agent.
+                if after.action != "start" and new.assignee not in ("", after.author):
                     yield index, new.assignee, name
             case "closed" if new.status == "closed" and is_entering and after.author != author:
                 yield index, author, name

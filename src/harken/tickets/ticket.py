@@ -25,9 +25,21 @@ TicketType: TypeAlias = Literal[
 ]
 Disposition: TypeAlias = Literal["pending", "approved", "changes_requested", "commented"]
 Action: TypeAlias = Literal[
-    "create", "update", "close", "reopen", "defer", "note", "claim", "import", "start", "finish"
+    "create",
+    "update",
+    "close",
+    "reopen",
+    "defer",
+    "note",
+    "claim",
+    "import",
+    "start",
+    "finish",
+    "fail",
 ]
-"""`start`: an agent is started. `finish`: it has ended, and the note is its answer."""
+"""`start`: an agent is started, or an attempt failed and there is another one. `finish`: it has
+ended, and the note is its answer. `fail`: it has ended without a result, and the note is why.
+"""
 TicketEvent: TypeAlias = Literal["ready", "review", "in_progress", "note", "closed"]
 """`ready`: it can be worked on. `review`: a reviewer is asked. `in_progress`: it returns to its
 assignee, but not by a claim. `note`: another principal than its author adds a note. `closed`:
@@ -43,6 +55,8 @@ MAX_TEXT_CHARS = 1_000_000
 """The limit of a body and of a note."""
 MAX_NAME_CHARS = 200
 """The limit of an author, an assignee, a reviewer and a label."""
+START_ACTIONS: tuple[Action, ...] = ("start", "finish", "fail")
+"""The actions of versions that record a step of a start."""
 _START_ID_PATTERN = re.compile(r"[0-9a-f]{32}")
 MAX_ITEMS = 1000
 """The limit of labels, blockers, attachments and reviewers of a ticket."""
@@ -106,11 +120,15 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The thread of its commits. Empty: none."""
     owner: str
     """The home that runs the agent."""
+    attempts: int = 0
+    """The number of attempts that have failed since it was last begun by a change or a command."""
+    restarts: int = 0
+    """The number of times that a command started it again after it had failed."""
 
     @property
     def session(self) -> str:
-        """The name of the session of the agent."""
-        return f"start_{self.id}"
+        """The name of the session of the agent. One that is started again has a new session."""
+        return f"start_{self.id}" + (f"_{self.restarts}" if self.restarts else "")
 
 
 class TicketVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,7 +151,7 @@ class TicketVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     earlier_context_id: str = ""
     """The last context before this change, if this change has none."""
     start: StartRecord | None = None
-    """The agent that is started, or that has ended."""
+    """The agent that is started, that has ended, or that has failed."""
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +251,7 @@ def check_change(version: TicketVersion) -> None:
     if version.ticket.deferred_until:
         parse_rfc3339(version.ticket.deferred_until)
     _check_text("note", version.note)
-    if (version.start is None) == (version.action in ("start", "finish")):
+    if (version.start is None) == (version.action in START_ACTIONS):
         raise ValueError(f"a version with the action {version.action} has a start, or needs one")
     if version.start is not None:
         _check_start(version.start)
@@ -245,6 +263,8 @@ def _check_start(start: StartRecord) -> None:
         raise ValueError(f"{start.id[:40]!r} is not the id of a start: 32 hex digits")
     for field in ("condition", "principal", "template", "owner"):
         _check_line(f"{field} of the start", getattr(start, field), MAX_NAME_CHARS)
+    if min(start.attempts, start.restarts) < 0:
+        raise ValueError("the attempts and restarts of a start are 0 or more")
 
 
 def _item_fields(state: TicketState) -> dict[str, tuple[str, ...]]:

@@ -185,21 +185,31 @@ class Tickets:
             return self._append(ticket, "start", "", apply, start=start)
         return None
 
-    def record_finish(self, ticket: str, start: StartRecord, *, answer: str) -> Ticket | None:
-        """Record that an agent has ended, with its answer.
+    def record_step(
+        self, ticket: str, action: Action, start: StartRecord, *, before: TicketVersion, note: str
+    ) -> Ticket | None:
+        """Record the next step of a start: another attempt or owner, or its end.
 
-        Return None if that is recorded, or if the start has another owner now.
+        Return None if `before` is not the last step of the start any more.
         """
 
-        def apply(before: Ticket) -> TicketState:
-            records = [v for _, v in self.history(before.id) if v.start and v.start.id == start.id]
-            if not records or records[-1].action == "finish" or records[-1].start != start:
+        def apply(ticket: Ticket) -> TicketState:
+            if self._last_step(ticket, start.id) != before:
                 raise _HasChanged
-            return before.state
+            return ticket.state
 
         with suppress(_HasChanged):
-            return self._append(ticket, "finish", answer, apply, start=start)
+            return self._append(ticket, action, note, apply, start=start)
         return None
+
+    def _last_step(self, ticket: Ticket, start_id: str) -> TicketVersion | None:
+        """Return the last version of a ticket that records a step of a start."""
+        version = ticket.version
+        while version.start is None or version.start.id != start_id:
+            if version.parent is None:
+                return None
+            version = read_versions(self.store, [version.parent])[version.parent]
+        return version
 
     def get(self, ticket: str) -> Ticket:
         """Return a ticket by its id, or a unique prefix. Raises NameNotFound, AmbiguousName."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harken.errors import HarkenError, NameNotFound
+from harken.errors import HarkenError, LogLocked, NameNotFound
 from harken.review.conditions import REVIEW_CONDITIONS
 from harken.review.run import StartEvent, StartRunner
 from harken.review.task import AgentOutcome, AgentTask
 from harken.store.base import Store
+from harken.tickets.change import TicketChange
 from harken.tickets.start import StartCondition
 from harken.tickets.starts import StartLedger
 from harken.tickets.tracker import Tickets
@@ -42,26 +43,31 @@ class Clock:
 class FakeAgents:
     """The sessions of a home, each with its answer once it has one. An `AgentRunner`."""
 
+    store: Store | None = None
+    """The store in which reviewers conclude their reviews. None: they do not."""
     templates: tuple[str, ...] = ("rita", "rob", "coder", "ann", "bob")
     dies: DeathPoint = ""
     error: HarkenError | None = None
     tasks: list[AgentTask] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     """Session -> its answer."""
+    is_cut_off: bool = False
+    locked: set[str] = field(default_factory=set)
+    """Sessions that another process has just begun to run."""
     asked: list[str] = field(default_factory=list)
     """The sessions in which a model answered: each once."""
-
-    def has_session(self, name: str) -> bool:
-        return name in self.answers
 
     def is_running(self, name: str) -> bool:
         return False
 
-    def check_template(self, name: str) -> None:
-        if name not in self.templates:
+    def check_template(self, name: str, *, session: str = "") -> None:
+        if session not in self.answers and name not in self.templates:
             raise NameNotFound("template", name, self.templates)
 
     def run(self, task: AgentTask) -> AgentOutcome:
+        if task.session in self.locked:
+            raise LogLocked(task.session, pid=None)
+        task.on_locked()
         self.tasks.append(task)
         if self.error is not None:
             raise self.error
@@ -69,10 +75,20 @@ class FakeAgents:
             if self.dies == "before the answer":
                 raise Killed
             self.asked.append(task.session)
+            self._conclude(task)
             self.answers[task.session] = f"answer {len(self.asked)}"
             if self.dies == "after the answer":
                 raise Killed
-        return AgentOutcome(self.answers[task.session], f"ctx-{task.session[-8:]}")
+        context_id = f"ctx-{task.session[-8:]}"
+        return AgentOutcome(self.answers[task.session], context_id, is_answer=not self.is_cut_off)
+
+    def _conclude(self, task: AgentTask) -> None:
+        """Give the disposition that the reviewer is asked for."""
+        if self.store is None:
+            return
+        tickets = Tickets(self.store, task.principal)
+        if tickets.get(task.ticket).state.reviewers.get(task.principal) == "pending":
+            tickets.update(task.ticket, TicketChange(reviews={task.principal: "approved"}))
 
 
 @dataclass
@@ -85,12 +101,22 @@ class Home:
     agents: FakeAgents = field(default_factory=FakeAgents)
     events: list[StartEvent] = field(default_factory=list)
 
-    def start_runner(self, conditions: tuple[StartCondition, ...] = ()) -> StartRunner:
+    concludes: bool = True
+    """Whether reviewers conclude their reviews."""
+
+    def start_runner(
+        self, conditions: tuple[StartCondition, ...] = (), *, retries: bool = False
+    ) -> StartRunner:
         """Start a watcher, as a new process does: it knows only the store and the sessions."""
+        self.agents.store = self.store if self.concludes else None
         every = [*REVIEW_CONDITIONS, *conditions]
         ledger = StartLedger(
             self.store, every, author="watcher", owner=self.owner, clock=self.clock
         )
         return StartRunner(
-            ledger=ledger, agents=self.agents, on_event=self.events.append, clock=self.clock
+            ledger=ledger,
+            agents=self.agents,
+            on_event=self.events.append,
+            clock=self.clock,
+            retries=retries,
         )

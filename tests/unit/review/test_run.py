@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harken.core.commits import TicketId
 from harken.errors import HarkenError, ModelError
+from harken.review.request import request_review, restart_reviews
 from harken.store.memory import MemoryStore
 from harken.tickets.change import TicketChange
 from harken.tickets.record import encode_version
@@ -71,8 +72,8 @@ def test_of_two_processes_that_see_a_start_one_records_it(home: Home) -> None:
     first, second = home.start_runner().ledger, home.start_runner().ledger
     [start], [same] = first.read().due, second.read().due
     assert start == same
-    assert first.record(start, "rita") is not None
-    assert second.record(same, "rita") is None
+    assert first.record(start) is not None
+    assert second.record(same) is None
     assert second.read().due == []
 
 
@@ -84,7 +85,7 @@ def test_another_home_takes_a_start_over_after_an_hour_and_the_first_cannot_fini
     home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
     first = home.start_runner()
     [due] = first.ledger.read().due
-    recorded = first.ledger.record(due, "rita")
+    recorded = first.ledger.record(due)
     assert recorded is not None
     other = Home(home.store, home.clock, owner="b" * 32)
     assert other.start_runner().run_all() == 0
@@ -100,9 +101,9 @@ def test_a_home_whose_start_was_taken_over_cannot_end_it(home: Home) -> None:
     finding = file_finding(home)
     home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
     first = home.start_runner().ledger
-    recorded = first.record(first.read().due[0], "rita")
+    recorded = first.record(first.read().due[0])
     other = Home(home.store, home.clock, owner="b" * 32).start_runner().ledger
-    taken = other.take_over(other.read().unfinished[0])
+    taken = other.take_over(other.read().running[0])
     assert recorded is not None
     assert taken is not None
     assert first.finish(recorded, "late", "ctx-late") is None
@@ -115,7 +116,7 @@ def test_a_question_waits_while_its_reviewer_answers_another_one(home: Home) -> 
     author = home.clock.open_tickets(home.store, "ann")
     author.note(finding, "what do you mean?")
     ledger = home.start_runner().ledger
-    answering = ledger.record(ledger.read().due[0], "rita")
+    answering = ledger.record(ledger.read().due[0])
     assert answering is not None
     author.note(finding, "and which?")
     assert ledger.read().due == []
@@ -182,26 +183,170 @@ def test_a_successor_starts_at_the_last_commit_of_the_assignee_before(home: Home
 def test_a_start_without_a_template_waits_for_a_home_that_has_it(home: Home) -> None:
     home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
     home.agents.templates = ()
-    runner = home.start_runner()
+    runner = home.start_runner(retries=True)
     assert (runner.run_all(), runner.has_failed) == (0, False)
-    runner.retry_failed()
+    home.clock.seconds += HOUR_S
     assert runner.run_all() == 0
-    assert [event.phase for event in home.events] == ["waiting"], "it is reported once"
+    assert [event.phase for event in home.events] == ["unavailable"], "it is reported once"
     assert read_records(home, "start") == []
     other = Home(home.store, home.clock, owner="b" * 32)
     assert other.start_runner().run_all() == 1
 
 
-def test_an_agent_that_fails_is_run_again_when_failures_are_retried(home: Home) -> None:
+def test_a_failure_that_may_pass_is_attempted_again_three_times_in_all(home: Home) -> None:
     home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
-    home.agents.error = ModelError("the server is overloaded")
+    home.agents.error = ModelError("the server is overloaded", why="overloaded")
+    runner = home.start_runner(retries=True)
+    assert (runner.run_all(), runner.has_failed) == (0, True)
+    assert runner.run_all() == 0
+    assert len(home.agents.tasks) == 1, "the next attempt has a time"
+    home.clock.seconds += HOUR_S
+    home.start_runner(retries=True).run_all()
+    assert len(home.agents.tasks) == 2, "a new process continues to count"
+    home.clock.seconds += HOUR_S
+    home.start_runner(retries=True).run_all()
+    home.clock.seconds += HOUR_S
+    home.start_runner(retries=True).run_all()
+    [end] = read_records(home, "fail")
+    assert len(home.agents.tasks) == 3
+    assert end.start is not None
+    assert (end.start.attempts, end.note) == (3, "the server is overloaded")
+
+
+def test_an_attempt_after_a_failure_that_has_passed_finishes_the_start(home: Home) -> None:
+    home.clock.open_tickets(home.store, "ann").create("Rewrite the parser", IN_REVIEW)
+    home.agents.error = ModelError("no connection", why="network")
+    home.start_runner().run_all()
+    home.agents.error = None
+    assert home.start_runner().run_all() == 1, "a command attempts it at once"
+    assert [version.note for version in read_records(home, "start")] == ["", "no connection"]
+
+
+def test_a_start_that_failed_for_good_blocks_no_other_one(home: Home) -> None:
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    author.note(finding, "a poison")
+    home.agents.error = ModelError("the prompt is too long", why="context_too_long")
     runner = home.start_runner()
     assert (runner.run_all(), runner.has_failed) == (0, True)
+    [end] = read_records(home, "fail")
+    assert end.start is not None
+    assert (end.note, end.start.attempts) == ("the prompt is too long", 1)
     home.agents.error = None
-    assert runner.run_all() == 0
-    runner.retry_failed()
+    author.note(finding, "harmless")
+    author.close(finding)
+    later = home.start_runner()
+    assert (later.run_all(), later.has_failed) == (2, False)
+    assert len(read_records(home, "fail")) == 1, "nothing runs it again by itself"
+
+
+def test_a_failed_start_is_started_again_with_a_new_session(home: Home) -> None:
+    finding = file_finding(home)
+    home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    home.agents.error = ModelError("the prompt is too long", why="context_too_long")
+    home.start_runner().run_all()
+    home.agents.error = None
+    runner = home.start_runner()
+    [failed] = runner.ledger.read().failed
+    runner.restart(finding, failed.id)
+    first, second = home.agents.tasks
+    assert second.session == f"{first.session}_1"
+    assert (second.prompt, second.context_id) == (first.prompt, "ctx-filed")
+    reading = runner.ledger.read()
+    assert [start.state for start in reading.recorded] == ["done"]
+    assert runner.ledger.restart(failed) is None, "it has not failed any more"
+
+
+@pytest.mark.parametrize("event", ["review", "closed"])
+def test_a_reviewer_that_gives_no_disposition_has_failed(home: Home, event: str) -> None:
+    home.concludes = False
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    if event == "closed":
+        author.update(finding, TicketChange(add_reviewers=("rita",)))
+        author.close(finding)
+    else:
+        author.create("Rewrite the parser", IN_REVIEW)
+    assert home.start_runner().run_all() == 0
+    [end] = read_records(home, "fail")
+    assert "rita ended without concluding" in end.note
+    assert read_records(home, "finish") == []
+
+
+def test_an_agent_without_an_answer_has_failed(home: Home) -> None:
+    finding = file_finding(home)
+    home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    home.agents.is_cut_off = True
+    assert home.start_runner().run_all() == 0
+    assert [version.note for version in read_records(home, "fail")] == ["answer 1"]
+
+
+def test_a_reviewer_that_failed_is_asked_again(home: Home) -> None:
+    home.concludes = False
+    author = home.clock.open_tickets(home.store, "ann")
+    ticket = author.create("Rewrite the parser", IN_REVIEW).id
+    home.start_runner().run_all()
+    home.concludes = True
+    runner = home.start_runner()
+    request_review(author, ticket, ["rita"])
+    assert len(restart_reviews(runner.ledger, ticket, ["rita"])) == 1
+    assert restart_reviews(runner.ledger, ticket, ["rita"]) == [], "it is open"
     assert runner.run_all() == 1
-    assert len(read_records(home, "start")) == 1
+    assert author.get(ticket).state.reviewers == {"rita": "approved"}
+    assert restart_reviews(runner.ledger, ticket, ["rita"]) == []
+
+
+def test_a_command_waits_for_a_start_of_another_process_and_names_it_once(home: Home) -> None:
+    finding = file_finding(home)
+    question = home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    other = Home(home.store, home.clock, owner="b" * 32).start_runner().ledger
+    recorded = other.record(other.read().due[0])
+    assert recorded is not None
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            other.finish(recorded, "line 12", "ctx-answer")
+
+    runner = home.start_runner()
+    runner.run_until_ended({finding}, lambda start: start.version == question.head, sleep=sleep)
+    assert len(slept) == 3
+    [event] = home.events
+    assert (event.phase, event.principal) == ("elsewhere", "rita")
+    assert "the home bbbbbbbb runs it since 20" in event.text
+    assert "--take-over 0s" in event.text
+    assert home.agents.tasks == []
+
+
+def test_a_command_does_not_wait_for_what_it_cannot_run(home: Home) -> None:
+    finding = file_finding(home)
+    author = home.clock.open_tickets(home.store, "ann")
+    author.note(finding, "what do you mean?")
+    later = author.note(finding, "and which?")
+    home.agents.templates = ()
+    runner = home.start_runner()
+    runner.run_until_ended({finding}, lambda start: start.version == later.head, sleep=_never)
+    home.agents.templates = ("rita",)
+    home.agents.error = ModelError("no connection", why="network")
+    runner = home.start_runner()
+    runner.run_until_ended({finding}, lambda start: start.version == later.head, sleep=_never)
+    assert [event.phase for event in home.events] == ["unavailable", "started", "retrying"]
+
+
+def _never(seconds: float) -> None:
+    raise AssertionError(f"it waits {seconds} s")
+
+
+def test_a_session_that_another_process_continues_is_not_reported_as_resumed(home: Home) -> None:
+    finding = file_finding(home)
+    home.clock.open_tickets(home.store, "ann").note(finding, "what do you mean?")
+    ledger = home.start_runner().ledger
+    recorded = ledger.record(ledger.read().due[0])
+    assert recorded is not None
+    home.agents.locked = {recorded.record.session}
+    assert home.start_runner().run_all() == 0
+    assert home.events == []
 
 
 def test_a_start_with_the_name_of_another_file_is_reported_and_not_run(home: Home) -> None:
@@ -252,7 +397,7 @@ def test_no_start_is_lost_or_doubled_however_often_processes_die(
     home.start_runner().run_all()
     asked += home.agents.asked
     reading = home.start_runner().ledger.read()
-    assert (reading.due, reading.unfinished) == ([], [])
+    assert (reading.due, reading.running) == ([], [])
     finished = [version.start.id for version in read_records(home, "finish") if version.start]
     assert Counter(finished) == Counter({*finished}), "each start ends once"
     assert {version.start.id for version in read_records(home, "start") if version.start} == {

@@ -14,8 +14,8 @@ from harken.chat.commands.base import MODES
 from harken.chat.options import ChatOptions
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.ticket.ticket_command import open_tickets
+from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
-from harken.config.settings import load_settings
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError, HarkenError
 from harken.review.conditions import REVIEW_CONDITIONS
@@ -28,7 +28,11 @@ from harken.tickets.tracker import Tickets
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
-    click.option("--model", metavar="MODEL", help="The model of agents whose template names none."),
+    click.option(
+        "--model",
+        metavar="MODEL",
+        help="The model of all agents (default: that of the template, else as configured).",
+    ),
     click.option(
         "--permission",
         type=click.Choice(MODES),
@@ -48,6 +52,14 @@ _OPTIONS = (
         default=MAX_MODEL_CALLS,
         show_default=True,
         help="The maximum number of model calls of an agent.",
+    ),
+    click.option(
+        "--take-over",
+        "take_over_s",
+        type=Duration(),
+        default=f"{TAKE_OVER_S / 3600:g}h",
+        show_default=True,
+        help="Take over an agent of another home that has had no commit for this time.",
     ),
     click.option(
         "--as",
@@ -71,7 +83,6 @@ def open_runner(
     options: dict[str, Any],
     *,
     conditions: Iterable[StartCondition] = REVIEW_CONDITIONS,
-    take_over_s: float = TAKE_OVER_S,
     prints_answers: bool = True,
 ) -> Iterator[tuple[Tickets, StartRunner]]:
     """Open the store; yield its tickets for the author of the command, and the runner of agents.
@@ -94,7 +105,7 @@ def open_runner(
             ledger=ledger,
             agents=StartedAgents(home, chat_options),
             on_event=partial(print_event, prints_answers=prints_answers),
-            take_over_s=take_over_s,
+            take_over_s=options["take_over_s"],
         )
         try:
             yield tickets, runner
@@ -110,11 +121,6 @@ def print_event(event: StartEvent, *, prints_answers: bool = True) -> None:
         return
     text = f": {one_line(event.text, 200)}" if event.text else ""
     line = f"{short_id(event.ticket)}  {event.principal} {event.phase}{text}"
+    if event.phase == "failed" and event.condition:
+        line += f"; `harken agents retry {short_id(event.ticket)}` starts it again"
     click.echo(escape_control_characters(line), err=True)
-
-
-def check_templates(home: Home, names: Iterable[str]) -> None:
-    """Raise NameNotFound or ConfigError unless there is a template for each name."""
-    templates = load_settings(home).templates
-    for name in names:
-        templates.find(name)

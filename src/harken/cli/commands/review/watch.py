@@ -10,17 +10,15 @@ import click
 from harken.cli.command_group import CommandGroup
 from harken.cli.commands.review.running import agent_options, open_runner
 from harken.cli.options.home import home_option
+from harken.cli.options.name_types import TICKET
 from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.settings import load_settings
-from harken.errors import StoreError
+from harken.errors import ConfigError, StoreError
 from harken.review.conditions import REVIEW_CONDITIONS
-from harken.review.run import TAKE_OVER_S, StartRunner
+from harken.review.run import StartRunner
 from harken.terminal.text import escape_control_characters, print_text
-
-FIRST_RETRY_S = 30.0
-"""The time after which failed agents are run again. It doubles with each failure."""
-MAX_RETRY_S = 3600.0
+from harken.tickets.ticket import short_id
 
 
 @click.group(name="agents", cls=CommandGroup)
@@ -38,30 +36,21 @@ def command() -> None:
     show_default=True,
     help="The interval of checks for changed tickets.",
 )
-@click.option(
-    "--take-over",
-    "take_over_s",
-    type=Duration(),
-    default=f"{TAKE_OVER_S / 3600:g}h",
-    show_default=True,
-    help="Take over an agent of another home that has had no commit for this time.",
-)
 @agent_options
 @home_option
-def watch_command(
-    home: Home, once: bool, interval_s: float, take_over_s: float, **options: Any
-) -> int:
+def watch_command(home: Home, once: bool, interval_s: float, **options: Any) -> int:
     """Watch tickets, and run the agents that their changes start.
 
     A ticket in review starts its reviewers, a note on a finding its reviewer, and a closed finding
     the reviewer that verifies it; config.toml adds others. Each start is recorded in the store
     before its agent runs, and happens once; any number of homes may watch one store. Run it again
-    after a crash: it continues its agents. No agent runs while it waits. Ctrl-C ends it. With
-    --once, the exit code is 1 if an agent failed.
+    after a crash: it continues its agents. No agent runs while it waits. Ctrl-C ends it. A failure
+    that may pass is attempted again, three times in all; another one ends the start, until
+    `harken agents retry`. With --once, the exit code is 1 if an agent failed.
     """
     conditions = [*REVIEW_CONDITIONS, *load_settings(home).starts]
-    with open_runner(home, options, conditions=conditions, take_over_s=take_over_s) as opened:
-        runner = opened[1]
+    with open_runner(home, options, conditions=conditions) as (_, runner):
+        runner.retries = not once
         if once:
             runner.run_all()
             return int(runner.has_failed)
@@ -73,20 +62,33 @@ def watch_command(
     return 0
 
 
+@command.command(name="retry")
+@click.argument("ticket", type=TICKET)
+@agent_options
+@home_option
+def retry_command(home: Home, ticket: str, **options: Any) -> int:
+    """Start the failed agents of a ticket again, and run them.
+
+    Each one begins anew, from the last commit of its principal in the ticket. Exit code 1 if one
+    failed again.
+    """
+    conditions = [*REVIEW_CONDITIONS, *load_settings(home).starts]
+    with open_runner(home, options, conditions=conditions) as (tickets, runner):
+        id_ = tickets.find_id(ticket)
+        failed = [start.id for start in runner.ledger.read({id_}).failed]
+        if not failed:
+            raise ConfigError(f"{short_id(id_)}: no agent of it has failed")
+        for start_id in failed:
+            runner.restart(id_, start_id)
+        return int(runner.has_failed)
+
+
 def _watch(runner: StartRunner, interval_s: float) -> None:
-    """Run due agents, without end. Failed agents are run again after a growing time."""
-    retry_s, retry_at = FIRST_RETRY_S, 0.0
+    """Run due agents, without end."""
     while True:
         try:
             runner.run_all()
         except StoreError as error:
             text = escape_control_characters(f"harken: {error}; retrying")
             click.echo(text, err=True)
-        if not runner.failed:
-            retry_s, retry_at = FIRST_RETRY_S, 0.0
-        elif not retry_at:
-            retry_at = time.monotonic() + retry_s
-        elif time.monotonic() >= retry_at:
-            retry_s, retry_at = min(2 * retry_s, MAX_RETRY_S), 0.0
-            runner.retry_failed()
         time.sleep(interval_s)
