@@ -72,6 +72,21 @@ class TicketChange:
         return {name: merged[name] for name in sorted(merged) if name not in self.remove_reviewers}
 
 
+def reset_reviews(before: TicketState, after: TicketState, author: str) -> TicketState:
+    """Return the state after a change by an author: what is opened or closed is not reviewed yet.
+
+    In a finding, the disposition of each other principal is `pending` after that.
+    """
+    is_toggled = (before.status == "closed") != (after.status == "closed")
+    if after.type != "review_finding" or not is_toggled:
+        return after
+    reviewers: dict[str, Disposition] = {
+        name: disposition if name == author else "pending"
+        for name, disposition in after.reviewers.items()
+    }
+    return msgspec.structs.replace(after, reviewers=reviewers)
+
+
 _PLAIN_FIELDS = (
     *("title", "body", "status", "priority", "type", "assignee", "parent", "deferred_until"),
     "origin",

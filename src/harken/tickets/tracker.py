@@ -20,7 +20,7 @@ from harken.errors import AmbiguousName, BranchConflict, NameNotFound, TicketErr
 from harken.store.base import Store
 from harken.store.branches import TICKET_PREFIX
 from harken.tickets import query
-from harken.tickets.change import TicketChange
+from harken.tickets.change import TicketChange, reset_reviews
 from harken.tickets.query import TicketFilter, filter_tickets, sort_tickets
 from harken.tickets.record import (
     TicketReading,
@@ -265,10 +265,12 @@ class Tickets:
         id_, context_id = self.find_id(ticket), self._context()
         for _ in range(MAX_ATTEMPTS):
             before = self._get_full(id_)
-            state = apply(before)
+            state = reset_reviews(before.state, apply(before), self.author)
             if action == "update" and state == before.state and not note:
                 return before
             self._check_links(id_, before.state, state)
+            if before.is_closed and state.status != "closed":
+                self._withdraw_approval(before)
             version = self._build_version(
                 action, note, state, before=before, context_id=context_id, start=start
             )
@@ -282,6 +284,21 @@ class Tickets:
             self._check_new_cycle(before, after)
             return after
         raise TicketError(short_id(id_), f"was changed by others {MAX_ATTEMPTS} times; try again")
+
+    def _withdraw_approval(self, finding: Ticket) -> None:
+        """Withdraw the approval of the ticket in review by the reviewer of a finding.
+
+        This comes before the finding is opened again: after a crash between both, the review is not
+        approved, which the reviewer can repair.
+        """
+        state = finding.state
+        if state.type != "review_finding" or state.parent is None:
+            return
+        reviewer = finding.created.author
+        for parent in self._read_existing([state.parent]):
+            if parent.state.reviewers.get(reviewer) == "approved":
+                change = TicketChange(reviews={reviewer: "changes_requested"})
+                self.update(parent.id, change, note=f"{short_id(finding.id)} is open again")
 
     def _build_version(
         self,

@@ -87,6 +87,31 @@ def test_a_review_is_approved_when_the_findings_of_the_reviewer_are_accepted(
     assert ann.get(reviewed.id).state.reviewers == {"rita": "approved"}
 
 
+def test_a_finding_that_another_principal_opens_or_closes_is_not_accepted(
+    store: MemoryStore, reviewed: Ticket
+) -> None:
+    ann = Tickets(store, "ann")
+    filed = call(store, "review", reviewed.id, "file_finding", title="It drops")
+    finding = ann.get(filed.split()[0]).id
+    ann.close(finding)
+    call(store, "closed", finding, "verify_finding", verdict="accept")
+    assert ann.get(reviewed.id).state.reviewers == {"rita": "approved"}
+    ann.reopen(finding, note="it is back")
+    assert ann.get(finding).state.reviewers == {"rita": "pending"}
+    parent = ann.get(reviewed.id)
+    assert (parent.state.reviewers, parent.version.author) == (
+        {"rita": "changes_requested"},
+        "ann",
+    )
+    ann.update(finding, TicketChange(status="closed"))
+    assert ann.get(finding).state.reviewers == {"rita": "pending"}
+    with pytest.raises(ToolError, match="not approved: your findings tkt-"):
+        call(store, "review", reviewed.id, "conclude_review", disposition="approved")
+    answer = call(store, "closed", finding, "verify_finding", verdict="accept")
+    assert answer.endswith("is accepted, and the review")
+    assert ann.get(reviewed.id).state.reviewers == {"rita": "approved"}
+
+
 def test_only_a_reviewer_concludes_a_review(store: MemoryStore) -> None:
     ticket = Tickets(store, "ann").create("Other", TicketChange(status="review"))
     with pytest.raises(ToolError, match="rita is not a reviewer of"):
