@@ -14,6 +14,7 @@ from harken.core.commits import TicketId
 from harken.errors import HarkenError, ModelError
 from harken.review.request import request_review, restart_reviews
 from harken.store.memory import MemoryStore
+from harken.testing.store_kit import batch_of, commit_in
 from harken.tickets.change import TicketChange
 from harken.tickets.record import encode_version
 from harken.tickets.start import StartCondition
@@ -178,6 +179,35 @@ def test_a_successor_starts_at_the_last_commit_of_the_assignee_before(home: Home
     assert home.start_runner((RETURNED,)).run_all() == 1
     [task] = home.agents.tasks
     assert (task.principal, task.template, task.context_id) == ("bob", "bob", "ctx-ann")
+
+
+def test_an_assignee_that_begins_the_work_itself_starts_no_agent(home: Home) -> None:
+    ann = home.clock.open_tickets(home.store, "ann")
+    ticket = ann.create("Rewrite the parser", TicketChange(assignee="ann")).id
+    returned = StartCondition(name="returned", event="in_progress", template="coder")
+    ann.update(ticket, TicketChange(status="in_progress"))
+    assert home.start_runner((returned,)).run_all() == 0
+    assert read_records(home, "start") == []
+
+
+@pytest.mark.parametrize(
+    ("template", "assignee", "principal"),
+    [("", "ann", "coder"), ("coder", "cora", "cora"), ("", "coder", "coder")],
+)
+def test_an_agent_never_has_a_person_as_its_principal(
+    home: Home, template: str, assignee: str, principal: str
+) -> None:
+    batch = batch_of("half of it", template=template, principal=assignee)
+    home.store.write(batch)
+    pm = home.clock.open_tickets(home.store, "pm")
+    ticket = pm.create("Rewrite the parser", TicketChange(assignee=assignee)).id
+    own = home.clock.open_tickets(home.store, assignee, commit_in(batch))
+    own.note(ticket, "half of it is done")
+    returned = StartCondition(name="returned", event="in_progress", template="coder")
+    pm.update(ticket, TicketChange(status="in_progress"))
+    assert home.start_runner((returned,)).run_all() == 1
+    [task] = home.agents.tasks
+    assert (task.template, task.principal) == ("coder", principal)
 
 
 def test_a_start_without_a_template_waits_for_a_home_that_has_it(home: Home) -> None:
