@@ -27,6 +27,7 @@ LATEST = "latest"
 _MAX_START_BYTES = 64 * 1024
 """A log larger than this holds its first event."""
 _MAX_NAMED_LOGS = 3
+_ID_CHARS = 32
 _HOME_ID_PATTERN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -95,7 +96,7 @@ class Home:
         """The folder that notes which objects remote services have."""
         return self.folder / "outbox"
 
-    def load_id(self) -> str:
+    def _load_id(self) -> str:
         """Return the random id of this home, which the first call creates.
 
         It stays when the folder is moved. Raises ConfigError.
@@ -114,6 +115,24 @@ class Home:
         if not _HOME_ID_PATTERN.fullmatch(text):
             raise ConfigError(f"{path}: not the id of a home: remove the file")
         return text
+
+    def load_owner_id(self) -> str:
+        """Return the id of this home as an owner of agents: 32 hex digits. Raises ConfigError.
+
+        A copy of the folder, or the folder on another machine, has another one: both could run at
+        once. It stays when the folder is renamed.
+        """
+        import platform  # most commands need neither of these
+
+        from blake3 import blake3
+
+        identity = self._load_id()
+        try:
+            inode = (self.folder / "home.id").stat().st_ino
+        except OSError as error:
+            raise ConfigError(f"{self.folder}: the home cannot be read: {error}") from None
+        text = f"{identity}\n{platform.node()}\n{inode}"
+        return blake3(text.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_CHARS]
 
     def check_folder(self) -> None:
         """Raise ConfigError if the home is a file or a device."""

@@ -100,7 +100,7 @@ def open_runner(
     )
     with open_or_create_store(home) as store:
         tickets = open_tickets(store, environment(), options["principal"])
-        ledger = StartLedger(store, conditions, author=tickets.author, owner=home.load_id())
+        ledger = StartLedger(store, conditions, author=tickets.author, owner=home.load_owner_id())
         runner = StartRunner(
             ledger=ledger,
             agents=StartedAgents(home, chat_options),
