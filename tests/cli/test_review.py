@@ -234,6 +234,15 @@ def test_a_reviewer_that_does_not_conclude_fails_the_review_and_is_asked_again(
     assert "rita: changes_requested" in cli.ok("review", parent, *options, *model[:2]).out
 
 
+def test_a_review_of_which_no_reviewer_can_run_here_ends_with_1(cli: Cli, model: list[str]) -> None:
+    words = ("--status", "review", "--reviewer", "ghost", "--as", "ann")
+    ticket = cli.ok("ticket", "create", "Rewrite the parser", *words).out.strip()
+    ran = cli("review", ticket, *model)
+    assert ran.code == 1
+    assert "ghost: pending" in ran.out
+    assert "ghost unavailable: template 'ghost' not found" in ran.err
+
+
 def test_an_answer_that_is_cut_off_is_none(cli: Cli, reviewed: list[str], tmp_path: Path) -> None:
     script = tmp_path / "cut.yaml"
     script.write_text("rules: [{answer: It drops the, stop_reason: max_tokens}]")
