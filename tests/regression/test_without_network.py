@@ -173,6 +173,7 @@ ELSEWHERE = {
     "store purge": "it reads the text from stdin: see below",
     "cat": "it needs the name of an artifact: see below",
     "discuss": "it needs the name of a finding: see below",
+    "agents retry": "it needs an agent that has failed: see below",
     "view": "it needs a subcommand: see `view cafe tree`",
 }
 
@@ -284,8 +285,13 @@ def test_every_command_but_a_remote_model_works_without_network(tmp_path: Path) 
     [artifact] = re.findall("art-[0-9a-f]+", materialized)
     finding = find_ticket(tmp_path / "home", FIRST)
     discuss = ["discuss", finding, "what do you mean?", "--model", "scripted:review.yaml"]
+    unanswered = ["discuss", finding, "a question without a rule", *discuss[3:]]
+    assert run_offline(tmp_path, unanswered).returncode == 1
+    (tmp_path / "any.yaml").write_text("rules: [{answer: Now I can.}]")
+    retry = ["agents", "retry", finding, "--model", "scripted:any.yaml"]
     purge = ["store", "purge", "--yes"]
-    for command, text in ((["cat", artifact], ""), (discuss, ""), (purge, "Hello Jill.")):
+    commands = ((["cat", artifact], ""), (discuss, ""), (retry, ""), (purge, "Hello Jill."))
+    for command, text in commands:
         result = run_offline(tmp_path, command, text=text)
         assert result.returncode == 0, (result.stdout[-600:], result.stderr[-900:])
 
