@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from harken.core.commits import ArtifactRef, TicketId
 from harken.store.base import Store
@@ -27,17 +27,28 @@ MAX_LINE_CHARS = 1000
 _RESOURCE = "tickets"
 
 
+class ChangePosition(NamedTuple):
+    """A position in a change. Lines, characters and changes are counted from 1."""
+
+    line: int
+    character: int
+    number: int
+    """0 for the newest change."""
+
+
 def reading_tool(store: Store, reviewed: TicketId) -> Tool:
     """Return the tool that shows the change of a ticket in review."""
 
     @tool(reads_only=True)
-    async def read_change(first_line: int = 1, *, number: int = 0) -> str:
+    async def read_change(first_line: int = 1, *, first_character: int = 1, number: int = 0) -> str:
         """Read the change of the ticket in review, with line numbers.
 
-        A result has at most 500 lines; `first_line` continues. The `number` chooses an older
-        change, from 1; without it, you read the newest one.
+        A result has at most 500 lines; `first_line` continues. Of a line it has at most 1,000
+        characters, from `first_character` on. The `number` chooses an older change, from 1; without
+        it, you read the newest one.
         """
-        return str(await in_thread(lambda: _read_change(store, reviewed, first_line, number)))
+        position = ChangePosition(first_line, first_character, number)
+        return str(await in_thread(lambda: _read_change(store, reviewed, position)))
 
     return read_change
 
@@ -97,23 +108,42 @@ def _as_report(new_tool: Tool) -> Tool:
     return replace(new_tool, reports=True, changed_resource=_RESOURCE)
 
 
-def _read_change(store: Store, reviewed: TicketId, first_line: int, number: int) -> str:
+def _read_change(store: Store, reviewed: TicketId, position: ChangePosition) -> str:
     with as_tool_errors():
         ticket = Tickets(store, "reader").get(reviewed)
         changes: Sequence[ArtifactRef] = ticket.state.attachments
         if not changes:
             raise ToolError(f"{short_id(reviewed)} has no change attached: read the files")
-        if not 0 <= number <= len(changes) or first_line < 1:
-            raise InvalidArguments(f"number is 1 to {len(changes)}, and first_line is 1 or more")
-        lines = store.raw(changes[number - 1]).decode("utf-8", "replace").splitlines()
-    shown = lines[first_line - 1 : first_line - 1 + MAX_LINES]
+        if not 0 <= position.number <= len(changes) or min(position[:2]) < 1:
+            raise InvalidArguments(
+                f"number is 1 to {len(changes)}; first_line and first_character are 1 or more"
+            )
+        lines = _split_lines(store.raw(changes[position.number - 1]))
+    shown = lines[position.line - 1 : position.line - 1 + MAX_LINES]
     numbered = [
-        f"{index:>5} {line[:MAX_LINE_CHARS]}" for index, line in enumerate(shown, first_line)
+        _format_line(index, line, position.character)
+        for index, line in enumerate(shown, position.line)
     ]
-    last = first_line - 1 + len(shown)
+    last = position.line - 1 + len(shown)
     if last < len(lines):
         numbered.append(f"({len(lines) - last} more lines: continue with first_line={last + 1})")
     return "\n".join(numbered) or f"(the change has {len(lines)} lines)"
+
+
+def _split_lines(data: bytes) -> list[str]:
+    """Split a change as git does: other characters than a line feed do not end a line."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _format_line(number: int, line: str, first: int) -> str:
+    """Format a line from a character on. A line that is cut says so: code must not be hidden."""
+    end = first - 1 + MAX_LINE_CHARS
+    rest = len(line) - end
+    text = f"{number:>5} {line[first - 1 : end]}"
+    if rest <= 0:
+        return text
+    return f"{text} ({rest} more characters: first_line={number}, first_character={end + 1})"
 
 
 def _file_finding(store: Store, caller: ToolContext, title: str, change: TicketChange) -> str:

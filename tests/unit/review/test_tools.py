@@ -131,6 +131,22 @@ def test_a_long_change_is_read_in_parts(store: MemoryStore, reviewed: Ticket) ->
         call(store, "review", reviewed.id, "read_change", number=2)
 
 
+def test_no_code_of_a_change_is_hidden(store: MemoryStore) -> None:
+    """A line that is cut says so, and only a line feed ends a line."""
+    ann = Tickets(store, "ann")
+    lines = ["+ok = 1;" + " " * 1000 + "remove(everything)", "+a\u2028b\x0bc\x85d\re", "-x"]
+    diff = "\n".join(lines).encode()
+    ticket = create_review(ann, ChangeToReview(title="Rewrite", diff=diff))
+    reviewed = request_review(ann, ticket.id, ["rita"])
+    first, second, third = call(store, "review", reviewed.id, "read_change").split("\n")
+    assert first.endswith(" (26 more characters: first_line=1, first_character=1001)")
+    assert (second, third) == (f"    2 {lines[1]}", "    3 -x")
+    rest = call(store, "review", reviewed.id, "read_change", first_character=1001)
+    assert rest.split("\n")[0] == "    1         remove(everything)"
+    with pytest.raises(InvalidArguments, match="1 or more"):
+        call(store, "review", reviewed.id, "read_change", first_character=0)
+
+
 def test_plan_mode_allows_a_report_and_a_rule_denies_it(
     store: MemoryStore, reviewed: Ticket
 ) -> None:

@@ -1,7 +1,8 @@
-"""The target of `harken review`: a ticket, a file with a diff, or a commit of git."""
+"""The target of `harken review`: a ticket, a file with a diff, or commits of git."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ MAX_DIFF_BYTES = 16 * 1024 * 1024
 _GIT_TIMEOUT_S = 60.0
 _STDIN = "-"
 # No program that the repository configures is run.
-_GIT = ("git", "-c", "core.fsmonitor=false", "show", "--no-ext-diff", "--no-textconv", "--no-color")
+_GIT = ("git", "-c", "core.fsmonitor=false")
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
+_RANGE_PATTERN = re.compile(r"(.*?)(\.{2,3})(.*)")
 
 
 def is_ticket(target: str) -> bool:
@@ -24,16 +27,19 @@ def is_ticket(target: str) -> bool:
 
 
 def read_target(target: str) -> ChangeToReview:
-    """Return the change in a file, from stdin (`-`), or of a commit of git in this folder.
+    """Return the change in a file, from stdin (`-`), or of a commit or range in this folder.
 
     Raises ConfigError if there is no such change, or if it is empty or too large.
     """
     if target == _STDIN:
-        change = ChangeToReview(title="Review of a diff", diff=sys.stdin.buffer.read())
+        diff = sys.stdin.buffer.read(MAX_DIFF_BYTES + 1)
+        change = ChangeToReview(title="Review of a diff", diff=diff)
     elif Path(target).is_file():
-        change = ChangeToReview(
-            title=f"Review of {_one_line(Path(target).name)}", diff=Path(target).read_bytes()
-        )
+        with Path(target).open("rb") as file:
+            diff = file.read(MAX_DIFF_BYTES + 1)
+        change = ChangeToReview(title=f"Review of {_one_line(Path(target).name)}", diff=diff)
+    elif ".." in target:
+        change = _read_git_range(target)
     else:
         change = _read_git_commit(target)
     if not change.diff.strip():
@@ -45,27 +51,47 @@ def read_target(target: str) -> ChangeToReview:
 
 
 def _read_git_commit(revision: str) -> ChangeToReview:
-    missing = f"{revision}: not a file, a ticket (tkt-...) or a commit of git in this folder"
-    message = _run_git("--no-patch", "--format=%h %s%n%b", revision, missing)
+    """Read a commit. The change of a merge is that against its first parent."""
+    missing = f"{revision}: not a file, a ticket (tkt-...), a commit or a range of git here"
+    commit = _resolve(revision, missing)
+    show = ("show", *_PLAIN, "--first-parent", "-m")
+    message = _run_git((*show, "--no-patch", "--format=%h %s%n%b", commit, "--"), missing)
     subject, _, body = message.decode("utf-8", "replace").partition("\n")
-    diff = _run_git("--patch", "--format=", revision, missing)
+    diff = _run_git((*show, "--patch", "--format=", commit, "--"), missing)
     return ChangeToReview(title=f"Review of {_one_line(subject)}", body=body.strip(), diff=diff)
 
 
-def _run_git(kind: str, form: str, revision: str, missing: str) -> bytes:
-    """Return the output of `git show` for a revision. Raises ConfigError."""
-    if revision.startswith("-"):
+def _read_git_range(target: str) -> ChangeToReview:
+    """Read the commits of `A..B`, or those of `A...B` since both parted, as one change."""
+    missing = f"{target}: not a file, a ticket (tkt-...), a commit or a range of git here"
+    match = _RANGE_PATTERN.fullmatch(target)
+    if match is None:
         raise ConfigError(missing)
+    ends = [_resolve(end or "HEAD", missing) for end in (match[1], match[3])]
+    log = ("log", "--no-color", "--no-decorate", "--reverse", "--format=%h %s")
+    body = _run_git((*log, "..".join(ends), "--"), missing).decode("utf-8", "replace")
+    diff = _run_git(("diff", *_PLAIN, match[2].join(ends), "--"), missing)
+    return ChangeToReview(title=f"Review of {_one_line(target)}", body=body.strip(), diff=diff)
+
+
+def _resolve(revision: str, missing: str) -> str:
+    """Return the id of a commit. Raises ConfigError."""
+    arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return _run_git(arguments, missing).decode().strip()
+
+
+def _run_git(arguments: tuple[str, ...], missing: str) -> bytes:
+    """Return the output of git. Raises ConfigError."""
     try:
         result = subprocess.run(
-            [*_GIT, kind, form, f"{revision}^{{commit}}", "--"],
+            [*_GIT, *arguments],
             cwd=current_folder(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_GIT_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise ConfigError(f"{missing} ({error})") from None
     if result.returncode != 0:
         raise ConfigError(missing)
