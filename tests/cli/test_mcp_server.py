@@ -48,7 +48,10 @@ def test_a_client_creates_claims_and_closes_a_ticket(cli: Cli, mode: str) -> Non
             await peer.ok("ticket_note", ticket=id_, text="seen")
             await peer.ok("ticket_defer", ticket=id_, until="2100-01-01T00:00:00Z")
             await peer.ok("ticket_reopen", ticket=id_)
-            assert "It leaks." in await peer.ok("ticket_show", ticket=id_)
+            shown = await peer.ok("ticket_show", ticket=id_)
+            assert "It leaks." in shown
+            assert "\nlabels: tea\n" in shown
+            assert "()" not in shown, "values of Python, or empty ones"
             await peer.ok("ticket_close", ticket=id_, reason="done")
             assert await peer.ok("ticket_list") == "(no tickets)"
             return id_
@@ -115,6 +118,7 @@ def test_mistakes_and_a_missing_or_broken_store_are_results_of_one_line(cli: Cli
             assert "title" in await peer.refused("ticket_create")
             assert "no argument 'x'" in await peer.refused("ticket_list", x=1)
             assert "not found" in await peer.refused("ticket_show", ticket="tkt-zz")
+            assert "no such user" in await peer.refused("why", target="a:1", folder="~nobody-here")
             assert "no tool 'ticket_delete'" in await peer.refused("ticket_delete")
             cli.home.mkdir()
             (cli.home / "store.db").write_bytes(b"no database" * 1000)

@@ -100,6 +100,8 @@ def test_only_clients_with_the_token_that_are_no_web_pages_are_answered(cli: Cli
         token = {"authorization": f"Bearer {(cli.home / 'mcp.token').read_text().strip()}"}
         status, text = post(address, LIST, **token)
         assert (status, "ticket_create" in text) == (200, True)
+        for host in ("localhost", f"LOCALHOST:{urlsplit(address).port}", "127.0.0.1"):
+            assert post(address, LIST, **token, host=host)[0] == 200, host
         for problem, expected, headers in (
             ("no token", 401, {}),
             ("another token", 401, {"authorization": f"Bearer {'x' * 43}"}),

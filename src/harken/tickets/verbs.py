@@ -299,12 +299,22 @@ def _format_line(ticket: Ticket) -> str:
     return f"{short_id(ticket.id)} [{state.status}] {kind}: {state.title}{owner}"
 
 
+def _format_value(value: object) -> str:
+    """Format a field: the members of a list or an object in one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_format_value(member)}" for name, member in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_format_value, value))
+    return "" if value is None else str(value)
+
+
 def _iter_ticket_lines(tickets: Tickets, ticket: Ticket) -> Iterator[str]:
     """Yield the fields, the body and the last changes of a ticket."""
     yield _format_line(ticket)
     for name, value in ticket.as_json().items():
-        if value not in ("", None, [], {}) and name not in ("title", "body", "version"):
-            yield f"{name}: {value}"
+        text = _format_value(value)
+        if text and name not in ("title", "body", "version"):
+            yield f"{name}: {text}"
     if ticket.state.body.strip():
         yield from ("", _indent(f"  {ticket.state.body.strip()}"), "")
     for _, version in tickets.history(ticket.id)[-MAX_CHANGES:]:

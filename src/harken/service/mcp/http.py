@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,8 +24,12 @@ LIMITS = ServiceLimits(requests=64, connections=128)
 
 def make_mcp_app(server: Server[Any], gate: AccessCheck) -> ErrorMiddleware:
     """Return the server as an ASGI application."""
+    # The access check is the one place that decides which hosts and origins are served.
     app = server.streamable_http_app(
-        streamable_http_path=PATH, json_response=True, stateless_http=True
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return ErrorMiddleware(_PostOnly(app), gate, LIMITS)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from threading import Thread
@@ -23,6 +22,7 @@ from mcp.server.stdio import stdio_server
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """The size limit of a message of the client. A longer one is ignored, as one that is malformed."""
 _MALFORMED = "\n"
+_STDIN = 0
 
 
 def serve_stdio(server: Server[Any]) -> None:
@@ -82,9 +82,8 @@ class LineReader:
 
 def _divert_stdin() -> BinaryIO:
     """Return the input of the process. File descriptor 0 is the null device from now on."""
-    descriptor = sys.stdin.fileno()
-    private = os.dup(descriptor)
+    private = os.dup(_STDIN)  # `sys.stdin` is None if the process began without an input.
     null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, descriptor)
+    os.dup2(null, _STDIN)
     os.close(null)
     return os.fdopen(private, "rb")

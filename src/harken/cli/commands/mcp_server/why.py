@@ -48,7 +48,10 @@ class ExplainLines(HomeCall, frozen=True, kw_only=True):
             _check_name(text)
         if self.target == _STDIN:
             raise ToolError("why: a diff cannot be passed; name a FILE:LINE or a commit")
-        folder = current_folder() / Path(self.folder).expanduser()
+        try:
+            folder = current_folder() / Path(self.folder).expanduser()
+        except RuntimeError:
+            raise ToolError(f"{self.folder}: there is no such user") from None
         output = read_output(home.home, folder, self.target, self.revision, full=self.full)
         lines = ("".join(text for _, text in line) for line in output.lines)
         plain = (f"{escape_control_characters(line)}\n" for line in lines)
