@@ -49,13 +49,22 @@ class Agent(Protocol):
 
 
 @dataclass
-class ClaudeAgent:
-    """A session of Claude Code."""
+class _Transcript:
+    """A transcript of JSON lines, and the folder where its agent works."""
 
     folder: Path
     number: int
     records: list[dict[str, Any]] = field(default_factory=list)
     calls: int = 0
+
+    def write_records(self, file: Path) -> None:
+        """Write the transcript."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps(record) + "\n" for record in self.records))
+
+
+class ClaudeAgent(_Transcript):
+    """A session of Claude Code."""
 
     @property
     def session(self) -> str:
@@ -128,19 +137,11 @@ class ClaudeAgent:
 
     def save(self, folder: Path) -> None:
         """Write the transcript."""
-        folder.mkdir(parents=True, exist_ok=True)
-        data = "".join(json.dumps(record) + "\n" for record in self.records)
-        (folder / f"{self.session}.jsonl").write_text(data)
+        self.write_records(folder / f"{self.session}.jsonl")
 
 
-@dataclass
-class CodexAgent:
+class CodexAgent(_Transcript):
     """A session of Codex."""
-
-    folder: Path
-    number: int
-    records: list[dict[str, Any]] = field(default_factory=list)
-    calls: int = 0
 
     @property
     def session(self) -> str:
@@ -206,7 +207,6 @@ class CodexAgent:
         return id_
 
     def edit(self, time: int, path: str, old: str, new: str, *, fails: bool = False) -> str:
-        hunk = [f"-{line}" for line in old.split("\n")] + [f"+{line}" for line in new.split("\n")]
         old_lines, new_lines = old.split("\n"), new.split("\n")
         start = end = 0
         while start < min(len(old_lines), len(new_lines)) and old_lines[start] == new_lines[start]:
@@ -256,10 +256,7 @@ class CodexAgent:
 
     def save(self, folder: Path) -> None:
         """Write the transcript."""
-        folder.mkdir(parents=True, exist_ok=True)
-        data = "".join(json.dumps(record) + "\n" for record in self.records)
-        name = f"rollout-2026-01-05T09-00-00-{self.session}.jsonl"
-        (folder / name).write_text(data)
+        self.write_records(folder / f"rollout-2026-01-05T09-00-00-{self.session}.jsonl")
 
 
 @dataclass

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -95,6 +99,30 @@ def one_line(err: str) -> str:
     assert "Traceback" not in err
     assert "bug in Harken" not in err
     return err.removeprefix("harken: ").rstrip()
+
+
+@contextmanager
+def serving(*arguments: str | Path, **environment: str) -> Iterator[tuple[Popen[str], str]]:
+    """Run a server of `harken` as a process; yield it, and the address that it prints as JSON.
+
+    Without an `environment` it has that of the tests.
+    """
+    with subprocess.Popen(
+        [HARKEN, *arguments, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment or None,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            yield process, json.loads(line)["address"]
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(20)
 
 
 def start(

@@ -6,10 +6,9 @@ import http.client
 import json
 import signal
 import stat
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,35 +20,19 @@ from harken.context.socket_client import VARIABLE
 from harken.context.socket_server import ContextSocketServer
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
-from tests.cli.kit import HARKEN, Cli, start
+from tests.cli import kit
+from tests.cli.kit import Cli, start
 from tests.mcp_kit import run
 from tests.mcp_server_kit import McpPeer
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
-@contextmanager
-def serving(
-    home: Path, environ: Mapping[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server as a process, and its address."""
-    options = ["--http", "--port", "0", "--json", "--idle-timeout", "60s", "--as", "ann"]
-    with subprocess.Popen(
-        [HARKEN, "mcp-server", "--home", home, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), **(environ or {})},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line, process.communicate()
-            yield process, json.loads(line)["address"]
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(20)
+def serving(home: Path, **environment: str) -> AbstractContextManager[tuple[Popen[str], str]]:
+    """Run the server as a process, of a person with no session; yield it, and its address."""
+    options = ["--http", "--port", "0", "--idle-timeout", "60s", "--as", "ann"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), **environment}
+    return kit.serving("mcp-server", "--home", home, *options, **environment)
 
 
 def post(address: str, body: Any, method: str = "POST", **headers: str) -> tuple[int, str]:
@@ -68,7 +51,7 @@ def test_clients_share_a_server_and_sigterm_ends_it(cli: Cli, tmp_path: Path) ->
     key = (tmp_path / "log", AgentId("agent_001"))
     with (
         closing(ContextSocketServer(tmp_path)) as sockets,
-        serving(cli.home, environ={VARIABLE: str(sockets.path(key))}) as (process, address),
+        serving(cli.home, **{VARIABLE: str(sockets.path(key))}) as (process, address),
     ):
         sockets.settle(key, CommitId("ctx-" + "0" * 64))  # of the agent that started the server
         file = cli.home / "mcp.token"

@@ -163,8 +163,11 @@ def test_a_commit_of_git_is_reviewed(cli: Cli, model: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["review", "missing.diff", "--reviewers", "rita"], "not a file, a ticket (tkt-...) or a"),
-        (["review", "--reviewers", "rita", "--", "-x"], "not a file, a ticket (tkt-...) or a"),
+        (
+            ["review", "missing.diff", "--reviewers", "rita"],
+            "not a file, a ticket (tkt-...), a commit",
+        ),
+        (["review", "--reviewers", "rita", "--", "-x"], "not a file, a ticket (tkt-...), a commit"),
         (["review", "change.diff"], "name the reviewers with --reviewers"),
         (["review", "change.diff", "--reviewers", "rob"], "template 'rob' not found"),
         (

@@ -9,38 +9,26 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
-from tests.cli.kit import HARKEN, Cli, one_line, start
+from tests.cli import kit
+from tests.cli.kit import Cli, one_line, start
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
-@contextmanager
-def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A service as a process, and where it says that it is."""
-    command = [str(HARKEN), "serve", "--home", str(home), "--json", *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line, process.communicate()
-            yield process, json.loads(line)["address"]
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(10)
+def serving(home: Path, *options: str) -> AbstractContextManager[tuple[Popen[str], str]]:
+    """Run `harken serve` as a process; yield it, and its address."""
+    return kit.serving("serve", "--home", home, *options)
 
 
-def ended(process: subprocess.Popen[str], how: signal.Signals) -> tuple[int, str, str]:
+def ended(process: Popen[str], how: signal.Signals) -> tuple[int, str, str]:
     process.send_signal(how)
     out, err = process.communicate(timeout=20)
     return process.returncode, out, err

@@ -193,7 +193,10 @@ def write_note(repository: GitRepository, commit: str, record: dict[str, Any]) -
 
 
 def read_ranges(repository: GitRepository, commits: Iterable[str]) -> list[TracedRange]:
-    """Return the ranges of the records of commits, of notes first."""
+    """Return the ranges of the records of commits, of notes first.
+
+    A range whose lines have another content than its record says is left out.
+    """
     names = [*dict.fromkeys(commits)]
     ranges: list[TracedRange] = []
     if repository.try_run("rev-parse", "--quiet", "--verify", TRACE_REF) is not None:
@@ -203,7 +206,7 @@ def read_ranges(repository: GitRepository, commits: Iterable[str]) -> list[Trace
                 ranges += parse_record(line, commit)
     for line in _read_lines(repository.top / TRACE_FILE):
         ranges += parse_record(line)
-    return [item for item in ranges if item.commit in names]
+    return [item for item in ranges if item.commit in names and _has_content(repository, item)]
 
 
 def _read_lines(path: Path) -> list[bytes]:
@@ -244,14 +247,9 @@ def parse_record(data: bytes, commit: str = "") -> list[TracedRange]:
     ]
 
 
-def find_range(
-    repository: GitRepository, ranges: Sequence[TracedRange], line: BlamedLine
-) -> TracedRange | None:
-    """Return the range of a line, or None. A range with another content is not one."""
-    for item in ranges:
-        if item.covers(line) and _has_content(repository, item):
-            return item
-    return None
+def find_range(ranges: Sequence[TracedRange], line: BlamedLine) -> TracedRange | None:
+    """Return the range of a line, or None."""
+    return next((item for item in ranges if item.covers(line)), None)
 
 
 def _has_content(repository: GitRepository, item: TracedRange) -> bool:

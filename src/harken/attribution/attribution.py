@@ -15,24 +15,26 @@ from harken.attribution.explanation import Explainer
 from harken.attribution.git.blame import decode, decode_content
 from harken.attribution.git.history import VersionReader
 from harken.attribution.git.repository import MAX_FILE_BYTES, SUBMODULE_MODE, GitRepository
-from harken.attribution.line_blame import FileBlame, join_ranges
+from harken.attribution.line_blame import FileBlame
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.matching.commit_matcher import CommitMatcher
 from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex
 from harken.attribution.records.recorded_edits import EditSource
 from harken.attribution.target import find_python_function
+from harken.attribution.text.line_ranges import join_ranges
 from harken.attribution.trivial_lines import widen_ranges
 from harken.errors import ConfigError
 from harken.index.session_index import SessionIndex
 from harken.store.base import Store
+from harken.world.files.line_window import line_count
 
 _BINARY_BYTES = 8000
 """Git calls a file binary if it has a zero byte among so many."""
 
 
 class Attribution:
-    """Attributes lines of a repository to recorded edits. Close it after use."""
+    """Attributes lines of a repository to recorded edits."""
 
     def __init__(
         self, repository: GitRepository, index: EditIndex, facts: SessionIndex, store: Store
@@ -121,6 +123,12 @@ class Attribution:
         if b"\0" in data[:_BINARY_BYTES]:
             raise ConfigError(f"{path}: a binary file, which has no lines")
         return data
+
+    def check_line(self, name: str, number: int, data: bytes) -> None:
+        """Raise ConfigError if a file has no line with a number. `name`: that of the user."""
+        count = line_count(data)
+        if number > count:
+            raise ConfigError(f"{name}: line {number} is out of range; it has {count}")
 
     def find_function(self, path: str, name: str, data: bytes, revision: str) -> tuple[int, int]:
         """Return the lines of a function: by its syntax in Python, else by the rules of git.

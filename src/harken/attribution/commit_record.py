@@ -61,9 +61,7 @@ def find_records(
     contexts = read_contexts(repository, commits)
     ranges = read_ranges(repository, commits)
     records = {
-        line.number: CommitRecord(
-            contexts.get(line.commit.id, ()), find_range(repository, ranges, line)
-        )
+        line.number: CommitRecord(contexts.get(line.commit.id, ()), find_range(ranges, line))
         for line in lines
     }
     return {number: record for number, record in records.items() if record}

@@ -15,6 +15,7 @@ from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import Confidence, LineOrigin
 from harken.attribution.matching.commit_matcher import CommitMatch, CommitMatcher
 from harken.attribution.matching.virtual_file import BaseLine, EarlierLine
+from harken.attribution.text.line_ranges import join_ranges
 from harken.attribution.text.line_text import hash_key, line_key
 from harken.attribution.trivial_lines import doubt_duplicates, settle_trivial_lines
 
@@ -165,18 +166,3 @@ class FileBlame:
         for item, number in places:
             item.current = by_number[number]
         return [item for item, _ in places]
-
-
-def join_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return ranges of consecutive numbers.
-
-    >>> join_ranges([1, 2, 3, 7])
-    [(1, 3), (7, 7)]
-    """
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = ranges[-1][0], number
-        else:
-            ranges.append((number, number))
-    return ranges

@@ -176,9 +176,9 @@ def report_redactions(session: Session, notify: Callable[[str], None]) -> None:
         return
 
     def report(_: object) -> None:
-        if credentials.summary != reported[0]:
-            reported[0] = credentials.summary
-            notify(f"credentials redacted, and not stored: {credentials.summary}")
+        if credentials.notice != reported[0]:
+            reported[0] = credentials.notice
+            notify(credentials.notice)
 
     session.add_listener(report)
 

@@ -9,5 +9,5 @@ from harken.core.secrets.redaction import Credentials
 
 def print_redacted(credentials: Credentials | None) -> None:
     """Print the credentials that were removed before anything was stored to stderr."""
-    if credentials is not None and credentials.summary:
-        click.echo(f"credentials redacted, and not stored: {credentials.summary}", err=True)
+    if credentials is not None and credentials.notice:
+        click.echo(credentials.notice, err=True)

@@ -145,6 +145,25 @@ def iter_rows_in(
         yield from database.execute(f"{query} ({marks})", batch)
 
 
+@contextmanager
+def write_transaction(connection: apsw.Connection, path: Path | None) -> Iterator[None]:
+    """Run a transaction, which is rolled back on errors.
+
+    Raises StoreWriteError, or apsw.Error if the file is damaged.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except apsw.Error as error:
+        if is_damage(error):
+            raise
+        raise StoreWriteError(path or "(memory)", reason=str(error)) from None
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def is_damage(error: apsw.Error) -> bool:
     """Whether an error means that the file is damaged, not that it is in use or the disk full."""
     is_checksum = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA

@@ -20,7 +20,7 @@ import apsw
 
 from harken.core.commits import CommitId
 from harken.core.events import SessionStarted
-from harken.errors import LogError, StoreWriteError
+from harken.errors import LogError
 from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.index import database, schema
 from harken.index.catalogue import Catalogue
@@ -29,7 +29,12 @@ from harken.index.ingest.import_reports import update_sessions
 from harken.index.ingest.logs import LogChanged, LogOffset, LogRows, has_grown, iter_chunks
 from harken.index.ingest.message_pairs import pair_messages
 from harken.index.ingest.messages import Messages
-from harken.index.ingest.new_commits import find_unread, iter_batches, read_commit_texts
+from harken.index.ingest.new_commits import (
+    find_indexed,
+    find_unread,
+    iter_batches,
+    read_commit_texts,
+)
 from harken.index.ingest.responses import ResponseIngest
 from harken.index.ingest.row_writer import RowWriter
 from harken.index.ingest.usage import Costs
@@ -145,12 +150,12 @@ class SessionIndex:
         if self.has_forgotten:
             self._rebuild()
         # The commits are listed first, so that a log of each new commit, if any, is among `logs`.
-        new = [] if store is None else find_unread(store, self._find_indexed)
+        new = [] if store is None else find_unread(store, self.database)
         try:
             self._read_logs(logs)
         except LogChanged:
             self._rebuild()
-            new = [] if store is None else find_unread(store, self._find_indexed)
+            new = [] if store is None else find_unread(store, self.database)
             self._read_logs(logs)
         if store is not None:
             self._read_commits(store, new, tell)
@@ -201,27 +206,9 @@ class SessionIndex:
 
     @contextmanager
     def _write_transaction(self) -> Iterator[RowWriter]:
-        """Run a transaction, which is rolled back on errors.
-
-        Raises StoreWriteError, or apsw.Error if the file is damaged.
-        """
-        try:
-            self.database.execute("BEGIN IMMEDIATE")
+        """Run a transaction. As `database.write_transaction`."""
+        with database.write_transaction(self.database, self.path):
             yield RowWriter(self.database)
-            self.database.execute("COMMIT")
-        except apsw.Error as error:
-            if database.is_damage(error):
-                raise
-            raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
-        finally:
-            if self.database.in_transaction:
-                self.database.execute("ROLLBACK")
-
-    def _find_indexed(self, names: Sequence[CommitId]) -> set[CommitId]:
-        """Return the commits that are indexed."""
-        blobs = (bytes.fromhex(name[4:]) for name in names)
-        rows = database.iter_rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
-        return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def _read_commits(
         self, store: Store, new: Sequence[CommitId], tell: Callable[[int, int], None]
@@ -231,7 +218,7 @@ class SessionIndex:
             texts = read_commit_texts(store, batch)
             with self._write_transaction() as ledger:
                 # Another process may have added them meanwhile.
-                indexed = self._find_indexed([commit.id for commit in batch])
+                indexed = find_indexed(self.database, [commit.id for commit in batch])
                 messages = Messages(ledger)
                 requests = ResponseIngest(ledger, self._costs)
                 logged = {row for (row,) in self.database.execute(_LOGGED_SQL)}

@@ -151,9 +151,8 @@ class Recorder:
     def _redact_body(self, data: bytes, credentials: Credentials) -> bytes:
         """Return a body without credentials, and report them."""
         data = redact_body(data, credentials)
-        if credentials.summary:
-            line = f"credentials redacted, and not stored: {credentials.summary}"
-            self._problems.report("redact", line)
+        if credentials.notice:
+            self._problems.report("redact", credentials.notice)
         return data
 
     def is_holding(self, call_id: str) -> bool:

@@ -60,7 +60,7 @@ class _Text:
             pieces = [piece for piece in self.pieces if piece.overlaps(match.start, match.end)]
             if len(pieces) < 2:  # A credential in one event is found in the bytes.
                 continue
-            credentials.replace(joined)  # Counts it.
+            credentials.count(match.kind, joined[match.start : match.end])
             replacement = f"[redacted {match.kind}]"
             for piece in pieces:
                 begin, end = max(match.start - piece.start, 0), match.end - piece.start

@@ -78,6 +78,13 @@ class TerminalStyle:
             (style, text.replace("…", "~")) for style, text in truncate_line(printed, self.width)
         ]
 
+    def draw(self, line: Line) -> str:
+        """Return a line as it is printed: truncated, and with its styles if there are any."""
+        fitted = self.fit(line)
+        if self.styled:
+            return AnsiStyler(color=self.color).draw(fitted)
+        return "".join(text for _, text in fitted)
+
 
 def detect_terminal_style(
     stream: TextIO | None = None, environ: Mapping[str, str] | None = None
@@ -100,13 +107,11 @@ def graph_lines(
     rows: Iterable[GraphRow], name: Callable[[CommitId], str], look: TerminalStyle
 ) -> Iterator[str]:
     """Yield the rows of a graph for a terminal. `name` formats a commit id."""
-    ink = AnsiStyler(color=look.color)
     for row in rows:
         spans = format_lanes(row, look)
         if row.commit is not None:
             spans = [*spans, ("", " "), *format_commit_line(row.commit, name(row.commit.id))]
-        fitting = look.fit(spans)
-        yield ink.draw(fitting) if look.styled else "".join(text for _, text in fitting)
+        yield look.draw(spans)
 
 
 def format_lanes(row: GraphRow, look: TerminalStyle) -> Line:

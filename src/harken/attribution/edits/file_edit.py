@@ -117,6 +117,14 @@ def join_path(folder: str, path: str) -> str:
     ('/a/c.py', 'c.py', 'C:/x/y.py')
     """
     path = path.replace("\\", "/") if "\\" in path and "/" not in path else path
-    is_absolute = path.startswith(("/", "~")) or path[1:3] == ":/"
-    full_path = path if is_absolute or not folder else f"{folder}/{path}"
+    full_path = path if is_absolute(path) or not folder else f"{folder}/{path}"
     return posixpath.normpath(full_path) if full_path else ""
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path in normal form is absolute, on any system.
+
+    >>> is_absolute("/a"), is_absolute("~/a"), is_absolute("C:/a"), is_absolute("a/b")
+    (True, True, True, False)
+    """
+    return path.startswith(("/", "~")) or path[1:3] == ":/"

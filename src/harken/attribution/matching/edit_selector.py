@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from harken.attribution.edits.file_edit import Content
+from harken.attribution.edits.file_edit import Content, is_absolute
 from harken.attribution.git.history import (
     FileVersion,
     PreviousTimes,
@@ -179,7 +179,7 @@ def _repository_names(path: str, top: str) -> list[str]:
     """Return the paths in the repository that a path of an edit may mean."""
     if path.startswith(f"{top}/"):
         return [path[len(top) + 1 :]]
-    if not path.startswith(("/", "~")) and path[1:2] != ":":
+    if not is_absolute(path):
         return [path]
     parts = path.strip("/").split("/")
     return ["/".join(parts[-size:]) for size in range(1, min(len(parts), _MAX_SUFFIXES) + 1)]

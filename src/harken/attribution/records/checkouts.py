@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from harken.attribution.edits.file_edit import is_absolute
 from harken.attribution.git.commands import PATH_VARIABLES
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.records.edit_index import EditIndex, EditRow
@@ -54,7 +55,7 @@ class Checkouts:
 
         Return an empty text if it is not known.
         """
-        if not _is_absolute(row.path):
+        if not is_absolute(row.path):
             return self._project(row)
         for path in paths:
             if row.path.endswith(f"/{path}"):
@@ -62,7 +63,7 @@ class Checkouts:
         return ""
 
     def _folder(self, row: EditRow) -> str:
-        if _is_absolute(row.path):
+        if is_absolute(row.path):
             return posixpath.dirname(row.path)
         return self._project(row)
 
@@ -110,7 +111,3 @@ class Checkouts:
         paths = self.index.find_paths_below(folder, _MAX_COMPARED)
         names = [path[len(folder) + 1 :] for path in paths]
         return any("/" in name and self.repository.is_tracked(name) for name in names)
-
-
-def _is_absolute(path: str) -> bool:
-    return path.startswith(("/", "~")) or path[1:2] == ":"

@@ -10,15 +10,12 @@ Source: docs/design/017-attribution.md.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
-import apsw
 import msgspec
 
 from harken.core.commits import CommitId
-from harken.errors import StoreWriteError
 from harken.index import database
 
 APPLICATION_ID = 0x48726B65  # "Hrke"
@@ -99,30 +96,6 @@ class EditIndex:
     def close(self) -> None:
         """Close the database."""
         self.database.close()
-
-    @contextmanager
-    def write_transaction(self) -> Iterator[apsw.Connection]:
-        """Run a transaction, which is rolled back on errors.
-
-        Raises StoreWriteError, or apsw.Error if the file is damaged.
-        """
-        try:
-            self.database.execute("BEGIN IMMEDIATE")
-            yield self.database
-            self.database.execute("COMMIT")
-        except apsw.Error as error:
-            if database.is_damage(error):
-                raise
-            raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
-        finally:
-            if self.database.in_transaction:
-                self.database.execute("ROLLBACK")
-
-    def find_indexed(self, names: Sequence[CommitId]) -> set[CommitId]:
-        """Return the commits that are indexed."""
-        blobs = (bytes.fromhex(name[4:]) for name in names)
-        rows = database.iter_rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
-        return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def find_paths(self, name: str) -> list[tuple[int, str]]:
         """Return the ids and the paths of edited files with a name, in any folder."""

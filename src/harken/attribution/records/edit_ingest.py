@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import apsw
 import msgspec
@@ -20,14 +21,19 @@ from harken.attribution.edits.file_view import viewed_path
 from harken.attribution.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
 from harken.attribution.records.edit_index import EditIndex
 from harken.attribution.text.line_text import hash_key, information, line_key
-from harken.context.commit_content import read_artifact
 from harken.core import canonical
-from harken.core.commits import ArtifactRef, DeltaEntry, Hash, encode_entry
-from harken.errors import HarkenError, ObjectCorrupted
+from harken.core.commits import DeltaEntry
+from harken.index import database
 from harken.index.ingest.commits import CommitAuthor, has_failed, parse_author
-from harken.index.ingest.new_commits import find_unread, iter_batches
+from harken.index.ingest.new_commits import (
+    find_indexed,
+    find_unread,
+    iter_batches,
+    read_content,
+    read_each,
+)
 from harken.index.ingest.row_writer import time_us
-from harken.index.message_text import decode_shape, to_utf8
+from harken.index.message_text import StoredMessageShape, to_utf8
 from harken.store.base import Store, StoredCommit
 
 _MIN_GLOBAL_ID_CHARS = 16
@@ -35,6 +41,7 @@ _MIN_GLOBAL_ID_CHARS = 16
 _MAX_ANCHORS = 6
 _MAX_LINES = 20_000
 """Lines of one edit that are indexed."""
+_ROLES_WITH_CALLS = ("assistant", "tool")
 
 
 def update_edits(
@@ -43,13 +50,13 @@ def update_edits(
     tell: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> None:
     """Index the edits of new commits of a store. Raises StoreError."""
-    new = find_unread(store, index.find_indexed)
+    new = find_unread(store, index.database)
     count = 0
     for batch in iter_batches(store, new):
-        contents = _read_entries(store, batch)
-        with index.write_transaction() as connection:
-            indexed = index.find_indexed([commit.id for commit in batch])
-            ingest = _Ingest(connection)
+        contents = read_each(batch, partial(_read_entries, store), lambda _: [])
+        with database.write_transaction(index.database, index.path):
+            indexed = find_indexed(index.database, [commit.id for commit in batch])
+            ingest = _Ingest(index.database)
             for commit, entries in zip(batch, contents, strict=True):
                 if commit.id not in indexed:
                     ingest.add_commit(commit, entries)
@@ -75,64 +82,29 @@ class _EntryParts:
 
 
 def _read_entries(store: Store, commits: Sequence[StoredCommit]) -> list[list[_EntryParts]]:
-    """Return the messages of commits. Unreadable commits have none. Raises StoreError."""
-    try:
-        return _read_batch(store, commits)
-    except ObjectCorrupted:
-        if len(commits) == 1:
-            return [[]]
-        half = len(commits) // 2
-        return [*_read_entries(store, commits[:half]), *_read_entries(store, commits[half:])]
-
-
-def _read_batch(store: Store, commits: Sequence[StoredCommit]) -> list[list[_EntryParts]]:
-    deltas = store.deltas(dict.fromkeys(commit.commit.artifact for commit in commits))
-    own_objects: dict[Hash, bytes] = {}
-    for commit in commits:
-        if commit.commit.artifact not in deltas:
-            deltas[commit.commit.artifact] = _parse_artifact(store, commit, own_objects)
-    names = dict.fromkeys(entry.message for entries in deltas.values() for entry in entries)
-    bodies = {**store.objects(name for name in names if name not in own_objects), **own_objects}
-    shapes = {name: decode_shape(bodies[name]) for name in names if name in bodies}
-    parts = dict.fromkeys(
-        part
-        for shape in shapes.values()
-        if shape.role in ("assistant", "tool")
-        for part in shape.parts
-    )
-    bodies |= store.objects(name for name in parts if name not in own_objects)
-    calls = {name: _decode_call(bodies.get(name, b"")) for name in parts}
+    """Return the messages of commits, with their calls and results. Raises StoreError."""
+    content = read_content(store, commits, _ROLES_WITH_CALLS)
+    calls = {
+        name: _decode_call(content.bodies.get(name, b""))
+        for shape in content.shapes.values()
+        if shape.role in _ROLES_WITH_CALLS
+        for name in shape.parts
+    }
+    no_parts = StoredMessageShape()
     return [
         [
             _EntryParts(
                 entry,
                 [
                     part
-                    for name in (shapes[entry.message].parts if entry.message in shapes else ())
+                    for name in content.shapes.get(entry.message, no_parts).parts
                     if (part := calls.get(name)) is not None
                 ],
             )
-            for entry in deltas[commit.commit.artifact]
+            for entry in content.entries[commit.commit.artifact]
         ]
         for commit in commits
     ]
-
-
-def _parse_artifact(
-    store: Store, commit: StoredCommit, objects: dict[Hash, bytes]
-) -> list[DeltaEntry]:
-    """Return the entries of an artifact that is not a delta, and add their objects."""
-    artifact = ArtifactRef(commit.commit.artifact)
-    try:
-        parsed = read_artifact(store, artifact, commit.commit.format)
-    except HarkenError:
-        return []
-    entries: list[DeltaEntry] = []
-    for item in parsed:
-        entry, entry_objects = encode_entry(item.message, time=item.time, source=item.source)
-        entries.append(entry)
-        objects |= entry_objects
-    return entries
 
 
 def _decode_call(body: bytes) -> _CallPart | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from harken.attribution.edits.file_edit import FileEdit
+from harken.attribution.edits.file_edit import FileEdit, is_absolute
 from harken.attribution.edits.file_view import parse_viewed_lines
 from harken.attribution.edits.tools import find_edits
 from harken.attribution.records.checkouts import Checkouts
@@ -93,10 +93,9 @@ class EditSource:
             return edit_path == f"{self.top}/{path}"
         if edit_path == path:
             return True
-        is_absolute = edit_path.startswith(("/", "~")) or edit_path[1:2] == ":"
         if edit_path.endswith(f"/{path}"):
             return not self._has_deeper_file(edit_path, path)
-        is_below = not is_absolute and path.endswith(f"/{edit_path}")
+        is_below = not is_absolute(edit_path) and path.endswith(f"/{edit_path}")
         return is_below and not self.checkouts.repository.was_tracked(edit_path)
 
     def _has_deeper_file(self, edit_path: str, path: str) -> bool:

@@ -53,7 +53,7 @@ class ImportedChange:
 
     report: Report
     commits: tuple[StoredCommit, ...]
-    """The new commits, oldest first. None if the file was not imported: see the report."""
+    """The new commits, oldest first. Empty if the file was not imported: see the report."""
 
 
 @dataclass(slots=True)

@@ -90,7 +90,7 @@ class CommitBuilder:
     is_last: bool
     """Whether this is the last attempt: an unknown parent of a subagent will not be found later."""
     steps: dict[str, int] = field(default_factory=dict)
-    """Step -> its offset in `_became`. This is compact, because a file may have many steps."""
+    """Step -> its offset in `_records`. This is compact, because a file may have many steps."""
     _records: bytearray = field(default_factory=bytearray)
     """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0

@@ -38,9 +38,9 @@ class SpoolRedactor:
 
     def report_new(self) -> Iterator[str]:
         """Yield a line for the user if other kinds of credentials were removed since the last."""
-        if self.credentials.summary != self._reported:
-            self._reported = self.credentials.summary
-            yield f"credentials redacted, and not stored: {self._reported}"
+        if self.credentials.notice != self._reported:
+            self._reported = self.credentials.notice
+            yield self._reported
 
     def redact(
         self, items: Iterable[tuple[int, FrameKind, Content]]

@@ -16,8 +16,6 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, current_folder
 from harken.config.index import read_edits
 from harken.config.local_zone import LocalZone
-from harken.errors import ConfigError
-from harken.terminal.ansi import AnsiStyler
 from harken.terminal.commit_graph import UNLIMITED_CELLS, TerminalStyle, detect_terminal_style
 from harken.terminal.pager import page_output
 from harken.terminal.styled_text import Line, cell_width, clean_text, shorten
@@ -68,11 +66,9 @@ def command(
             commit = attribution.resolve_revision(revision)
             path = attribution.resolve_path(file, commit)
             data = attribution.read_file(path, commit)
-            count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
             for _, last in ranges:
-                if last > count:
-                    raise ConfigError(f"{file}: line {last} is out of range; it has {count}")
-            if not count:
+                attribution.check_line(file, last, data)
+            if not data:
                 return []
             origins = attribution.origins(path, ranges, commit)
             models = attribution.find_models(origins)
@@ -185,13 +181,11 @@ def _draw(rows: Sequence[_BlameRow], style: TerminalStyle) -> Iterator[str]:
     fixed = CTX_CHARS + 1 + widths[0] + 18 + number_width + 6
     if style.width != UNLIMITED_CELLS and fixed + widths[1] + _MIN_TEXT_CELLS > style.width:
         widths[1] = 0
-    styler = AnsiStyler(color=style.color)
     previous = ""
     for row in rows:
         is_repeated = row.id == previous
         previous = row.id
-        line = style.fit(_columns(row, widths, number_width, is_repeated=is_repeated))
-        yield styler.draw(line) if style.styled else "".join(text for _, text in line)
+        yield style.draw(_columns(row, widths, number_width, is_repeated=is_repeated))
 
 
 def _columns(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from contextlib import closing
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,6 +110,8 @@ def trace(home: Home, commit: str, is_note: bool) -> None:
 
 def _build_trace(home: Home, repository: GitRepository, commit: str) -> dict[str, Any]:
     """Return the record of a commit. Raises ConfigError, StoreError."""
+    from importlib.metadata import version
+
     from harken.attribution.agent_trace import build_record
     from harken.attribution.attribution import Attribution
     from harken.attribution.changes import resolve_commit

@@ -84,6 +84,11 @@ class Credentials:
         """The kinds with their numbers, for a person to read. Empty if there are none."""
         return ", ".join(f"{kind} ({number})" for kind, number in self.kinds.items())
 
+    @property
+    def notice(self) -> str:
+        """A line about the removed credentials, for a person to read. Empty if there are none."""
+        return f"credentials redacted, and not stored: {self.summary}" if self._hashes else ""
+
     def replace(self, text: str) -> str:
         """Return a text without credentials, also in the strings of JSON in it."""
         changes = [
@@ -129,7 +134,7 @@ class Credentials:
             for match in find_credentials(text):
                 start += _count_bytes(text[position : match.start])
                 size = _count_bytes(text[match.start : match.end])
-                self._count(match.kind, text[match.start : match.end])
+                self.count(match.kind, text[match.start : match.end])
                 yield start, start + size
                 position, start = match.end, start + size
             offset += len(segment)
@@ -176,14 +181,15 @@ class Credentials:
             position = ends[first - 1] if first else 0
             pieces: list[str] = []
             for match in group:
-                self._count(match.kind, text[match.start : match.end])
+                self.count(match.kind, text[match.start : match.end])
                 pieces += [text[position : match.start], f"[redacted {match.kind}]"]
                 position = match.end
             pieces.append(text[position : ends[last] - 1])
             changes.append(_Change(first, last, "".join(pieces)))
         return changes
 
-    def _count(self, kind: str, credential: str) -> None:
+    def count(self, kind: str, credential: str) -> None:
+        """Count a credential that the caller removes."""
         data = credential.encode("utf-8", "surrogatepass")
         self._hashes.setdefault(kind, set()).add(blake3(data).digest())
 

@@ -6,17 +6,28 @@ indexed commits; new commits are then read in order, parents before children.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import apsw
 
 from harken.context.commit_content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
 from harken.errors import HarkenError, ObjectCorrupted
 from harken.formats.events import NAME, MetricEvent
 from harken.formats.events_v1 import decode_events
-from harken.index.message_text import MessageText, decode_shape, extract_text
+from harken.index import database
+from harken.index.message_text import (
+    MessageText,
+    StoredMessageShape,
+    decode_shape,
+    extract_text,
+)
 from harken.store.base import Store, StoredCommit
 
+T = TypeVar("T")
 _FIRST_WINDOW, _WINDOW_FACTOR = 64, 8
 MAX_BATCH_COMMITS, MAX_BATCH_TOKENS = 2000, 2_000_000
 """Maximum size of a batch: number of commits, and their estimated tokens."""
@@ -32,17 +43,19 @@ class CommitText:
     """How its session ended, if the commit has the events of the end of a run."""
 
 
-def find_unread(
-    store: Store, find_indexed: Callable[[Sequence[CommitId]], set[CommitId]]
-) -> list[CommitId]:
-    """Return commits of a store that are not indexed, oldest first.
+def find_indexed(index: apsw.Connection, names: Sequence[CommitId]) -> set[CommitId]:
+    """Return those of some commits that an index has, in its table `commits`."""
+    blobs = (bytes.fromhex(name[4:]) for name in names)
+    rows = database.iter_rows_in(index, "SELECT name FROM commits WHERE name IN", blobs)
+    return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
-    `known` returns the indexed ones among some commits.
-    """
+
+def find_unread(store: Store, index: apsw.Connection) -> list[CommitId]:
+    """Return commits of a store that an index does not have, oldest first."""
     limit = _FIRST_WINDOW
     while True:
         newest = store.newest_commits(limit)
-        indexed = find_indexed(newest)
+        indexed = find_indexed(index, newest)
         is_all = len(newest) < limit
         if is_all or indexed.issuperset(newest[len(newest) // 2 :]):
             return [name for name in reversed(newest) if name not in indexed]
@@ -70,19 +83,48 @@ def iter_batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[Store
 
 def read_commit_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
     """Return the text of commits. Unreadable ones have no messages. Raises StoreError."""
+    return read_each(commits, partial(_read_texts, store), lambda commit: CommitText(commit, ()))
+
+
+def read_each(
+    commits: Sequence[StoredCommit],
+    read: Callable[[Sequence[StoredCommit]], list[T]],
+    create_empty: Callable[[StoredCommit], T],
+) -> list[T]:
+    """Return what `read` returns for commits: one value each, an empty one for an unreadable one.
+
+    The unreadable ones are found by reading halves. Raises StoreError.
+    """
     try:
-        return _read_texts(store, commits)
+        return read(commits)
     except ObjectCorrupted:
         if len(commits) == 1:
-            return [CommitText(commits[0], ())]
+            return [create_empty(commits[0])]
         half = len(commits) // 2
         return [
-            *read_commit_texts(store, commits[:half]),
-            *read_commit_texts(store, commits[half:]),
+            *read_each(commits[:half], read, create_empty),
+            *read_each(commits[half:], read, create_empty),
         ]
 
 
-def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
+@dataclass(frozen=True, slots=True)
+class BatchContent:
+    """The messages of a batch of commits, as stored."""
+
+    entries: Mapping[ArtifactRef, Sequence[DeltaEntry]]
+    """By the artifact of a commit."""
+    shapes: Mapping[Hash, StoredMessageShape]
+    bodies: Mapping[Hash, bytes]
+    """Messages and parts."""
+
+
+def read_content(
+    store: Store, commits: Sequence[StoredCommit], roles: Collection[str] | None = None
+) -> BatchContent:
+    """Read the messages of commits, with the parts of those that have one of `roles`.
+
+    Without `roles` it reads the parts of all. Raises StoreError.
+    """
     deltas = store.deltas(dict.fromkeys(commit.commit.artifact for commit in commits))
     own_objects: dict[Hash, bytes] = {}
     for commit in commits:
@@ -91,16 +133,26 @@ def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitTex
     names = dict.fromkeys(entry.message for entries in deltas.values() for entry in entries)
     bodies = {**store.objects(name for name in names if name not in own_objects), **own_objects}
     shapes = {name: decode_shape(bodies[name]) for name in names if name in bodies}
-    parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
+    parts = dict.fromkeys(
+        part
+        for shape in shapes.values()
+        if roles is None or shape.role in roles
+        for part in shape.parts
+    )
     bodies |= store.objects(name for name in parts if name not in own_objects)
-    texts = {name: extract_text(shape, bodies) for name, shape in shapes.items()}
+    return BatchContent(deltas, shapes, bodies)
+
+
+def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
+    content = read_content(store, commits)
+    texts = {name: extract_text(shape, content.bodies) for name, shape in content.shapes.items()}
     no_text = MessageText()
     return [
         CommitText(
             commit,
             [
                 (delta_entry, texts.get(delta_entry.message, no_text))
-                for delta_entry in deltas[commit.commit.artifact]
+                for delta_entry in content.entries[commit.commit.artifact]
             ],
             _read_outcome(store, commit) if commit.commit.checkpoint == "session_end" else "",
         )

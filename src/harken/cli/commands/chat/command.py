@@ -14,13 +14,14 @@ from typing import Any
 import click
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
-from harken.chat.commands.base import MODES, NextSession
+from harken.chat.commands.base import NextSession
 from harken.chat.open import open_chat
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
 from harken.chat.plain_chat import PlainChat, PlainUser, print_session_notes, tell
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
+from harken.cli.options.agent import allow_option, permission_option
 from harken.cli.options.folder import Folder
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import CHAT_IDENTITY_NAMES, chat_identity_options
@@ -150,18 +151,8 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option(
         "--system-prompt", "system", metavar="TEXT", help="The system prompt of a new session."
     ),
-    click.option(
-        "--permission",
-        type=click.Choice(MODES),
-        help="The actions allowed without approval (default: as configured, else ask).",
-    ),
-    click.option(
-        "--allow",
-        metavar="FOLDER",
-        multiple=True,
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Another folder that agents may use. Repeatable.",
-    ),
+    permission_option,
+    allow_option,
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "on", "off"]),

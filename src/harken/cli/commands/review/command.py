@@ -35,9 +35,9 @@ def command(
     """Let reviewers read a change and file findings.
 
     The change is a file with a diff (- reads stdin), a commit or a range of git (main..side), or a
-    ticket with a diff as its attachment. The ticket is set to `review`. Each reviewer is an agent of the template with
-    its name; its findings are child tickets with its context. Ask it with `harken discuss`; when
-    you close a finding, it verifies that. Exit code 1 if a reviewer failed.
+    ticket with a diff as its attachment. The ticket is set to `review`. Each reviewer is an agent
+    of the template with its name; its findings are child tickets with its context. Ask it with
+    `harken discuss`; when you close a finding, it verifies that. Exit code 1 if a reviewer failed.
     """
     names = [*dict.fromkeys(name.strip() for name in reviewers.split(",") if name.strip())]
     if not names and not is_ticket(target):

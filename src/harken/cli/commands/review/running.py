@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from harken.chat.commands.base import MODES
 from harken.chat.options import ChatOptions
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.ticket.ticket_command import open_tickets
+from harken.cli.options.agent import allow_option, permission_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
 from harken.config.store import open_or_create_store
@@ -33,18 +32,8 @@ _OPTIONS = (
         metavar="MODEL",
         help="The model of all agents (default: that of the template, else as configured).",
     ),
-    click.option(
-        "--permission",
-        type=click.Choice(MODES),
-        help="The actions allowed without approval (default: as configured, else ask).",
-    ),
-    click.option(
-        "--allow",
-        metavar="FOLDER",
-        multiple=True,
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Another folder that agents may use. Repeatable.",
-    ),
+    permission_option,
+    allow_option,
     click.option(
         "--max-calls",
         metavar="N",

@@ -18,6 +18,7 @@ _STDIN = "-"
 # No program that the repository configures is run.
 _GIT = ("git", "-c", "core.fsmonitor=false")
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
+_NO_TARGET = "not a file, a ticket (tkt-...), a commit or a range of git in this folder"
 _RANGE_PATTERN = re.compile(r"(.*?)(\.{2,3})(.*)")
 
 
@@ -52,7 +53,7 @@ def read_target(target: str) -> ChangeToReview:
 
 def _read_git_commit(revision: str) -> ChangeToReview:
     """Read a commit. The change of a merge is that against its first parent."""
-    missing = f"{revision}: not a file, a ticket (tkt-...), a commit or a range of git here"
+    missing = f"{revision}: {_NO_TARGET}"
     commit = _resolve(revision, missing)
     show = ("show", *_PLAIN, "--first-parent", "-m")
     message = _run_git((*show, "--no-patch", "--format=%h %s%n%b", commit, "--"), missing)
@@ -63,7 +64,7 @@ def _read_git_commit(revision: str) -> ChangeToReview:
 
 def _read_git_range(target: str) -> ChangeToReview:
     """Read the commits of `A..B`, or those of `A...B` since both parted, as one change."""
-    missing = f"{target}: not a file, a ticket (tkt-...), a commit or a range of git here"
+    missing = f"{target}: {_NO_TARGET}"
     match = _RANGE_PATTERN.fullmatch(target)
     if match is None:
         raise ConfigError(missing)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.analytics.number_text import format_dollars
 from harken.analytics.times import format_minute
+from harken.attribution.text.line_ranges import join_ranges
 from harken.capture.files.sources import SOURCE_LOCATIONS
 from harken.config.local_zone import LocalZone
 from harken.core.commits import SHORT_NAME_DIGITS
@@ -118,13 +119,7 @@ def _record_lines(record: CommitRecord) -> Iterator[Line]:
 def _numbers(item: GroupAnswer) -> str:
     """Return the numbers of the lines of a group: `3 lines (12-14)`."""
     numbers = sorted({origin.line.number for origin in item.group.origins})
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    texts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges]
+    texts = [str(a) if a == b else f"{a}-{b}" for a, b in join_ranges(numbers)]
     shown = ", ".join(texts[:4]) + (", ..." if len(texts) > 4 else "")
     return f"{len(numbers)} line{'' if len(numbers) == 1 else 's'} ({shown})"
 

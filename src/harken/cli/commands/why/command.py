@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, current_folder
 from harken.config.index import read_edits
 from harken.errors import ConfigError
-from harken.terminal.ansi import AnsiStyler
-from harken.terminal.commit_graph import TerminalStyle, detect_terminal_style
+from harken.terminal.commit_graph import detect_terminal_style
 from harken.terminal.text import print_json
 
 if TYPE_CHECKING:
@@ -164,9 +163,7 @@ def _find_lines(
     if isinstance(target, FunctionTarget):
         return attribution.find_function(path, target.name, data, revision)
     assert isinstance(target, LineTarget)
-    count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    if target.last > count:
-        raise ConfigError(f"{target.path}: line {target.last} is out of range; it has {count}")
+    attribution.check_line(target.path, target.last, data)
     return target.first, target.last
 
 
@@ -206,16 +203,8 @@ def _print(output: WhyOutput, *, as_json: bool) -> None:
         print_json([*output.answer.rows()])
         return
     style = detect_terminal_style()
-    for line in _draw(output.lines, style):
-        click.echo(line)
-
-
-def _draw(lines: Iterable[Line], style: TerminalStyle) -> Iterator[str]:
-    """Yield lines as they are printed, truncated to the width of the terminal."""
-    styler = AnsiStyler(color=style.color)
-    for line in lines:
-        fitted = style.fit(line)
-        yield styler.draw(fitted) if style.styled else "".join(text for _, text in fitted)
+    for line in output.lines:
+        click.echo(style.draw(line))
 
 
 def _ask(home: Home, output: WhyOutput, then: _Continuation, *, as_json: bool) -> int:

@@ -3,7 +3,7 @@
 A message has a slot: its position among all messages, in the order of their first appearance. Lines
 may contain a later version of a message, or remove messages.
 
-An `SavedOutline` has the latest live messages before a read point. A line that changes an earlier
+A `SavedOutline` has the latest live messages before a read point. A line that changes an earlier
 message, or may refer to an older one, needs a reading from the beginning.
 
 Source: docs/formats/gemini-cli.md; docs/design/005-other-runtimes.md, "A file that grows".
