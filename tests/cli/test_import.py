@@ -89,6 +89,12 @@ def test_a_path_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     assert "no such file or folder" in ran.err
 
 
+def test_a_path_that_may_have_no_end_is_refused(cli: Cli) -> None:
+    ran = cli("import", "/dev/zero")
+    assert ran.code == 2
+    assert one_line(ran.err) == "/dev/zero: not a regular file; name a session file or a folder"
+
+
 def test_named_file_of_unknown_kind_is_an_error(cli: Cli, session: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("Buy tea.")

@@ -1,4 +1,4 @@
-"""The disk under a log: writes, and syncs that reach it.
+"""The disk under a log: writes, syncs that reach it, and files that no log can be.
 
 On Linux a sync is `fdatasync`, on macOS `F_FULLFSYNC` (there a plain fsync stops in the drive's
 cache), on Windows `fsync`; that path is not tested.
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+
+from harken.errors import InvalidLog
 
 if sys.platform != "win32":
     import fcntl
@@ -84,3 +88,16 @@ def move_durably(partial: Path, path: Path) -> None:
             raise FileExistsError(path) from None
         partial.rename(path)
     disk.sync_folder(path.parent)
+
+
+def check_file_type(path: Path) -> None:
+    """Raise InvalidLog for a folder, and for a device or FIFO, which may have no end.
+
+    A missing file passes: its log may be compressed. Raises OSError.
+    """
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
+        if not stat.S_ISREG(mode):
+            raise InvalidLog(path, "is not a regular file; name a session log (a .jsonl file)")

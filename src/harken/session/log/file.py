@@ -18,7 +18,6 @@ from itertools import count, takewhile
 from pathlib import Path
 
 from harken.errors import (
-    InvalidLog,
     LogDeleted,
     LogLocked,
     LogNotFound,
@@ -26,7 +25,7 @@ from harken.errors import (
     SessionClosed,
 )
 from harken.session.log.compressed import drop_packs, is_packed, restore_plain_log
-from harken.session.log.disk import Disk, RealDisk
+from harken.session.log.disk import Disk, RealDisk, check_file_type
 from harken.session.log.version import MAX_FIRST_LINE_BYTES, check_first_line
 
 
@@ -228,24 +227,19 @@ class LogFile:
 
 
 def _open(path: Path, *, create: bool) -> int:
-    # A FIFO must not block here; Windows must not turn a newline into two bytes.
-    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    # Windows must not turn a newline into two bytes.
+    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
     flags |= os.O_CREAT if create else 0
     try:
-        fd = os.open(path, flags, 0o600)
+        check_file_type(path)
+        return os.open(path, flags, 0o600)
     except FileNotFoundError:
         if create:
             why, advice = "its folder does not exist", "make the folder first"
             raise LogWriteError(path, reason=why, advice=advice) from None
         raise LogNotFound(path) from None
-    except IsADirectoryError:
-        raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)") from None
     except OSError as error:
         raise LogWriteError(path, reason=error.strerror or str(error)) from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise InvalidLog(path, "is not a regular file; name a session log (a .jsonl file)")
-    return fd
 
 
 def _check_release(fd: int, path: Path) -> None:

@@ -41,6 +41,7 @@ from harken.session.log.checksum import (
 )
 from harken.session.log.compressed import log_path, open_packed
 from harken.session.log.dialects import Dialect, dialect_of
+from harken.session.log.disk import check_file_type
 from harken.session.log.version import check_release
 
 Record: TypeAlias = tuple[Event, bytes]
@@ -92,8 +93,7 @@ def open_log(path: Path) -> BinaryIO:
 
 def _open_any_version(path: Path) -> BinaryIO:
     try:
-        if path.is_dir():
-            raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
+        check_file_type(path)
         file = open_packed(path) if log_path(path) != path else _open_plain_or_packed(path)
     except FileNotFoundError:
         raise LogNotFound(path) from None

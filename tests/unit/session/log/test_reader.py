@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,6 +188,13 @@ def test_folder_and_missing_file_are_refused(path: Path) -> None:
         read_message_ids(path.parent)
     with pytest.raises(LogNotFound):
         read_message_ids(path)
+
+
+def test_file_that_may_have_no_end_is_refused(path: Path) -> None:
+    os.mkfifo(path)
+    for endless in (path, Path("/dev/zero")):
+        with pytest.raises(InvalidLog, match="not a regular file"):
+            read_message_ids(endless)
 
 
 def test_unreadable_path_is_refused(path: Path) -> None:

@@ -97,12 +97,14 @@ def _refuse_unknown_files(paths: Sequence[Path], results: Sequence[ImportResult]
 
 
 def _named_files(paths: Sequence[Path]) -> list[File]:
-    """Return the named files. Raises ConfigError if a path does not exist."""
+    """Return the named files. Raises ConfigError for a path that is no file and no folder."""
     from harken.capture.files.sources import iter_files, sort_for_import
 
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path}: no such file or folder")
+        if not (path.is_file() or path.is_dir()):
+            raise ConfigError(f"{path}: not a regular file; name a session file or a folder")
     by_name = {file.name: file for path in paths for file in iter_files(path)}
     return sort_for_import(by_name.values())
 
