@@ -294,15 +294,16 @@ def _is_current(database: apsw.Connection, path: Path, schema: DatabaseSchema) -
 
     Raises ConfigError if it belongs to another program, apsw.Error if it is damaged.
     """
-    application_id = _pragma(database, "application_id")
-    is_empty = _pragma(database, "page_count") == 0
-    if not is_empty and application_id != schema.application_id:
-        raise ConfigError(f"{path}: this is another program's database; move it away")
-    if not is_empty and _pragma(database, "user_version") != schema.version:
-        return False
-    if not is_empty and _pragma(database, "reserve_bytes") != RESERVED_BYTES:
-        raise apsw.CorruptError(f"{path}: the pages have no checksums")
-    database.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    # One snapshot: between two reads another process may create the tables.
+    with _transaction(database, "DEFERRED"):
+        is_empty = _pragma(database, "page_count") == 0
+        if not is_empty and _pragma(database, "application_id") != schema.application_id:
+            raise ConfigError(f"{path}: this is another program's database; move it away")
+        if not is_empty and _pragma(database, "user_version") != schema.version:
+            return False
+        if not is_empty and _pragma(database, "reserve_bytes") != RESERVED_BYTES:
+            raise apsw.CorruptError(f"{path}: the pages have no checksums")
+        database.execute("SELECT count(*) FROM sqlite_schema").fetchall()
     return True
 
 
@@ -311,7 +312,7 @@ def _create_tables(database: apsw.Connection, schema: DatabaseSchema) -> apsw.Co
     if _pragma(database, "user_version"):
         return database
     database.reserve_bytes("main", RESERVED_BYTES)  # Before the first page is written.
-    with _transaction(database):
+    with _transaction(database, "IMMEDIATE"):
         if not _pragma(database, "user_version"):
             database.execute(schema.sql)
             database.execute(f"PRAGMA application_id={schema.application_id}")
@@ -320,12 +321,13 @@ def _create_tables(database: apsw.Connection, schema: DatabaseSchema) -> apsw.Co
 
 
 @contextmanager
-def _transaction(database: apsw.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
+def _transaction(database: apsw.Connection, mode: str) -> Iterator[None]:
+    database.execute(f"BEGIN {mode}")
     try:
         yield
     except BaseException:
-        database.execute("ROLLBACK")
+        if database.in_transaction:  # SQLite itself ends it after some errors.
+            database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
 

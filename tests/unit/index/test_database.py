@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -124,6 +126,22 @@ def test_concurrent_creation_by_processes_loses_nothing(path: Path) -> None:
     for process in processes:
         process.join(60)
     assert count(path) == 4
+
+
+def test_concurrent_creation_by_threads_loses_nothing(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.db" for number in range(30)]
+    threads = 6
+    barrier = threading.Barrier(threads)
+
+    def open_all() -> None:
+        for path in paths:
+            barrier.wait(20)
+            _open_and_add(path)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(open_all) for _ in range(threads)]:
+            future.result()
+    assert [count(path) for path in paths] == [threads] * len(paths)
 
 
 def test_default_vfs_of_apsw_is_unchanged(path: Path) -> None:

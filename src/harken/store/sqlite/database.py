@@ -243,6 +243,7 @@ class SqliteDatabase:
     def _read_header(self, mode: str) -> tuple[int, int, int]:
         """Return the application id, the version and the number of tables."""
         with closing(self._connect(mode)) as connection:
+            connection.execute("BEGIN")  # One snapshot, while another process creates the tables.
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             version = read_version(connection)
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
