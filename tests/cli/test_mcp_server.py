@@ -163,6 +163,8 @@ def test_only_the_protocol_is_on_stdout_and_a_signal_ends_it(cli: Cli, stop: str
         ):
             process.stdin.write(data)
             process.stdin.flush()
+        refusals = [json.loads(process.stdout.readline()) for _ in range(3)]
+        assert {refusal["id"] for refusal in refusals} == {None}
         answer = json.loads(process.stdout.readline())
         assert (answer["id"], answer["result"]["serverInfo"]["name"]) == (1, "harken")
         began = time.monotonic()
@@ -174,6 +176,69 @@ def test_only_the_protocol_is_on_stdout_and_a_signal_ends_it(cli: Cli, stop: str
         assert time.monotonic() - began < 10
         assert process.stdout.read() == b""
         assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("line", "id_", "code"),
+    [
+        (
+            b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"a": "caf\\ud83d"}}',
+            7,
+            -32700,
+        ),
+        (b'{"jsonrpc": "1.0", "id": "x", "method": "ping"}', "x", -32600),
+        (b'[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": 7, "result": 1}', None, -32600),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": ', None, -32700),
+        (b"[" * 100_000, None, -32700),
+        (b"\xff\xfe", None, -32700),
+    ],
+)
+def test_a_malformed_request_has_a_response(cli: Cli, line: bytes, id_: object, code: int) -> None:
+    ran = start(cli.home, "mcp-server", stdin=line + b"\n\n  \n")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    [response] = map(json.loads, ran.stdout.splitlines())
+    assert (response["id"], response["error"]["code"]) == (id_, code)
+
+
+def test_calls_that_run_at_the_end_of_the_input_are_answered(cli: Cli) -> None:
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "tools/call",
+            "params": {"name": "ticket_create", "arguments": {"title": f"Task {number}"}},
+        }
+        for number in (2, 3)
+    ]
+    messages = [INITIALIZE, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *calls]
+    lines = "".join(json.dumps(message) + "\n" for message in messages)
+    ran = start(cli.home, "mcp-server", stdin=lines.encode())
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    responses = {row["id"]: row for row in map(json.loads, ran.stdout.splitlines())}
+    assert {*responses} == {1, 2, 3}
+    assert "Task 3" in responses[3]["result"]["content"][0]["text"]
+    assert len(cli.ok("ticket", "list", "--json").json) == 2
+
+
+def test_it_ends_quietly_when_the_client_closes_its_output(cli: Cli) -> None:
+    with subprocess.Popen(
+        [HARKEN, "mcp-server", "--home", cli.home],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.stdout.close()
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}\n')
+        process.stdin.flush()
+        assert process.wait(20) == 0
         assert process.stderr.read() == b""
 
 
