@@ -165,13 +165,13 @@ def _conclude(
         before = tickets.get(reviewed)
         if tickets.author not in before.state.reviewers:
             raise ToolError(f"{tickets.author} is not a reviewer of {short_id(reviewed)}")
-        unresolved = [f for f in _own_findings(tickets, reviewed) if not _is_accepted(f)]
-        if disposition == "approved" and unresolved:
-            names = ", ".join(short_id(finding.id) for finding in unresolved)
-            raise ToolError(f"not approved: your findings {names} are not resolved")
-        if before.state.reviewers[tickets.author] != disposition:
-            change = TicketChange(reviews={tickets.author: disposition})
-            tickets.update(reviewed, change, note=summary)
+        if disposition == "approved":
+            unresolved = _approve(tickets, before, summary)
+            if unresolved:
+                names = ", ".join(short_id(finding.id) for finding in unresolved)
+                raise ToolError(f"not approved: your findings {names} are not resolved")
+        else:
+            _set_disposition(tickets, before, disposition, summary)
     return f"your review of {short_id(reviewed)}: {disposition}"
 
 
@@ -182,29 +182,57 @@ def _verify(
         tickets = open_tickets_for(store, caller)
         before = tickets.get(finding)
         disposition: Disposition = "approved" if accepts else "changes_requested"
-        if not before.is_closed and before.state.reviewers.get(tickets.author) != disposition:
-            raise ToolError(f"{short_id(finding)} is {before.state.status}, not closed")
         change = TicketChange(reviews={tickets.author: disposition})
+
+        def check(current: Ticket) -> None:
+            if not current.is_closed:
+                raise ToolError(f"{short_id(finding)} is {current.state.status}, not closed")
+
+        if not before.is_closed and before.state.reviewers.get(tickets.author) != disposition:
+            check(before)
         if accepts:
             if not _is_accepted(before):
-                tickets.update(finding, change, note=note)
+                tickets.update(finding, change, note=note, check=check)
             parent = before.state.parent
             has_approved = parent is not None and _approve_if_resolved(tickets, parent)
             return f"{short_id(finding)} is accepted{', and the review' if has_approved else ''}"
         if before.is_closed:
-            tickets.update(finding, replace(change, status="open"), note=note, action="reopen")
+            change = replace(change, status="open")
+            tickets.update(finding, change, note=note, action="reopen", check=check)
         return f"{short_id(finding)} is open again"
 
 
 def _approve_if_resolved(tickets: Tickets, reviewed: TicketId) -> bool:
     """Approve a ticket in review if all findings of its reviewer are accepted."""
     before = tickets.get(reviewed)
-    if not all(map(_is_accepted, _own_findings(tickets, reviewed))):
-        return False
-    if tickets.author not in before.state.reviewers:
-        return False
-    tickets.update(reviewed, TicketChange(reviews={tickets.author: "approved"}))
-    return True
+    return tickets.author in before.state.reviewers and not _approve(tickets, before, "")
+
+
+def _approve(tickets: Tickets, reviewed: Ticket, note: str) -> list[Ticket]:
+    """Approve a ticket in review, and return the findings that are in the way of that.
+
+    A finding that another process opens again meanwhile is seen here after the approval was
+    written, or the approval is seen there (see `Tickets`) after the finding was opened.
+    """
+    unresolved = _list_unresolved(tickets, reviewed.id)
+    if not unresolved:
+        _set_disposition(tickets, reviewed, "approved", note)
+        unresolved = _list_unresolved(tickets, reviewed.id)
+        if unresolved:
+            _set_disposition(tickets, tickets.get(reviewed.id), "changes_requested", "")
+    return unresolved
+
+
+def _set_disposition(
+    tickets: Tickets, reviewed: Ticket, disposition: Disposition, note: str
+) -> None:
+    if reviewed.state.reviewers.get(tickets.author) != disposition:
+        change = TicketChange(reviews={tickets.author: disposition})
+        tickets.update(reviewed.id, change, note=note)
+
+
+def _list_unresolved(tickets: Tickets, reviewed: TicketId) -> list[Ticket]:
+    return [f for f in _own_findings(tickets, reviewed) if not _is_accepted(f)]
 
 
 def _own_findings(tickets: Tickets, reviewed: TicketId) -> list[Ticket]:

@@ -99,13 +99,27 @@ class Tickets:
         return Ticket(id=id_, head=name, version=version)
 
     def update(
-        self, ticket: str, change: TicketChange, *, note: str = "", action: Action = "update"
+        self,
+        ticket: str,
+        change: TicketChange,
+        *,
+        note: str = "",
+        action: Action = "update",
+        check: Callable[[Ticket], None] | None = None,
     ) -> Ticket:
         """Change fields of a ticket. Nothing is written if all have these values already.
 
+        check: called with the version that is changed, and raises to refuse the change.
+
         Raises as `create`; TicketError if tickets would block each other, or be their own parents.
         """
-        return self._append(ticket, action, note, lambda before: change.apply(before.state))
+
+        def apply(before: Ticket) -> TicketState:
+            if check is not None:
+                check(before)
+            return change.apply(before.state)
+
+        return self._append(ticket, action, note, apply)
 
     def close(self, ticket: str, *, note: str = "") -> Ticket:
         """Close a ticket; the note is the reason. Raises TicketError if it is closed."""
@@ -269,7 +283,8 @@ class Tickets:
             if action == "update" and state == before.state and not note:
                 return before
             self._check_links(id_, before.state, state)
-            if before.is_closed and state.status != "closed":
+            is_reopening = before.is_closed and state.status != "closed"
+            if is_reopening:
                 self._withdraw_approval(before)
             version = self._build_version(
                 action, note, state, before=before, context_id=context_id, start=start
@@ -282,6 +297,8 @@ class Tickets:
                 continue
             after = Ticket(id=id_, head=name, version=version)
             self._check_new_cycle(before, after)
+            if is_reopening:  # The reviewer may have approved in between.
+                self._withdraw_approval(before)
             return after
         raise TicketError(short_id(id_), f"was changed by others {MAX_ATTEMPTS} times; try again")
 
