@@ -85,8 +85,8 @@ def _group_lines(item: GroupAnswer, *, is_single: bool, path: bool) -> Iterator[
     if group.is_agent:
         yield [("", f"  {share}written by "), *_agent_spans(explanation), *_confidence_spans(group)]
     elif group.confidence == "uncertain":
-        yield [("", f"  {share}"), ("yellow", "uncertain: "), ("", "perhaps written by ")]
-        yield [("", "    "), *_agent_spans(explanation)]
+        hint: Line = [("yellow", "uncertain: "), ("", "perhaps written by ")]
+        yield [("", f"  {share}"), *hint, *_agent_spans(explanation)]
     else:
         yield [("", f"  {share}"), *_author_spans(group)]
         percent = round(100 * group.ratio)
