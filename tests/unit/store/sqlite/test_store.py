@@ -10,7 +10,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -133,27 +132,6 @@ def test_concurrent_creation_and_writes_of_processes_lose_nothing(path: Path) ->
     assert len(store.names_with_prefix("ctx-", 100)) == 60
     assert fsck(store) == []
     store.close()
-
-
-def test_concurrent_creation_by_threads_loses_nothing(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.db" for number in range(20)]
-    threads = 6
-    barrier = threading.Barrier(threads)
-
-    def write_to_all(thread: int) -> None:
-        for path in paths:
-            barrier.wait(20)
-            store = SqliteStore(path)
-            store.write(batch_of(f"{thread}"))
-            store.close()
-
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(write_to_all, thread) for thread in range(threads)]:
-            future.result()
-    for path in paths:
-        store = SqliteStore(path)
-        assert len(store.names_with_prefix("ctx-", 100)) == threads
-        store.close()
 
 
 def test_damaged_object_is_named_and_healed_by_a_rewrite(path: Path) -> None:
