@@ -62,7 +62,7 @@ async def _serve(server: Server[Any]) -> None:
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(stop_signal, task.cancel)
-    connection = _Connection(LineReader(_divert_stdin()), LineWriter(_divert_stdout()))
+    connection = _Connection(LineReader(_divert_stdin()), OutputWriter(_divert_stdout()))
     with suppress(asyncio.CancelledError):
         await connection.serve(server)
 
@@ -70,7 +70,7 @@ async def _serve(server: Server[Any]) -> None:
 class _Connection:
     """The messages of a client and of the server, and the requests without a response."""
 
-    def __init__(self, lines: LineReader, output: LineWriter) -> None:
+    def __init__(self, lines: LineReader, output: OutputWriter) -> None:
         self._lines, self._output = lines, output
         self._open: set[RequestId] = set()
         self._answered = asyncio.Event()
@@ -207,7 +207,7 @@ class LineReader:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
-class LineWriter:
+class OutputWriter:
     """Writes lines to an unbuffered file. A thread writes them, and ends with us."""
 
     def __init__(self, file: FileIO) -> None:
