@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ForwardRef
 
 import click
+import msgspec
 
 import harken
 from harken.agents.structure import AgentStructure
@@ -198,7 +199,10 @@ def signature(name: str, value: Callable[..., Any]) -> str:
     found = inspect.signature(value)
     arrow = "" if inspect.isclass(value) else f" -> {found.return_annotation}"
     parts: list[str] = []
-    for parameter in found.parameters.values():
+    annotations = _source_annotations(value)
+    for original in found.parameters.values():
+        annotation = annotations.get(original.name, original.annotation)
+        parameter = original.replace(annotation=annotation)
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         parts.append(_parameter(parameter))
@@ -206,6 +210,17 @@ def signature(name: str, value: Callable[..., Any]) -> str:
     if len(line) <= WIDTH:
         return line
     return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){arrow}"
+
+
+def _source_annotations(value: Callable[..., Any]) -> dict[str, str]:
+    """Return the annotations of a struct as in its source: its signature has evaluated ones."""
+    if not (inspect.isclass(value) and issubclass(value, msgspec.Struct)):
+        return {}
+    return {
+        name: annotation
+        for base in reversed(value.__mro__)
+        for name, annotation in inspect.get_annotations(base).items()
+    }
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
