@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import msgspec
+
 from harken import Agent, AgentRuntime, FunctionModel, LocalWorld, Session, SessionOptions, Tool
 from harken import load_session as load
 from harken.agents.agent import get_agent
@@ -75,7 +77,7 @@ class ScriptModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         check_context(request.messages)
-        self.requests.append(replace(request, messages=list(request.messages)))
+        self.requests.append(msgspec.structs.replace(request, messages=list(request.messages)))
         async for chunk in FunctionModel(self._answer, self.name).stream(request):
             yield chunk
 

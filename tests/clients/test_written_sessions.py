@@ -6,9 +6,9 @@ the differences listed in `harken.capture.resume.allowed_differences`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.capture.resume.verify import compare_requests
@@ -37,7 +37,7 @@ def resume(client: str, number: int, conversation: Conversation, folder: Path) -
     native: RuntimeFormat | None = find_runtime_format(client)
     assert native
     assert native.writes
-    session = replace(new_session(number), model=MODELS.get(client, ""))
+    session = msgspec.structs.replace(new_session(number), model=MODELS.get(client, ""))
     return resumed(
         client, native.writes(conversation.entries, session), folder / f"{client}-{number}.jsonl"
     )

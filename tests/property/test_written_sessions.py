@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,9 +129,9 @@ def test_rewriting_a_written_session_changes_nothing(
 def test_written_bytes_depend_only_on_the_conversation(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message], words: str
 ) -> None:
-    session = replace(SESSION, title=words, folder=words, model=words)
+    session = msgspec.structs.replace(SESSION, title=words, folder=words, model=words)
     entries = to_entries(context)
     assert writer(native)(entries, session) == writer(native)([*entries], session)
-    other_session = replace(session, id="5e551011-0000-4000-8000-00000000000a")
+    other_session = msgspec.structs.replace(session, id="5e551011-0000-4000-8000-00000000000a")
     if entries and writer(native)(entries, session).count(b"\n") > 1:
         assert writer(native)(entries, session) != writer(native)(entries, other_session)

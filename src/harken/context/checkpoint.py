@@ -215,7 +215,9 @@ def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: Commit
     expected = store.branches().get(branch)
     while expected in (None, parent):
         try:
-            store.write(replace(batch, moves={branch: BranchMove(commit, expected)}))
+            store.write(
+                msgspec.structs.replace(batch, moves={branch: BranchMove(commit, expected)})
+            )
             return
         except BranchConflict as error:  # Another writer moved it since.
             if error.actual == expected:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -223,7 +223,9 @@ def _write_derived(store: Store, key: str, record: _RenderRecord, data: bytes) -
     if record.tier != 4:
         record_ref = hash_raw(encoded)
         derived = dict(zip(_derived_keys(key), (ref, record_ref), strict=True))
-        batch = replace(batch, raw={**batch.raw, record_ref: encoded}, derived=derived)
+        batch = msgspec.structs.replace(
+            batch, raw={**batch.raw, record_ref: encoded}, derived=derived
+        )
     with suppress(StoreWriteError, StoreLocked):
         store.write(batch)
 

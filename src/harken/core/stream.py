@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -77,8 +76,7 @@ def parse_partial_text(partial: str | None) -> str:
     return partial.removeprefix(_THINKING).partition(_ANSWER)[2]
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(msgspec.Struct, frozen=True):
     """The next piece of the answer's text.
 
     `meta` and `extra` are set on the last piece of a part; an empty `meta` also ends the part.
@@ -89,8 +87,7 @@ class TextDelta:
     extra: Extra | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(msgspec.Struct, frozen=True):
     """The next piece of thinking; `meta` (a signature) and `extra` as in `TextDelta`."""
 
     text: str
@@ -98,8 +95,7 @@ class ThinkingDelta:
     extra: Extra | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartDelta:
+class PartDelta(msgspec.Struct, frozen=True):
     """A part that arrives complete: an image, a native block, or a call slot.
 
     Calls without a slot follow all parts; either all calls have a slot or none has.
@@ -108,8 +104,7 @@ class PartDelta:
     part: ContentPart
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
+class ToolCallDelta(msgspec.Struct, frozen=True):
     """The next piece of a tool call; `id`, `name` and `type` are in its first piece.
 
     `index` counts the calls of the answer from 0. The last `extra` is that of the call.
@@ -124,15 +119,13 @@ class ToolCallDelta:
     extra: Extra | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraDelta:
+class ExtraDelta(msgspec.Struct, frozen=True):
     """Content of the answer that no part carries: members for the `extra` of its first part."""
 
     members: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """The end of an answer. An answer without a Finish was interrupted."""
 
     stop_reason: str
@@ -148,14 +141,13 @@ class Finish:
 Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | ExtraDelta | Finish
 
 
-@dataclass(slots=True)
-class StreamAccumulator:
+class StreamAccumulator(msgspec.Struct):
     """An answer that is being received; `message` returns the part received so far."""
 
     finish: Finish | None = None
-    _parts: list[TextDelta | ThinkingDelta | PartDelta] = field(default_factory=list)
-    _calls: dict[int, list[ToolCallDelta]] = field(default_factory=dict)
-    _extra: dict[str, Any] = field(default_factory=dict)
+    _parts: list[TextDelta | ThinkingDelta | PartDelta] = msgspec.field(default_factory=list)
+    _calls: dict[int, list[ToolCallDelta]] = msgspec.field(default_factory=dict)
+    _extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def add(self, chunk: Chunk) -> None:
         """Add the next chunk."""

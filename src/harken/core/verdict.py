@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from harken.core.arguments import check_arguments
 from harken.core.event_types.spec import HookPoint
 from harken.core.events import Reference, TranscriptEntry, VerdictKind
@@ -170,8 +172,7 @@ BLOCKING_POINTS: frozenset[HookPoint] = frozenset({"action", "response"})
 """Points at which a failed hook blocks; at the others its failure is ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ok:
+class Ok(msgspec.Struct, frozen=True):
     """The hook has no objection."""
 
 

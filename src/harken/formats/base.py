@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from harken.core.arguments import check_arguments
 from harken.core.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationEntry:
+class ConversationEntry(msgspec.Struct, frozen=True):
     """A delta entry with the message itself in place of its object name."""
 
     message: Message

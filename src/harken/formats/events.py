@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -152,8 +151,7 @@ class HarkenExtension(msgspec.Struct, frozen=True, omit_defaults=True):
     time: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A timed event with its payload."""
 
     payload: Payload

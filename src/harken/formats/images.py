@@ -13,7 +13,8 @@ import binascii
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core.messages import ImagePart, TextPart
 
@@ -25,8 +26,7 @@ _SOF = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 """Markers of the JPEG segments that hold the image size."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
+class ImageHeader(msgspec.Struct, frozen=True):
     """The media type and size of an image."""
 
     media_type: str

@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -37,8 +36,7 @@ _MAX_DEPTH = 64
 """Arguments nested deeper are sent as text, because servers and libraries have limits."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedToolCall:
+class EncodedToolCall(msgspec.Struct, frozen=True):
     """A tool call in the form that providers accept."""
 
     id: str
@@ -58,15 +56,14 @@ class Ids(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class CallIds:
+class CallIds(msgspec.Struct):
     """Assigns each call of a conversation a unique id of at most `length` characters.
 
     A well-formed id that is not in use yet stays unchanged.
     """
 
     length: int
-    _used_ids: set[str] = field(default_factory=set)
+    _used_ids: set[str] = msgspec.field(default_factory=set)
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
@@ -80,8 +77,7 @@ class CallIds:
         return candidate
 
 
-@dataclass(slots=True)
-class ShortIds:
+class ShortIds(msgspec.Struct):
     """Assigns each call an id of nine letters and digits, as Mistral and its templates require.
 
     An id of this form that is not in use yet stays unchanged.
@@ -91,7 +87,7 @@ class ShortIds:
     ('D681PevKs', 'a49649a15', '2ec0689e5')
     """
 
-    _used_ids: set[str] = field(default_factory=set)
+    _used_ids: set[str] = msgspec.field(default_factory=set)
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
@@ -169,15 +165,14 @@ def _is_deeper_than(value: object, levels: int) -> bool:
     )
 
 
-@dataclass(slots=True)
-class CallPositions:
+class CallPositions(msgspec.Struct):
     """Tracks the positions of calls among the parts of a streamed answer.
 
     By default, calls follow all parts and need no position. When a part follows a call, that call
     and every later call get a slot.
     """
 
-    waiting: list[str] = field(default_factory=list)
+    waiting: list[str] = msgspec.field(default_factory=list)
     """Ids of calls that no part has followed yet."""
     _has_slots: bool = False
 

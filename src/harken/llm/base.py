@@ -8,8 +8,9 @@ that reads a stream cancels the call; the chunks received until then are in the 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, overload
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.messages import ChatMessage
@@ -19,8 +20,7 @@ ToolSchema: TypeAlias = Mapping[str, Any]
 """`name`, `description` and `parameters` (JSON Schema) of one tool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The complete input of one model call."""
 
     agent: str
@@ -28,7 +28,7 @@ class ModelRequest:
     messages: Sequence[ChatMessage]
     """The context, oldest first."""
     tools: Sequence[ToolSchema] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     context_hash: str = ""
     """Rolling hash of `messages`."""
     tools_hash: str | None = None

@@ -13,11 +13,13 @@ import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.arguments import check_arguments
@@ -85,8 +87,7 @@ class ModelEndpoint:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vendor:
+class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """An SDK and the address of its service."""
 
     sdk: str
@@ -198,7 +199,7 @@ class HttpModelClient:
         for model in dict.fromkeys([finish.model or requested_model, requested_model]):
             cost_usd = self._cost(finish.usage, model)
             if cost_usd is not None:
-                return replace(finish, cost_usd=cost_usd)
+                return msgspec.structs.replace(finish, cost_usd=cost_usd)
         return finish
 
     def _sdk(self) -> Any:

@@ -9,8 +9,9 @@ Source: spec [S3] "Callback Integration Point".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from harken.core.events import LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
@@ -18,8 +19,7 @@ from harken.llm.base import ModelRequest
 from harken.session.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCall:
+class ObservedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A model call before or after it is made."""
 
     session: Session
@@ -31,8 +31,7 @@ class ObservedCall:
     """The event of the request. None if it is not in the log yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedAnswer:
+class ObservedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a model call."""
 
     call: ObservedCall

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,7 @@ FAILED_STOP_REASONS = frozenset({"cancelled", "error", "interrupted"})
 """Stop reasons of incomplete answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAnswer:
+class RecordedAnswer(msgspec.Struct, frozen=True):
     """A complete answer in the log."""
 
     entry: ev.TranscriptEntry
@@ -50,16 +48,15 @@ class RecordedAnswer:
         )
 
 
-@dataclass(slots=True)
-class ReplayLog:
+class ReplayLog(msgspec.Struct):
     """The events of a log that a replay uses, by id, in the order of the log."""
 
-    requests: dict[MessageId, ev.LlmRequest] = field(default_factory=dict)
-    responses: dict[MessageId, ev.LlmResponse] = field(default_factory=dict)
+    requests: dict[MessageId, ev.LlmRequest] = msgspec.field(default_factory=dict)
+    responses: dict[MessageId, ev.LlmResponse] = msgspec.field(default_factory=dict)
     """Responses by the id of their request."""
-    entries: dict[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
-    tools: dict[MessageId, ev.ToolsDefined] = field(default_factory=dict)
-    names: dict[AgentId, str] = field(default_factory=dict)
+    entries: dict[MessageId, ev.TranscriptEntry] = msgspec.field(default_factory=dict)
+    tools: dict[MessageId, ev.ToolsDefined] = msgspec.field(default_factory=dict)
+    names: dict[AgentId, str] = msgspec.field(default_factory=dict)
 
     @staticmethod
     def read(session_file: Path) -> ReplayLog:

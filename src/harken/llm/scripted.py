@@ -21,7 +21,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -50,8 +49,7 @@ _ANY_PATTERN = re.compile("")
 _MAX_LISTED = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptRule:
+class ScriptRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of a script."""
 
     agent: str = "*"

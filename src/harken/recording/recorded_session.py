@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -336,13 +336,17 @@ class RecordedSession:
     def _complete_finish(self, finish: Finish, response_id: str, protocol: Protocol) -> Finish:
         """Add the id to the end of a response, and the cost if the price of the model is known."""
         id_ = replace_surrogates(response_id[:_MAX_ID_CHARS])
-        finish = replace(finish, response_id=id_ or None)
+        finish = msgspec.structs.replace(finish, response_id=id_ or None)
         if finish.usage is None or finish.cost_usd is not None:
             return finish
         day = datetime.fromtimestamp(self.clock.now_us // 1_000_000, UTC).date()
         model = f"{_PROVIDERS.get(protocol.name, '')}/{finish.model or ''}"
         price = self.prices.price(model, day)
-        return finish if price is None else replace(finish, cost_usd=price.cost(finish.usage))
+        return (
+            finish
+            if price is None
+            else msgspec.structs.replace(finish, cost_usd=price.cost(finish.usage))
+        )
 
 
 def parse_response(reply: CapturedResponse, protocol: Protocol) -> ParsedResponse:

@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TypeAlias
@@ -53,16 +52,14 @@ Change: TypeAlias = Callable[[Session], None]
 """Appends events to a branch before it gets its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True):
     """A new session that was branched off another one."""
 
     path: Path
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class _Prefix:
+class _Prefix(msgspec.Struct, frozen=True):
     """The part of a log that a branch copies."""
 
     size_bytes: int
@@ -94,7 +91,7 @@ def branch(
     CredentialInLog if `options` redact and the log has a credential,
     LogWriteError if `to` exists or cannot be written, and as a reader of the log.
     """
-    prefix = replace(_find_prefix(path, at, before=before), changes=tuple(changes))
+    prefix = msgspec.structs.replace(_find_prefix(path, at, before=before), changes=tuple(changes))
     return _write_branch(path, to, prefix, change, options or SessionOptions())
 
 
@@ -117,7 +114,9 @@ def branch_with_edit(
     the branch goes on, and an answer to `ask_user` gets its result. Raises ConfigError if the event
     is no message of a transcript, and as `branch`.
     """
-    prefix = replace(_find_prefix(path, at, before=True), changes=(f"edited {at}", *changes))
+    prefix = msgspec.structs.replace(
+        _find_prefix(path, at, before=True), changes=(f"edited {at}", *changes)
+    )
     edited = _edit_group(prefix.next_group, MessageId(at), text)
     result = _find_result(path, edited, MessageId(at))
 
@@ -160,7 +159,7 @@ def _find_prefix(path: Path, point: str | None, *, before: bool) -> _Prefix:
         raise NameNotFound("message", point, [f"msg_000 to {prefix.upto}"])
     if not prefix.size_bytes:
         raise ConfigError(f"{point} is the first event of the session; a branch has at least it")
-    return replace(prefix, next_group=tuple(group))
+    return msgspec.structs.replace(prefix, next_group=tuple(group))
 
 
 def _write_branch(

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.clock import Clock, system_clock
@@ -41,8 +42,7 @@ __all__ = [
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPlace(msgspec.Struct, frozen=True):
     """A line of a log that contains text to replace. `line` counts from 1."""
 
     line: int
@@ -51,8 +51,7 @@ class LogPlace:
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeOptions:
+class PurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The text to remove from logs, and the members of the `content_purged` event."""
 
     replace: Replace

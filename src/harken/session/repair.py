@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import count, groupby, zip_longest
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core import events as ev
@@ -37,13 +38,12 @@ from harken.session.verify import LogExamination, LogFinding, LogLine, SealedLin
 NO_RESULT = "Error: there is no result of this call in the log, which was repaired."
 
 
-@dataclass(slots=True)
-class _MessageGroup:
+class _MessageGroup(msgspec.Struct):
     """A message and the results of its calls, in the order of the log."""
 
     head: ChatMessage
-    calls: dict[str, ToolCall] = field(default_factory=dict)
-    results: dict[str, list[ChatMessage]] = field(default_factory=dict)
+    calls: dict[str, ToolCall] = msgspec.field(default_factory=dict)
+    results: dict[str, list[ChatMessage]] = msgspec.field(default_factory=dict)
     """The results of each call; an older log may contain several."""
 
 
@@ -175,8 +175,7 @@ __all__ = ["LogFinding", "RepairResult", "repair", "verify"]
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(msgspec.Struct, frozen=True):
     """The result of a repair: the number of copied events, and the lost lines."""
 
     path: Path
@@ -190,8 +189,7 @@ class RepairResult:
     """The older dialect of the source; None for the current one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(msgspec.Struct, frozen=True):
     """An event for the new log: its JSON object, and its source line."""
 
     event: ev.Event

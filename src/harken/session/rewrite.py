@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core import canonical
 from harken.core import events as ev
@@ -46,8 +47,7 @@ class PartOfStructure(ValueError):
         super().__init__("the text is part of the log's structure and cannot be removed")
 
 
-@dataclass(slots=True)
-class LogRewriter:
+class LogRewriter(msgspec.Struct):
     """The state of a log that is being rewritten."""
 
     replace: Replace
@@ -66,14 +66,14 @@ class LogRewriter:
     """The torn line at the end, after replacement; it is not a line of the new log."""
     end: int = 0
     """The size of the new log so far, in bytes."""
-    _state: SessionState = field(default_factory=SessionState)
-    _sums: dict[bytes, bytes] = field(default_factory=lambda: {b"": b""})
+    _state: SessionState = msgspec.field(default_factory=SessionState)
+    _sums: dict[bytes, bytes] = msgspec.field(default_factory=lambda: {b"": b""})
     """Old sums that the next line may follow -> new sums; that of the last valid line is first."""
     _last_sum: bytes = b""
     _top: int = -1
-    _replacements: dict[int, object] = field(default_factory=dict)
+    _replacements: dict[int, object] = msgspec.field(default_factory=dict)
     """Changed messages and requests, by their `id()`."""
-    _placeholders: dict[int, object] = field(default_factory=dict)
+    _placeholders: dict[int, object] = msgspec.field(default_factory=dict)
     """Placeholders for messages of a commit that is not available, by their `id()`."""
     _loaded: tuple[str, Sequence[ChatMessage]] = ("", ())
     """The id and the messages of the last `context_loaded`."""

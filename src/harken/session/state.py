@@ -6,7 +6,6 @@ so a resumed session equals the live one by construction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import msgspec
@@ -36,8 +35,7 @@ from harken.core.messages import ChatMessage
 DiscussionStep: TypeAlias = DiscussionSpoken | DiscussionChosen | DiscussionJudged
 
 
-@dataclass(slots=True)
-class UsageTotals:
+class UsageTotals(msgspec.Struct):
     """The usage of an agent's own model calls so far. Unreported values count as 0."""
 
     model_calls: int = 0
@@ -51,13 +49,12 @@ class UsageTotals:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(slots=True)
-class Review:
+class Review(msgspec.Struct):
     """The verdicts on a message or call of an agent that may still have an effect."""
 
     watched: AgentId
     point: HookPoint
-    given: list[HookVerdict] = field(default_factory=list)
+    given: list[HookVerdict] = msgspec.field(default_factory=list)
     """Oldest first."""
     has_stopped: bool = False
     """Whether a turn of the watched agent was stopped since."""
@@ -81,8 +78,7 @@ class Review:
         return next(rewrites, None)
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedTurn:
+class StoppedTurn(msgspec.Struct, frozen=True):
     """The end of a turn without an answer, until the agent gets its next input or place."""
 
     event: TurnStop
@@ -90,13 +86,12 @@ class StoppedTurn:
     """The text that others read in place of an answer."""
 
 
-@dataclass(slots=True)
-class Round:
+class Round(msgspec.Struct):
     """A discussion whose call has no result yet. `session.folds.discussions` finds the due step."""
 
     opening: DiscussionOpened
     """Its `message_id` is empty if the discussion is not in the log (a user's command)."""
-    steps: list[DiscussionStep] = field(default_factory=list)
+    steps: list[DiscussionStep] = msgspec.field(default_factory=list)
     """The answers, choices and verdicts so far, oldest first."""
     user_question: MessageId | None = None
     """The question to the user whose turn it is."""
@@ -138,8 +133,7 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
     """The verdict that the last `action_rewritten` names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextTokens:
+class ContextTokens(msgspec.Struct, frozen=True):
     """The number of tokens that a provider counted for the beginning of a context."""
 
     messages: int
@@ -147,8 +141,7 @@ class ContextTokens:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerState:
+class TriggerState(msgspec.Struct, frozen=True):
     """The last event of a trigger."""
 
     piece: MessageId
@@ -158,8 +151,7 @@ class TriggerState:
     """The position up to which the trigger had read."""
 
 
-@dataclass(slots=True)
-class AgentState:
+class AgentState(msgspec.Struct):
     """The state of an agent of the session, also of a removed one."""
 
     id: AgentId
@@ -172,31 +164,31 @@ class AgentState:
     placed_by: MessageId = MessageId("")
     """The event that put it there: its birth, or a move of it or of the agent it swapped with."""
     spec: AgentSpec = NO_SPEC
-    subagents: list[AgentId] = field(default_factory=list)
-    hooks: list[AgentId] = field(default_factory=list)
+    subagents: list[AgentId] = msgspec.field(default_factory=list)
+    hooks: list[AgentId] = msgspec.field(default_factory=list)
     """Its hooks, in the order in which they are asked."""
-    former_hooks: list[AgentId] = field(default_factory=list)
+    former_hooks: list[AgentId] = msgspec.field(default_factory=list)
     """Its removed hooks, in the order of removal."""
-    speakers: list[AgentId] = field(default_factory=list)
-    listeners: list[AgentId] = field(default_factory=list)
+    speakers: list[AgentId] = msgspec.field(default_factory=list)
+    listeners: list[AgentId] = msgspec.field(default_factory=list)
     saved_state: Json = None
     """The last saved state of a dumb agent."""
-    transcript: list[TranscriptEntry] | None = field(default_factory=list)
+    transcript: list[TranscriptEntry] | None = msgspec.field(default_factory=list)
     """All entries, oldest first; None while evicted from memory."""
     context: list[ChatMessage] | None = None
     """The current context, if an edit or a commit made it differ from `transcript`."""
     request: LlmRequest | None = None
     """The last model call, if the context begins with all of its messages."""
-    context_prefix: list[Segment] = field(default_factory=list)
+    context_prefix: list[Segment] = msgspec.field(default_factory=list)
     """The beginning of the context if `request` is None: after an edit or a commit."""
-    new_entries: list[MessageId] = field(default_factory=list)
+    new_entries: list[MessageId] = msgspec.field(default_factory=list)
     """The entries that were added since the last request or edit."""
-    open_calls: dict[str, OpenCall] = field(default_factory=dict)
+    open_calls: dict[str, OpenCall] = msgspec.field(default_factory=dict)
     """Calls without a result, by call id, oldest first."""
-    early_results: list[tuple[OpenCall, TranscriptEntry]] = field(default_factory=list)
+    early_results: list[tuple[OpenCall, TranscriptEntry]] = msgspec.field(default_factory=list)
     """Results that are in the log, but not in the context yet: an earlier call of their message has
     none. The context has results in the order of the calls."""
-    usage: UsageTotals = field(default_factory=UsageTotals)
+    usage: UsageTotals = msgspec.field(default_factory=UsageTotals)
     counted_tokens: ContextTokens | None = None
     """None if no provider has counted the beginning of the current context."""
     commit_id: str | None = None
@@ -207,9 +199,9 @@ class AgentState:
     """The last of its entries that `commit_id` covers; None if it covers none of this session."""
     uncommitted_edit: TranscriptEdited | None = None
     """The last edit after `commit_id`: the current context does not begin with that commit."""
-    triggers: dict[str, TriggerArmed] = field(default_factory=dict)
+    triggers: dict[str, TriggerArmed] = msgspec.field(default_factory=dict)
     """The armed triggers by name."""
-    trigger_states: dict[str, TriggerState] = field(default_factory=dict)
+    trigger_states: dict[str, TriggerState] = msgspec.field(default_factory=dict)
     """Name of a trigger -> its last event."""
     replaced_by: AgentId | None = None
     """The agent that took its place in its last move."""
@@ -217,19 +209,19 @@ class AgentState:
     """Its last `piece_of_text` and the text."""
     stop: StoppedTurn | None = None
     """How its last turn was stopped; None if it was not, or after the next input or move."""
-    undelivered: dict[MessageId, str] = field(default_factory=dict)
+    undelivered: dict[MessageId, str] = msgspec.field(default_factory=dict)
     """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
-    notes: list[NoteKept] = field(default_factory=list)
+    notes: list[NoteKept] = msgspec.field(default_factory=list)
     """The notes that a hook kept since its last verdict."""
     leaving: HookLeaving | None = None
     """Set if a hook ends its watch with its next verdict."""
-    owed_comments: list[HookVerdict] = field(default_factory=list)
+    owed_comments: list[HookVerdict] = msgspec.field(default_factory=list)
     """Comments of hooks that were not delivered to the agent yet, oldest first."""
     denials: int = 0
     """The number of answers that were returned in the current turn."""
     given_answer: MessageId | None = None
     """The last answer of a guarded agent that its hooks let through."""
-    questions: dict[Reference, MessageId] = field(default_factory=dict)
+    questions: dict[Reference, MessageId] = msgspec.field(default_factory=dict)
     """For a hook: subject -> the entry with the question that waits for its verdict."""
 
     @property
@@ -253,12 +245,11 @@ class AgentState:
         return self.request.count, self.request.context_hash
 
 
-@dataclass(slots=True)
-class SessionState:
+class SessionState(msgspec.Struct):
     """The state of a session after a prefix of its log."""
 
     session_id: str | None = None
-    agents: dict[AgentId, AgentState] = field(default_factory=dict)
+    agents: dict[AgentId, AgentState] = msgspec.field(default_factory=dict)
     root: AgentId | None = None
     """The first agent without a cause."""
     primary: AgentId | None = None
@@ -266,21 +257,21 @@ class SessionState:
     last_id: MessageId = MessageId("")
     """The id of the last event; ids only grow."""
     next_agent: int = 1
-    cause_owners: dict[MessageId, AgentId] = field(default_factory=dict)
+    cause_owners: dict[MessageId, AgentId] = msgspec.field(default_factory=dict)
     """Events that can be the cause of a birth (births, open calls) -> their agents."""
-    copied_messages: set[MessageId] = field(default_factory=set)
+    copied_messages: set[MessageId] = msgspec.field(default_factory=set)
     """Events that have a substance, so that they are not originals."""
-    open_references: set[Reference] = field(default_factory=set)
+    open_references: set[Reference] = msgspec.field(default_factory=set)
     """References to calls without a result."""
-    tools: dict[str, MessageId] = field(default_factory=dict)
+    tools: dict[str, MessageId] = msgspec.field(default_factory=dict)
     """Hash of a list of tool schemas -> the event that holds it in full."""
-    requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
+    requests: dict[AgentId, LlmRequest] = msgspec.field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
-    rounds: dict[Reference, Round] = field(default_factory=dict)
+    rounds: dict[Reference, Round] = msgspec.field(default_factory=dict)
     """Call without a result -> its discussion."""
-    reviews: dict[Reference, Review] = field(default_factory=dict)
+    reviews: dict[Reference, Review] = msgspec.field(default_factory=dict)
     """Subject -> its verdicts, until they have had their effect."""
-    pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
+    pending_reports: dict[AgentId, MessageId | None] = msgspec.field(default_factory=dict)
     """Agents that received a trigger event and whose parent has not received their answer
     -> their last message about it."""
     ended: bool = False
@@ -345,8 +336,8 @@ class SessionState:
 
 
 def _copy_fields(source: Any, target: Any) -> None:
-    for attribute in fields(source):
-        setattr(target, attribute.name, getattr(source, attribute.name))
+    for name in source.__struct_fields__:
+        setattr(target, name, getattr(source, name))
 
 
 def _describe(agent: AgentState) -> dict[str, Any]:

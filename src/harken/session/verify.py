@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.core.events import Event, decode_event
 from harken.core.ids import message_id, parse_id_number
@@ -42,8 +43,7 @@ Kind: TypeAlias = Literal["torn", "damaged", "missing", "doubled", "moved", "unv
 wrong position; a log without sums."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogFinding:
+class LogFinding(msgspec.Struct, frozen=True):
     """A defect of a log and its position. `line` counts from 1, `byte` from 0."""
 
     line: int
@@ -52,15 +52,14 @@ class LogFinding:
     message: str
 
 
-@dataclass(slots=True)
-class LogLine:
+class LogLine(msgspec.Struct):
     """A line of a log (or a part of one, if a newline was lost), with its events and its defect."""
 
     number: int
     byte: int
     raw: bytes
     """The bytes in the file, with the newline if there is one."""
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = msgspec.field(default_factory=list)
     """The decoded events, if the line can be decoded, even if it is not whole."""
     is_whole: bool = False
     finding: LogFinding | None = None
@@ -76,7 +75,6 @@ class LogLine:
         self.finding = self.finding or LogFinding(self.number, self.byte, kind, message)
 
 
-@dataclass(slots=True)
 class SealedLine(LogLine):
     """A line with a sum, or a damaged one."""
 
@@ -101,8 +99,7 @@ class SealedLine(LogLine):
         return checksum_line(before, self.content + OPEN)
 
 
-@dataclass(frozen=True, slots=True)
-class LogExamination:
+class LogExamination(msgspec.Struct, frozen=True):
     """The result of an examination of a log, line by line."""
 
     sealed: bool

@@ -11,7 +11,6 @@ Statistics of a store are computed by one pass over all objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -52,31 +51,30 @@ class BranchMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The required current head. None: the branch does not exist yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteBatch:
+class WriteBatch(msgspec.Struct, frozen=True, kw_only=True):
     """The objects and commits of one atomic write."""
 
-    objects: Mapping[Hash, bytes] = field(default_factory=dict)
+    objects: Mapping[Hash, bytes] = msgspec.field(default_factory=dict)
     """Parts and messages by their hash: canonical bytes."""
-    deltas: Mapping[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
-    sequences: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    raw: Mapping[ArtifactRef, bytes] = field(default_factory=dict)
-    files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
+    deltas: Mapping[ArtifactRef, Sequence[DeltaEntry]] = msgspec.field(default_factory=dict)
+    sequences: Mapping[ArtifactRef, Sequence[ArtifactRef]] = msgspec.field(default_factory=dict)
+    raw: Mapping[ArtifactRef, bytes] = msgspec.field(default_factory=dict)
+    files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = msgspec.field(default_factory=dict)
     """Large raw bytes: the raw artifacts that are their chunks, in order. The name is the hash of
     all the bytes, so it does not depend on how they were split.
     """
-    derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
+    derived: Mapping[str, ArtifactRef] = msgspec.field(default_factory=dict)
     """Content that can be computed again, by a key that says how: a materialized conversation or a
     translation. An entry does not keep its artifact from being collected.
     """
     commits: Sequence[tuple[Commit, CommitNotes]] = ()
     """A parent precedes its children. A commit that exists already keeps its notes."""
-    tombstones: Mapping[Name, Tombstone] = field(default_factory=dict)
+    tombstones: Mapping[Name, Tombstone] = msgspec.field(default_factory=dict)
     """Purges of another store, so that objects which need the purged content can be copied here.
     The stand-in is in the batch or in the store; that of a commit is among `commits`, and is
     entered under the old name. Existing content is unchanged: a write never purges.
     """
-    moves: Mapping[str, BranchMove] = field(default_factory=dict)
+    moves: Mapping[str, BranchMove] = msgspec.field(default_factory=dict)
     """Moves of branches by name, to commits of the batch or of the store. If one of the branches
     has another head than expected, nothing of the batch is written.
     """
@@ -126,8 +124,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """RFC 3339, for `ephemeral` only."""
 
 
-@dataclass(frozen=True, slots=True)
-class GcResult:
+class GcResult(msgspec.Struct, frozen=True):
     """The objects that `collect` removed, or would remove."""
 
     commits: tuple[CommitId, ...] = ()
@@ -137,8 +134,7 @@ class GcResult:
     """An estimate of the bytes freed."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStats:
+class StoreStats(msgspec.Struct, frozen=True):
     """Object counts and sizes of a store."""
 
     objects: Mapping[str, int]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from blake3 import blake3
@@ -80,19 +79,18 @@ class BatchCommit(msgspec.Struct, frozen=True, gc=False):
     time_us: int
 
 
-@dataclass(slots=True)
-class BatchContents:
+class BatchContents(msgspec.Struct):
     """The validated contents of a batch."""
 
-    objects: dict[str, StoredObject] = field(default_factory=dict)
+    objects: dict[str, StoredObject] = msgspec.field(default_factory=dict)
     """Objects by name. Each follows those of its needs that the batch contains."""
-    commits: list[BatchCommit] = field(default_factory=list)
+    commits: list[BatchCommit] = msgspec.field(default_factory=list)
     """Commits in the order of the batch, without duplicates."""
-    files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
+    files: dict[ArtifactRef, Sequence[ArtifactRef]] = msgspec.field(default_factory=dict)
     """The files among `objects`, with their chunks. Their names are not verified yet."""
-    derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
-    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
-    moves: Mapping[str, BranchMove] = field(default_factory=dict)
+    derived: Mapping[str, ArtifactRef] = msgspec.field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = msgspec.field(default_factory=dict)
+    moves: Mapping[str, BranchMove] = msgspec.field(default_factory=dict)
 
 
 def compute_name(kind: ObjectKind, body: bytes) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -81,8 +80,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine == platform.node()
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedFile:
+class ImportedFile(msgspec.Struct, frozen=True):
     """An imported file in a store."""
 
     head: ArtifactRef
@@ -199,7 +197,7 @@ def _decode_members(
         return f"{record} is missing"
     try:
         file = _decode(bodies[record], head, raw)
-        return replace(file, earlier=next(iter(earlier), None))
+        return msgspec.structs.replace(file, earlier=next(iter(earlier), None))
     except (ValueError, RecursionError) as error:
         return str(error)
 

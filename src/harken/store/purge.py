@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 from blake3 import blake3
@@ -36,8 +35,7 @@ STAND_IN = "the stand-in"
 _FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class PurgePlan:
+class PurgePlan(msgspec.Struct, frozen=True):
     """The validated effects of a purge."""
 
     contents: BatchContents

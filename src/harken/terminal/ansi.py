@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 from harken.terminal.styled_text import Span
 
@@ -25,8 +26,7 @@ _COLOR_CODES = {
 _TRAILING_PATTERN = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class AnsiStyler:
+class AnsiStyler(msgspec.Struct, frozen=True):
     """Formats styled text for a terminal."""
 
     color: bool = True

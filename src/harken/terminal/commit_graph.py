@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TextIO
+
+import msgspec
 
 from harken.context.graph import GraphCell, GraphRow
 from harken.context.materialize import is_spawn
@@ -25,8 +26,7 @@ MAX_ID_CHARS, MAX_AGENT_CHARS = 8, 12
 """The number of characters of a native session id and of a subagent in a graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitGlyphs:
+class CommitGlyphs(msgspec.Struct, frozen=True):
     """The character that marks a commit in its column of the graph."""
 
     delta: str = "*"
@@ -47,8 +47,7 @@ ASCII_GLYPHS = CommitGlyphs()
 UNICODE_GLYPHS = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalStyle:
+class TerminalStyle(msgspec.Struct, frozen=True):
     """The width, colors and encoding that a terminal supports."""
 
     width: int = UNLIMITED_CELLS

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _REFLOWING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID")
 _REFLOWING_PROGRAMS = frozenset({"iTerm.app", "Apple_Terminal", "WezTerm", "ghostty", "vscode"})
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalEnvironment:
+class TerminalEnvironment(msgspec.Struct, frozen=True):
     """The folder, history file and terminal capabilities of a chat."""
 
     folder: Path

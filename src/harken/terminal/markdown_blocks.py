@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 _FENCE_PATTERN = re.compile(r"( {0,3})(`{3,}|~{3,})([^`]*)$")
 _INNER_FENCE_PATTERN = re.compile(r"\s+(`{3,}|~{3,})([^`]*)$")
@@ -20,8 +21,7 @@ _RULE_PATTERN = re.compile(r" {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$"
 _UNDERLINE_PATTERN = re.compile(r" {0,3}(?:-+|=+)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A finished block of Markdown."""
 
     text: str
@@ -29,15 +29,14 @@ class Block:
     """Whether it continues the block before: an item of the same list, a part of the same fence."""
 
 
-@dataclass(slots=True)
-class Blocks:
+class Blocks(msgspec.Struct):
     """Splits streamed text into finished blocks."""
 
     fence_lines: int = 30
     """A fence longer than this is split into pieces."""
     partial: str = ""
     """The incomplete line."""
-    _lines: list[str] = field(default_factory=list)
+    _lines: list[str] = msgspec.field(default_factory=list)
     _kind: str = ""
     """The kind of the open block: "" for none, `text`, `item`, `fence`."""
     _fence: str = ""

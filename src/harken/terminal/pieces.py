@@ -6,8 +6,9 @@ The printer formats pieces for the terminal, with the empty lines between them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.styled_text import Line, cell_width, wrap
@@ -16,8 +17,7 @@ Kind: TypeAlias = Literal["prompt", "prose", "action", "note", "summary"]
 INDENT = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(msgspec.Struct, frozen=True):
     """A finished block of Markdown from the answer of an agent."""
 
     text: str
@@ -26,8 +26,7 @@ class Prose:
     kind: Kind = "prose"
 
 
-@dataclass(frozen=True, slots=True)
-class TextRows:
+class TextRows(msgspec.Struct, frozen=True):
     """Lines of one kind; each is wrapped, further rows below the first text."""
 
     kind: Kind
@@ -55,8 +54,7 @@ _COLUMN_PATTERN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
 _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 
 
-@dataclass(slots=True)
-class Printer:
+class Printer(msgspec.Struct):
     """Prints pieces in order. It remembers the kind of the last piece."""
 
     styler: AnsiStyler

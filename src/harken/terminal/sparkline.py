@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Sparkline:
+class Sparkline(msgspec.Struct, frozen=True):
     """The characters for increasing values. The first one means zero."""
 
     heights: str

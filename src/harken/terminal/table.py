@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+import msgspec
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -28,8 +28,7 @@ _PAD_CELLS = 2
 """The number of cells after each column."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(msgspec.Struct, frozen=True):
     """A column of a table."""
 
     head: str

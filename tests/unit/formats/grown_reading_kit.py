@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from harken.errors import FormatError
 from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile, StepReader
@@ -42,7 +44,7 @@ def read(reader: StepReader, data: bytes, earlier: Reading | None = None) -> Rea
 def outcome(report: ReadReport) -> dict[str, Any]:
     """Return all of a report that an import shows."""
     skipped = {"point", "size_bytes", "extra", "is_joined", "offset"}
-    shown = {field.name: getattr(report, field.name) for field in fields(report)}
+    shown = msgspec.structs.asdict(report)
     bad = sorted(shown["bad"], key=lambda line: (line.start, line.reason))
     return {
         **{name: value for name, value in shown.items() if name not in skipped},

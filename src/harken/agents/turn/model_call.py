@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -178,7 +178,7 @@ class ModelCall:
         return (
             Finish(stop_reason=reason)
             if received is None
-            else replace(received, stop_reason=reason)
+            else msgspec.structs.replace(received, stop_reason=reason)
         )
 
     def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:

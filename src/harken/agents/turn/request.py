@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.budget import check_spending
@@ -50,7 +51,7 @@ async def request_model(
             tools=_ensure_tools_defined(session, tools),
         )
     )
-    logged_call = replace(observed_call, request_id=request_id)
+    logged_call = msgspec.structs.replace(observed_call, request_id=request_id)
     notify(lambda observer: observer.on_llm_request(logged_call))
     call = ModelCall(session, agent.agent_id, request_id)
     try:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+import msgspec
 from blake3 import blake3
 
 from harken.capture.redacted_file import iter_file
@@ -173,7 +174,7 @@ class Outputs:
             return entry
         artifact, size = output_digest
         output = {"file": name, "artifact": artifact, "bytes": size}
-        return replace(entry, source={**(entry.source or {}), "output": output})
+        return msgspec.structs.replace(entry, source={**(entry.source or {}), "output": output})
 
     def _find_output_name(self, entry: ConversationEntry) -> str | None:
         """Return the name of the output file of a tool result, from its text or its call id."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+import msgspec
 from msgspec import convert
 
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
@@ -172,7 +173,10 @@ class StreamCommits:
         if all(event.timestamp for event in line_event.events):
             return line_event
         now = format_rfc3339(self._clock())
-        events = [replace(event, timestamp=event.timestamp or now) for event in line_event.events]
+        events = [
+            msgspec.structs.replace(event, timestamp=event.timestamp or now)
+            for event in line_event.events
+        ]
         return replace(line_event, events=tuple(events))
 
     def _remember(self, line_event: StreamEvent) -> None:
@@ -294,7 +298,7 @@ class StreamCommits:
         try:
             entries = [_with_source(entry, source) for entry in entries_from_events(messages)]
             return [
-                replace(entry, message=redact_message(entry.message, self._redact))
+                msgspec.structs.replace(entry, message=redact_message(entry.message, self._redact))
                 for entry in entries
             ]
         except (FormatError, ValueError) as error:
@@ -312,7 +316,7 @@ def _without_facts(line: StreamEvent) -> StreamEvent:
 def _with_source(entry: ConversationEntry, source: dict[str, object]) -> ConversationEntry:
     if entry.message.role == "tool":
         source = {**source, "kind": "tool_result"}
-    return replace(entry, source=source)
+    return msgspec.structs.replace(entry, source=source)
 
 
 def _answer_source(lines: Sequence[StreamEvent]) -> dict[str, object]:
@@ -340,7 +344,9 @@ def _redact_event(event: Event, credentials: Credentials) -> Event:
     redacted = credentials.replace_in_bytes(data)
     if redacted == data:
         return event
-    return replace(event, payload=convert(canonical.from_json(redacted), type(event.payload)))
+    return msgspec.structs.replace(
+        event, payload=convert(canonical.from_json(redacted), type(event.payload))
+    )
 
 
 def _format_summary(facts: Sequence[Event]) -> str:

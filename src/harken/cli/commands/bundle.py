@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -238,7 +237,7 @@ def print_imported_bundle(
             "continued": [_file_row(file) for file in result.files.continued],
             "conflicting": [_file_row(file) for file in result.files.conflicting],
         }
-        print_json(row | {"tickets": asdict(result.tickets), "files": files})
+        print_json(row | {"tickets": msgspec.structs.asdict(result.tickets), "files": files})
         return
     new = sum(log.is_new for log in result.logs)
     commits = f"{format_count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, has_no_event, warn_of_unstarted
@@ -40,7 +40,7 @@ def command(as_json: bool, home: Home) -> int:
     with progress("Checking") as tell:
         problems = list(findings(home, tell))
     if as_json:
-        print_json([asdict(finding) for finding in problems])
+        print_json([msgspec.structs.asdict(finding) for finding in problems])
     else:
         for finding in problems:
             print_text(f"{finding.place}: {finding.problem}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
@@ -34,7 +34,7 @@ def check_command(session: str, as_json: bool, home: Home) -> int:
     path = NameResolver(home).log(session)
     findings = verify(path)
     if as_json:
-        print_json([asdict(finding) for finding in findings])
+        print_json([msgspec.structs.asdict(finding) for finding in findings])
     else:
         for finding in findings:
             where = f"{path}:{finding.line} (byte {finding.byte})"
@@ -68,8 +68,7 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     """Write the intact events of a damaged or older log to a NEW file. The log is not changed."""
     result = repair(NameResolver(home).log(session), out)
     if as_json:
-        lost_file = str(result.lost_file) if result.lost_file is not None else None
-        print_json({**asdict(result), "path": str(out), "lost_file": lost_file})
+        print_json({**msgspec.to_builtins(result, enc_hook=str), "path": str(out)})
         return
     print_text(f"{out}: {result.kept_events} events kept, {len(result.lost)} lost")
     for finding in result.lost:
@@ -118,7 +117,7 @@ def compress_command(
                 row["before_bytes"] = stat_log(path).disk_bytes
             else:
                 result = compress_log(path)
-                row |= {**asdict(result), "path": str(result.path)}
+                row |= {**msgspec.structs.asdict(result), "path": str(result.path)}
         except LogError as error:
             row["error"] = str(error)
         rows.append(row)

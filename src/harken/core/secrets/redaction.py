@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
+import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
@@ -50,8 +50,7 @@ _MAX_PASSES = 8
 """Maximum number of searches of a line, since a replacement may complete another credential."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMatch:
+class SecretMatch(msgspec.Struct, frozen=True):
     """The kind and the span of a credential in a text, in characters."""
 
     kind: str
@@ -59,19 +58,17 @@ class SecretMatch:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionResult:
+class RedactionResult(msgspec.Struct, frozen=True):
     """A text without credentials, and their spans in the original, in order."""
 
     text: str
     matches: tuple[SecretMatch, ...] = ()
 
 
-@dataclass(slots=True)
-class Credentials:
+class Credentials(msgspec.Struct):
     """A remover of credentials that counts them by kind; see `harken.core.replace.TextRemover`."""
 
-    _hashes: dict[str, set[bytes]] = field(default_factory=dict)
+    _hashes: dict[str, set[bytes]] = msgspec.field(default_factory=dict)
     """Kind -> hashes of the credentials, so that each is counted once."""
 
     @property
@@ -194,8 +191,7 @@ class Credentials:
         self._hashes.setdefault(kind, set()).add(blake3(data).digest())
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(msgspec.Struct):
     """Lines of a text, from the first to the last, and the text that replaces them."""
 
     first: int

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+
+class Shape(msgspec.Struct, frozen=True):
     """A pattern for one kind of credential."""
 
     kind: str

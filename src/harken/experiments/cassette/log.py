@@ -7,10 +7,11 @@ again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.clock import Clock, system_clock
@@ -90,7 +91,7 @@ class RecordedExchange:
         self.recorder.log_response(
             self.request,
             [Item.from_message(redact_message(message)) for message in answer],
-            finish=replace(finish, model=model),
+            finish=msgspec.structs.replace(finish, model=model),
             latency_s=(self._clock() - self._started_us) / 1e6,
             extra=extra,
         )
@@ -100,7 +101,7 @@ def redact_request(request: ModelRequest) -> ModelRequest:
     """Return a request without credentials. Its hash is unchanged if there are none."""
     messages = [redact_message(message) for message in request.messages]
     tools: list[ToolSchema] = [_redact_value(dict(tool)) for tool in request.tools]
-    return replace(
+    return msgspec.structs.replace(
         request,
         messages=messages,
         tools=tools,

@@ -13,7 +13,6 @@ request only if it is still missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -52,8 +51,7 @@ LATE_RESULT_PREFIX = "[result of an earlier call]: "
 """The prefix of a result without an open call."""
 
 
-@dataclass(slots=True)
-class TurnToolResult:
+class TurnToolResult(msgspec.Struct):
     """The result of a call."""
 
     id: str
@@ -61,27 +59,25 @@ class TurnToolResult:
     is_error: bool
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct):
     """The parts of one speaker before the other speaks. Results precede all other blocks."""
 
     speaker: Literal["user", "assistant"]
-    blocks: list[Block] = field(default_factory=list)
-    results: list[TurnToolResult] = field(default_factory=list)
+    blocks: list[Block] = msgspec.field(default_factory=list)
+    results: list[TurnToolResult] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlternatingContext:
+class AlternatingContext(msgspec.Struct):
     """Builds the turns of a context: `add` all messages, then `close`."""
 
     write: PartWriter
     ids: Ids
     name_length: int
     """The maximum length of a tool name."""
-    system: list[str] = field(default_factory=list)
+    system: list[str] = msgspec.field(default_factory=list)
     """The system messages at the beginning."""
-    turns: list[Turn] = field(default_factory=list)
-    _open_calls: list[tuple[str, EncodedToolCall]] = field(default_factory=list)
+    turns: list[Turn] = msgspec.field(default_factory=list)
+    _open_calls: list[tuple[str, EncodedToolCall]] = msgspec.field(default_factory=list)
     """Calls without a result yet, with their ids in the context."""
 
     def add(self, messages: Iterable[ChatMessage]) -> None:

@@ -6,7 +6,6 @@ Source: docs/formats/anthropic-messages.md, "Streaming".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,16 +19,15 @@ from harken.formats.providers.anthropic import CITATIONS, THINKING_MODEL_KEY, pa
 from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(msgspec.Struct):
     """A content block during streaming."""
 
     start: dict[str, Any]
     call: int = -1
     """The index of the call in the response, or -1 if the block is no call."""
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = msgspec.field(default_factory=list)
     signature: str = ""
-    citations: list[Any] = field(default_factory=list)
+    citations: list[Any] = msgspec.field(default_factory=list)
     is_empty: bool = True
 
     def extra(self) -> Extra | None:
@@ -40,8 +38,7 @@ class _Block:
         return parse_block(block).extra or None
 
 
-@dataclass(slots=True)
-class AnthropicStreamDecoder:
+class AnthropicStreamDecoder(msgspec.Struct):
     """Decodes the events of one response into chunks, in order."""
 
     model: str | None = None
@@ -50,11 +47,11 @@ class AnthropicStreamDecoder:
     """Whether the end event was received."""
     is_unusual: bool = False
     """Whether the response was billed in a way that its usage does not show: see `_is_unusual`."""
-    _blocks: dict[Any, _Block] = field(default_factory=dict)
-    _positions: CallPositions = field(default_factory=CallPositions)
+    _blocks: dict[Any, _Block] = msgspec.field(default_factory=dict)
+    _positions: CallPositions = msgspec.field(default_factory=CallPositions)
     _call_count: int = 0
     _last_kind: str = ""
-    _usage: dict[str, int] = field(default_factory=dict)
+    _usage: dict[str, int] = msgspec.field(default_factory=dict)
     _stop_reason: str | None = None
     _response_model: str | None = None
 

@@ -10,8 +10,9 @@ Source: docs/formats/openai-chat.md, "Streaming".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.event_types.message_parser import MESSAGE_KEY, encode_extra
@@ -46,21 +47,19 @@ DONE = "[DONE]"
 """The text in place of the last event."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """A call during streaming."""
 
     index: int
     id: str
     """The id that the server sent, or an empty string."""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
-    members: dict[str, Any] = field(default_factory=dict)
+    arguments: list[str] = msgspec.field(default_factory=list)
+    members: dict[str, Any] = msgspec.field(default_factory=dict)
     """The members that no field carries."""
 
 
-@dataclass(slots=True)
-class OpenAIStreamDecoder:
+class OpenAIStreamDecoder(msgspec.Struct):
     """Decodes the events of one response into chunks, in order."""
 
     model: str | None = None
@@ -69,15 +68,15 @@ class OpenAIStreamDecoder:
     """Whether the end event was received."""
     is_unusual: bool = False
     """Whether the response was billed in a way that its usage does not show, in another tier."""
-    _positions: CallPositions = field(default_factory=CallPositions)
-    _calls: list[_Call] = field(default_factory=list)
-    _calls_by_index: dict[Any, _Call] = field(default_factory=dict)
+    _positions: CallPositions = msgspec.field(default_factory=CallPositions)
+    _calls: list[_Call] = msgspec.field(default_factory=list)
+    _calls_by_index: dict[Any, _Call] = msgspec.field(default_factory=dict)
     """The current call of each `index` of the server."""
     _thinking: str = ""
     """The member of the thinking in progress, or an empty string."""
-    _details: list[dict[str, Any]] = field(default_factory=list)
+    _details: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """The received `reasoning_details`."""
-    _members: dict[str, Any] = field(default_factory=dict)
+    _members: dict[str, Any] = msgspec.field(default_factory=dict)
     """The members of the message that no part carries, such as annotations."""
     _is_text_last: bool = False
     """Whether the last part is a text that is not blank."""

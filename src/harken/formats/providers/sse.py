@@ -7,28 +7,27 @@ a lone carriage return, which no provider sends, ends no line here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """The maximum size of one event in bytes. A longer event is an attack or an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(msgspec.Struct, frozen=True):
     """An event with its data, and its name or an empty string."""
 
     name: str
     data: bytes
 
 
-@dataclass(slots=True)
-class EventReader:
+class EventReader(msgspec.Struct):
     """Parses events from chunks of bytes."""
 
-    _partial_line: list[bytes] = field(default_factory=list)
+    _partial_line: list[bytes] = msgspec.field(default_factory=list)
     """The pieces of an incomplete line."""
     _name: str = ""
-    _data: list[bytes] = field(default_factory=list)
+    _data: list[bytes] = msgspec.field(default_factory=list)
     _size: int = 0
     """The number of bytes of the current event."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,8 +45,7 @@ class SourceLine(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportStep:
+class ImportStep(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a conversation that becomes one commit."""
 
     id: str
@@ -67,8 +65,7 @@ class ImportStep:
     summary: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class ReadReport:
+class ReadReport(msgspec.Struct, kw_only=True):
     """The metadata and statistics of reading a file, updated while steps are yielded."""
 
     session_id: str = ""
@@ -89,17 +86,17 @@ class ReadReport:
     """The offset of the last line that was read. Steps are yielded as soon as they are complete."""
     used_lines: int = 0
     """The number of lines that are in the entries of a step."""
-    uninterpreted: Counter[str] = field(default_factory=Counter)
+    uninterpreted: Counter[str] = msgspec.field(default_factory=Counter)
     """The number of lines that are in no step, by kind: only the raw artifact has them. `lines` is
     the sum of `used_lines`, `uninterpreted` and `bad`."""
-    bad: list[BadLine] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    bad: list[BadLine] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
     """Further notes for the user, a line each."""
-    tips: dict[str, str] = field(default_factory=dict)
+    tips: dict[str, str] = msgspec.field(default_factory=dict)
     """The last step of each agent, the main conversation first."""
-    branches: list[tuple[str, str]] = field(default_factory=list)
+    branches: list[tuple[str, str]] = msgspec.field(default_factory=list)
     """Agents and steps at the ends of abandoned branches, which are not tips."""
-    spawned: dict[str, str] = field(default_factory=dict)
+    spawned: dict[str, str] = msgspec.field(default_factory=dict)
     """The spawning step of each agent with a file of its own. Such a file has the same
     `session_id`, and its first step has no parent."""
     extra: int = 0
@@ -195,8 +192,7 @@ class ReadReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFile:
+class SessionFile(msgspec.Struct, frozen=True):
     """The bytes of a session file, on disk or in a store."""
 
     name: str
@@ -235,8 +231,7 @@ ResumeRequestBuilder: TypeAlias = Callable[[Sequence[ConversationEntry]], list[d
 """Returns the messages that the client would send to its provider when it resumes there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUse:
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
     """The model that continues a session, which the session alone does not determine."""
 
     model: str = ""
@@ -245,8 +240,7 @@ class ModelUse:
     """Whether the client sends system messages between other messages to this model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSessionInfo:
+class NewSessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The name and the environment of a session to write."""
 
     id: str
@@ -266,8 +260,7 @@ SessionWriter: TypeAlias = Callable[[Sequence[ConversationEntry], NewSessionInfo
 other runtimes are converted to what this one accepts. Raises nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeFormat:
+class RuntimeFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The session file format of a runtime."""
 
     name: str

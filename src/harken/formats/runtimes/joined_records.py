@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.formats.runtimes.base import BOM, SourceLine
 
@@ -30,8 +31,7 @@ _MAX_ATTEMPTS = 16
 line."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinePart:
+class LinePart(msgspec.Struct, frozen=True):
     """A part of a line: a record, or damage."""
 
     line: SourceLine

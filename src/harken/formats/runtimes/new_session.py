@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from uuid import NAMESPACE_URL, UUID, uuid5
+
+import msgspec
 
 from harken.core import canonical
 from harken.formats.base import ConversationEntry, Format
@@ -65,12 +66,11 @@ def format_milliseconds(time: str) -> str:
     return f"{(parse_time(time) or _DEFAULT_TIME)[:_MILLISECONDS_CHARS]}Z"
 
 
-@dataclass(slots=True)
-class RecordNames:
+class RecordNames(msgspec.Struct):
     """Assigns ids to the records of a session: UUIDs derived from the session id."""
 
     session: NewSessionInfo
-    _used_ids: set[str] = field(default_factory=set)
+    _used_ids: set[str] = msgspec.field(default_factory=set)
 
     def reuse_id(self, name: object) -> str | None:
         """Return the original id of a record, if it is a UUID and not in use.

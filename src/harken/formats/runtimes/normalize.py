@@ -13,8 +13,9 @@ accept them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+import msgspec
 
 from harken.core.messages import (
     Content,
@@ -61,8 +62,7 @@ def normalize_entries(
     return list(_Normalizer(fit).entries(entries))
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(msgspec.Struct):
     """An answer during normalization."""
 
     entry: ConversationEntry
@@ -75,7 +75,7 @@ class _Answer:
 
         A result belongs to the last call with its id, so earlier calls with that id come last.
         """
-        entry = replace(other.entry, source=other.entry.source or self.entry.source)
+        entry = msgspec.structs.replace(other.entry, source=other.entry.source or self.entry.source)
         repeated_ids = {raw for raw, _ in other.calls}
         earlier = sorted(self.calls, key=lambda call: call[0] in repeated_ids)
         count = sum(raw not in repeated_ids for raw, _ in earlier)
@@ -85,16 +85,15 @@ class _Answer:
     def build_entry(self, fit: TargetRules) -> ConversationEntry:
         """Return the entry of the answer."""
         if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
-            return replace(self.entry, message=fit.build_answer(self.items))
+            return msgspec.structs.replace(self.entry, message=fit.build_answer(self.items))
         return self.entry
 
 
-@dataclass(slots=True)
-class _Round:
+class _Round(msgspec.Struct):
     """Consecutive answers and the inputs up to the next answer, with entries that stand aside."""
 
-    answers: list[_Answer | ConversationEntry] = field(default_factory=list)
-    inputs: list[ConversationEntry] = field(default_factory=list)
+    answers: list[_Answer | ConversationEntry] = msgspec.field(default_factory=list)
+    inputs: list[ConversationEntry] = msgspec.field(default_factory=list)
 
 
 class _Normalizer:
@@ -238,7 +237,7 @@ class _Normalizer:
             content = NO_OUTPUT_TEXT
         original = entry.message
         message = Message("tool", content, None, id_, original.name, original.is_error)
-        return replace(entry, message=message), images
+        return msgspec.structs.replace(entry, message=message), images
 
     def _holds_images(self, result: ConversationEntry) -> bool:
         fit = self._rules
@@ -256,14 +255,16 @@ class _Normalizer:
         rules, message = self._rules, entry.message
         content = rules.convert_content(entry)
         if message.role == "system" and rules.has_notifications and rules.owns(entry):
-            return replace(entry, message=Message(message.role, content))
+            return msgspec.structs.replace(entry, message=Message(message.role, content))
         if (entry.source or {}).get("kind") == NOTIFICATION and content:
             text_part = TextPart(NOTIFICATION_PREFIX + text_of(content))
             content = normalize_content([text_part, *_find_images(content)])
         if message.role == "system" and not rules.has_system:
             parts = [TextPart(SYSTEM_PREFIX + text_of(content))] if content else []
             return _user_entry([*parts, *_find_images(content)], entry)
-        return replace(entry, message=Message(message.role, content, name=message.name))
+        return msgspec.structs.replace(
+            entry, message=Message(message.role, content, name=message.name)
+        )
 
 
 def is_unread(entry: ConversationEntry) -> bool:

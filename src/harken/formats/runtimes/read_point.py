@@ -14,7 +14,6 @@ Source: docs/design/005-other-runtimes.md, "A file that grows".
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -28,8 +27,7 @@ class EarlierStepChanged(Exception):
     """New lines change a step before the read point, or it cannot be excluded that they do."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
+class BadLine(msgspec.Struct, frozen=True):
     """A line that could not be read, and the reason. Its bytes are in the raw artifact."""
 
     number: int

@@ -9,8 +9,9 @@ state settings that determine a part of a request: `StatedRequest`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args
+
+import msgspec
 
 from harken.core.events import RequestPart
 from harken.formats.base import ConversationEntry
@@ -20,8 +21,7 @@ _MEMBER = "sent"
 """The member of the source of an answer with its stated request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentRequest:
+class SentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request as its client recorded it."""
 
     parameters: Mapping[str, Any]
@@ -31,8 +31,7 @@ class SentRequest:
     message_hashes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentRequests:
+class SentRequests(msgspec.Struct, frozen=True, kw_only=True):
     """The requests of a transcript."""
 
     by_response: Mapping[str, SentRequest]
@@ -45,11 +44,10 @@ SentRequestReader: TypeAlias = Callable[[Iterable[bytes]], SentRequests]
 """Reads the requests of a file, given in chunks. Invalid records are ignored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedRequest:
+class StatedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that a transcript determines, in the source of its answer."""
 
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The known parameters. There may be others, unless `parameters` is known."""
     known: Sequence[RequestPart] = ()
     """The parts of the request that the conversation and `parameters` have completely."""

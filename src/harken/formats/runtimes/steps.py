@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import text_of
@@ -40,8 +41,7 @@ _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
 }
 
 
-@dataclass(slots=True)
-class StepNumbers:
+class StepNumbers(msgspec.Struct):
     """Names the steps of a file, of all agents, by their number.
 
     Ids in the file may repeat.
@@ -55,8 +55,7 @@ class StepNumbers:
         return str(self.last)
 
 
-@dataclass(slots=True)
-class StepBuilder:
+class StepBuilder(msgspec.Struct):
     """Creates steps of nodes. Parents must be added before their children."""
 
     reading: ReadReport
@@ -65,21 +64,23 @@ class StepBuilder:
     agent: str = ""
     origin: str | None = None
     """The step that spawned the agent. The agent's context begins with its first step."""
-    numbers: StepNumbers = field(default_factory=StepNumbers)
+    numbers: StepNumbers = msgspec.field(default_factory=StepNumbers)
     """Shared by all agents of a file."""
     head: str | None = None
     """The last node."""
-    _steps_by_node: dict[str, str | None] = field(default_factory=dict)
+    _steps_by_node: dict[str, str | None] = msgspec.field(default_factory=dict)
     """The step of a node, or the step before it, for the last node and for those with branches.
     Other nodes are removed, because a long conversation has many."""
     _step_id: str = ""
     _parent: str | None = None
-    _entries: list[ConversationEntry] = field(default_factory=list)
-    _end_steps: dict[str, None] = field(default_factory=dict)
+    _entries: list[ConversationEntry] = msgspec.field(default_factory=list)
+    _end_steps: dict[str, None] = msgspec.field(default_factory=dict)
     """Steps without a following step, in order."""
-    _recent_nodes: deque[SavedNode] = field(default_factory=lambda: deque(maxlen=MAX_RECENT_NODES))
+    _recent_nodes: deque[SavedNode] = msgspec.field(
+        default_factory=lambda: deque(maxlen=MAX_RECENT_NODES)
+    )
     """The latest nodes, if a read point is needed."""
-    _open_nodes: list[SavedNode] = field(default_factory=list)
+    _open_nodes: list[SavedNode] = msgspec.field(default_factory=list)
     """Those in the current step, after its last entry."""
 
     @classmethod

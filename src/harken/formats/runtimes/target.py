@@ -8,7 +8,6 @@ provider knows is described. `harken.formats.runtimes.normalize` arranges the en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -57,8 +56,7 @@ def _create_call_ids() -> Ids:
     return CallIds(ID_LENGTH)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetRules:
+class TargetRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of a target."""
 
     owns: Callable[[ConversationEntry], bool]

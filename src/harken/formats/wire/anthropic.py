@@ -10,8 +10,9 @@ Source: docs/formats/wire.md, "anthropic-messages"; docs/formats/anthropic-messa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.core.event_types.message_parser import block_members
 from harken.core.messages import (
@@ -281,15 +282,14 @@ CODEC = PieceCodec(
 )
 
 
-@dataclass(slots=True)
-class _ResponseAssembler:
+class _ResponseAssembler(msgspec.Struct):
     """Assembles the assistant message that a client sends back."""
 
     id: str = ""
-    _blocks: dict[Any, Body] = field(default_factory=dict)
-    _additions: dict[Any, dict[str, list[str]]] = field(default_factory=dict)
+    _blocks: dict[Any, Body] = msgspec.field(default_factory=dict)
+    _additions: dict[Any, dict[str, list[str]]] = msgspec.field(default_factory=dict)
     """Streamed additions to the members of a block, by block index."""
-    _usage: dict[str, int] = field(default_factory=dict)
+    _usage: dict[str, int] = msgspec.field(default_factory=dict)
     _stop_reason: str = ""
     _model: str | None = None
     _is_whole: bool = False

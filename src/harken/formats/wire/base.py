@@ -15,9 +15,10 @@ Source: docs/formats/wire.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from typing import Protocol as Shape
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message
@@ -32,8 +33,7 @@ Mark: TypeAlias = tuple[Sequence[str | int], Any]
 """The path of a member from the body's root, and its value."""
 
 
-@dataclass(slots=True, eq=False)
-class Piece:
+class Piece(msgspec.Struct, eq=False):
     """One value of a request: a block of the system prompt, a message, or an item.
 
     It holds bytes and parses them on access.
@@ -65,8 +65,7 @@ class Piece:
         return self._key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRequest:
+class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request."""
 
     model: str
@@ -76,7 +75,7 @@ class ParsedRequest:
     """`name`, `description`, `parameters`; other members of the wire form are in `wire`. Treat as
     immutable: equal tools of two requests may be one object.
     """
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """All other members of the body."""
     shape: Form = None
     """The structure of the body that the other fields do not carry. Small, whatever the length of
@@ -86,8 +85,7 @@ class ParsedRequest:
     """Members of this request alone, such as cache marks. They are in no piece and in no key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedResponse:
+class ParsedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed response, possibly incomplete."""
 
     pieces: Sequence[Piece] = ()
@@ -116,8 +114,7 @@ class Listener(Shape):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BodyPrefix:
+class BodyPrefix(msgspec.Struct, frozen=True):
     """The beginning of a body, which ends after an element of one of its arrays."""
 
     body: bytes
@@ -170,8 +167,7 @@ class ParseRequest(Shape):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     """A wire protocol: its name and operations.
 
     For every piece, `write(messages, form) == raw` holds after `messages, form = read(piece)`, and

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, Part, ToolCall, UnknownPart
@@ -255,18 +256,17 @@ CODEC = PieceCodec(
 )
 
 
-@dataclass(slots=True)
-class _ResponseAssembler:
+class _ResponseAssembler(msgspec.Struct):
     """Assembles the content that a client sends back: the first of several candidates."""
 
-    _parts: list[Any] = field(default_factory=list)
+    _parts: list[Any] = msgspec.field(default_factory=list)
     """The complete parts."""
     _kind: frozenset[str] | None = None
     """The members of the current part, if it is only a text or a thought."""
-    _open_part: Body = field(default_factory=dict)
+    _open_part: Body = msgspec.field(default_factory=dict)
     """The current part; the pieces of its text are in `_texts`."""
-    _texts: list[str] = field(default_factory=list)
-    _last_members: Body = field(default_factory=dict)
+    _texts: list[str] = msgspec.field(default_factory=list)
+    _last_members: Body = msgspec.field(default_factory=dict)
     """Event members beside the candidates. Later values replace earlier ones."""
     _reason: str = ""
 

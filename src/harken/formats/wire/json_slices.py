@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -121,8 +120,7 @@ def parse_slice(text: Text) -> Any:
     return Piece(bytes(text), str).raw
 
 
-@dataclass(slots=True)
-class BodySlices:
+class BodySlices(msgspec.Struct):
     """A body during parsing. Extracted members are removed from its parameters."""
 
     members: dict[str, Text]
@@ -131,8 +129,8 @@ class BodySlices:
     body: bytes
     prefix: BodyPrefix | None = None
     """The beginning of the body that is known. The first element of its array is a placeholder."""
-    marks: list[Mark] = field(default_factory=list)
-    shape: Body = field(default_factory=dict)
+    marks: list[Mark] = msgspec.field(default_factory=list)
+    shape: Body = msgspec.field(default_factory=dict)
 
     def take_model(self, path_model: str = "") -> str:
         """Extract the model. `path_model` is the model of the path, for a body without one."""
@@ -279,8 +277,7 @@ def get_shape(request: ParsedRequest) -> Body:
     return request.shape if isinstance(request.shape, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Tools:
+class _Tools(msgspec.Struct, frozen=True):
     tools: tuple[Body, ...]
     marks: list[Mark]
 

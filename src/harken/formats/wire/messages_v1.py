@@ -9,7 +9,6 @@ Source: docs/formats/wire.md, "messages-v1".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -56,14 +55,16 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     pieces = cutting.pieces(messages, "messages")
     request = cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
     extra = {_EXTRA_MEMBERS: request.parameters} if request.parameters else {}
-    return replace(request, parameters=parameters, shape={**cutting.shape, **extra} or None)
+    return msgspec.structs.replace(
+        request, parameters=parameters, shape={**cutting.shape, **extra} or None
+    )
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
     members: Body = {"messages": [*values], **get_shape(request).get(_EXTRA_MEMBERS, {})}
     if request.parameters:
         members[_PARAMETERS] = request.parameters
-    return build_body(replace(request, parameters={}), members, _build_tool)
+    return build_body(msgspec.structs.replace(request, parameters={}), members, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

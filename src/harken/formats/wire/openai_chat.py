@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -224,16 +223,17 @@ CODEC = PieceCodec(
 )
 
 
-@dataclass(slots=True)
-class _ResponseAssembler:
+class _ResponseAssembler(msgspec.Struct):
     """Assembles the assistant message that a client sends back."""
 
     _id: str = ""
-    _decoder: OpenAIStreamDecoder = field(default_factory=lambda: OpenAIStreamDecoder(_WIRE_MODEL))
-    _draft: StreamAccumulator = field(default_factory=StreamAccumulator)
+    _decoder: OpenAIStreamDecoder = msgspec.field(
+        default_factory=lambda: OpenAIStreamDecoder(_WIRE_MODEL)
+    )
+    _draft: StreamAccumulator = msgspec.field(default_factory=StreamAccumulator)
     _thinking: str = REASONING
     """The member in which thinking arrived."""
-    _refusal: list[str] = field(default_factory=list)
+    _refusal: list[str] = msgspec.field(default_factory=list)
     _has_blocks: bool = False
     """Whether the content arrived in blocks."""
     _body: Body | None = None

@@ -10,7 +10,6 @@ Source: docs/formats/wire.md, "openai-responses"; docs/formats/codex.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -182,17 +181,16 @@ CODEC = PieceCodec(
 )
 
 
-@dataclass(slots=True)
-class _ResponseAssembler:
+class _ResponseAssembler(msgspec.Struct):
     """Assembles the items of a response."""
 
-    _items: dict[Any, Body] = field(default_factory=dict)
-    _thought: dict[Any, list[str]] = field(default_factory=dict)
+    _items: dict[Any, Body] = msgspec.field(default_factory=dict)
+    _thought: dict[Any, list[str]] = msgspec.field(default_factory=dict)
     """The streamed texts of each item, by output index."""
-    _text: dict[Any, list[str]] = field(default_factory=dict)
-    _annotations: dict[Any, list[Any]] = field(default_factory=dict)
+    _text: dict[Any, list[str]] = msgspec.field(default_factory=dict)
+    _annotations: dict[Any, list[Any]] = msgspec.field(default_factory=dict)
     """The streamed annotations of each block, by output index and content index."""
-    _response: Body = field(default_factory=dict)
+    _response: Body = msgspec.field(default_factory=dict)
     """The response object of the last events."""
 
     def add_event(self, event: Any) -> None:

@@ -8,7 +8,7 @@ conversation, the beginning is cached too: its pieces are not even looked up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from harken.formats.wire.base import BodyPrefix, Piece
 from harken.formats.wire.body_prefix import begins_with
@@ -18,19 +18,18 @@ MAX_PREFIXES = 16
 """The number of conversations whose last body is cached."""
 
 
-@dataclass(slots=True)
-class PieceCache:
+class PieceCache(msgspec.Struct):
     """A cache of the pieces of one protocol, limited in bytes.
 
     Pieces that were not used lately are evicted.
     """
 
     max_bytes: int = MAX_CACHE_BYTES
-    _recent: dict[bytes, Piece] = field(default_factory=dict)
-    _previous: dict[bytes, Piece] = field(default_factory=dict)
+    _recent: dict[bytes, Piece] = msgspec.field(default_factory=dict)
+    _previous: dict[bytes, Piece] = msgspec.field(default_factory=dict)
     _size: int = 0
     """The size of the recent pieces in bytes."""
-    _prefixes: list[BodyPrefix] = field(default_factory=list)
+    _prefixes: list[BodyPrefix] = msgspec.field(default_factory=list)
     """The least recently used first."""
 
     def find_prefix(self, body: bytes) -> BodyPrefix | None:

@@ -9,8 +9,9 @@ hashes cover it: see `harken.formats.wire.leftover`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.event_types.message_parser import FORM_KEY, MESSAGE_KEY
@@ -49,8 +50,7 @@ _VOLATILE_MEMBERS = frozenset({"id", "status"})
 Manner: TypeAlias = str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PieceCodec:
+class PieceCodec(msgspec.Struct, frozen=True, kw_only=True):
     """The conversion functions of one protocol."""
 
     name: str

@@ -9,8 +9,9 @@ Source: docs/formats/wire.md, "Responses".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+import msgspec
 
 from harken.core import canonical
 from harken.formats.providers.sse import EventReader, ServerEvent
@@ -41,15 +42,14 @@ class ResponseAssembler(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ResponseReader:
+class ResponseReader(msgspec.Struct):
     """Reads one response."""
 
     status: int
     assembler: ResponseAssembler
     _reader: EventReader | None = None
     """None if the response is no stream of events, or if nothing was received yet."""
-    _buffer: bytearray = field(default_factory=bytearray)
+    _buffer: bytearray = msgspec.field(default_factory=bytearray)
     """The received bytes of a response that is no stream."""
     _error: str = ""
 
@@ -80,8 +80,12 @@ class ResponseReader:
             response = ParsedResponse(error=self._format_error(error))
         if self.status >= _MIN_ERROR_STATUS:
             suffix = f": {self._error}" if self._error else ""
-            return replace(response, error=f"HTTP {self.status}{suffix}")
-        return replace(response, pieces=(), error=self._error) if self._error else response
+            return msgspec.structs.replace(response, error=f"HTTP {self.status}{suffix}")
+        return (
+            msgspec.structs.replace(response, pieces=(), error=self._error)
+            if self._error
+            else response
+        )
 
     def _format_error(self, error: Exception) -> str:
         return truncate_to_line(f"an answer without sense: {error}")

@@ -8,9 +8,10 @@ derived from the seed in the log, by SHA-256, so that it does not depend on a li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.ids import AgentId
@@ -22,8 +23,7 @@ DiscussionEnd: TypeAlias = Literal["rounds", "until", "judge", "stopped"]
 said so; every turn of a round was stopped, so that nobody answers any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class DueStep:
+class DueStep(msgspec.Struct, frozen=True):
     """The next step of a discussion, and the participant that is asked."""
 
     kind: StepKind

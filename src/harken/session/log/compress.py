@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import zstandard
 from blake3 import blake3
 
@@ -25,8 +25,7 @@ _LEVEL = 9
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionResult:
+class CompressionResult(msgspec.Struct, frozen=True):
     """The result of a compression or decompression."""
 
     path: Path

@@ -10,12 +10,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+import msgspec
 from blake3 import blake3
 
 from harken.core.canonical import from_json
@@ -36,8 +36,7 @@ _RESERVED = "latest"
 """The name that stands for the most recent session on the command line: no log may have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedLog:
+class VerifiedLog(msgspec.Struct, frozen=True):
     """A log that was verified, up to the end of its last complete group."""
 
     path: Path
@@ -55,8 +54,7 @@ class VerifiedLog:
     """Whether bytes follow the last complete group."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogCopy:
+class LogCopy(msgspec.Struct, frozen=True):
     """A log in a folder that has all lines of the copied one."""
 
     path: Path

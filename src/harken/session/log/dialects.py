@@ -10,8 +10,9 @@ event with both a substance and a cause.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from harken.core.canonical import from_json
 from harken.core.events import AgentCreated, Event, Reference, TranscriptEntry, event_from_dict
@@ -145,8 +146,7 @@ _LINKED = ("transcript_entry", "piece_of_text", "agent_created")
 _RELATIONS: dict[str | None, str] = {"primary": "primary", "child": "subagent", "hook": "hook"}
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     """A tool call without a result."""
 
     tool: str

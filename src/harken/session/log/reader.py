@@ -17,10 +17,10 @@ import gc
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+import msgspec
 from blake3 import blake3
 
 from harken.core.canonical import from_json
@@ -48,8 +48,7 @@ Record: TypeAlias = tuple[Event, bytes]
 """One event and its line (with its newline), including members that this version does not know."""
 
 
-@dataclass(slots=True)
-class LogReadReport:
+class LogReadReport(msgspec.Struct):
     """The result of reading a log, complete when `records` is exhausted."""
 
     sealed: bool = True

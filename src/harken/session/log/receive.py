@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from harken.core import canonical
 from harken.errors import InvalidLog, LogDiverged, LogNotFound, LogWriteError
@@ -27,8 +28,7 @@ from harken.session.log.version import check_first_line
 _LOOK_BACK_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(msgspec.Struct, frozen=True):
     """The end of a log: the size of its complete lines, and the sum of the last one."""
 
     size_bytes: int = 0

@@ -13,9 +13,10 @@ content that the target still has stays unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from harken.core.arguments import check_arguments
 from harken.core.commits import (
@@ -44,8 +45,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called after each batch with the number of copied commits and the total."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyResult:
+class CopyResult(msgspec.Struct, frozen=True):
     """The number and size of the objects that a copy sent."""
 
     commits: int = 0
@@ -126,8 +126,7 @@ def _walk_missing(
         name, steps = commits[-1].commit.parent, min(steps * 2, _MAX_STEPS)
 
 
-@dataclass(slots=True)
-class _BatchWriter:
+class _BatchWriter(msgspec.Struct):
     """A buffer of objects to write.
 
     Each is added after its needs, so it may be flushed at any time.
@@ -143,14 +142,14 @@ class _BatchWriter:
     _buffered_bytes: int = 0
     _has_content: bool = False
     """Whether anything is buffered. A file may have no bytes."""
-    _added: set[ArtifactRef] = field(default_factory=set)
-    _objects: dict[Hash, bytes] = field(default_factory=dict)
-    _deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = field(default_factory=dict)
-    _sequences: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    _raw: dict[ArtifactRef, bytes] = field(default_factory=dict)
-    _files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
-    _commits: list[tuple[Commit, CommitNotes]] = field(default_factory=list)
-    _tombstones: dict[Name, Tombstone] = field(default_factory=dict)
+    _added: set[ArtifactRef] = msgspec.field(default_factory=set)
+    _objects: dict[Hash, bytes] = msgspec.field(default_factory=dict)
+    _deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = msgspec.field(default_factory=dict)
+    _sequences: dict[ArtifactRef, Sequence[ArtifactRef]] = msgspec.field(default_factory=dict)
+    _raw: dict[ArtifactRef, bytes] = msgspec.field(default_factory=dict)
+    _files: dict[ArtifactRef, Sequence[ArtifactRef]] = msgspec.field(default_factory=dict)
+    _commits: list[tuple[Commit, CommitNotes]] = msgspec.field(default_factory=list)
+    _tombstones: dict[Name, Tombstone] = msgspec.field(default_factory=dict)
 
     def send(self) -> None:
         """Write the buffered batch."""

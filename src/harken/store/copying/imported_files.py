@@ -9,7 +9,8 @@ imports it itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.commits import ArtifactRef, CommitId, HeadName
 from harken.errors import BranchConflict
@@ -28,13 +29,12 @@ from harken.store.imported_files import (
 )
 
 
-@dataclass(slots=True)
-class FileCopyResult:
+class FileCopyResult(msgspec.Struct):
     """The imported files that a copy created, continued, or stored beside others."""
 
-    created: list[ImportedFile] = field(default_factory=list)
-    continued: list[ImportedFile] = field(default_factory=list)
-    conflicting: list[ImportedFile] = field(default_factory=list)
+    created: list[ImportedFile] = msgspec.field(default_factory=list)
+    continued: list[ImportedFile] = msgspec.field(default_factory=list)
+    conflicting: list[ImportedFile] = msgspec.field(default_factory=list)
     """Files whose bytes differ from those in the target. They are stored beside these."""
 
 
@@ -66,8 +66,7 @@ def add_imported_files(source: Store, target: Store) -> FileCopyResult:
     return result
 
 
-@dataclass(slots=True)
-class _FileCopy:
+class _FileCopy(msgspec.Struct):
     """The copy of one file."""
 
     source: Store

@@ -7,7 +7,8 @@ both have versions that the other lacks, the target keeps its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.commits import ArtifactRef, TicketId
 from harken.errors import BranchConflict
@@ -16,13 +17,12 @@ from harken.store.branches import TICKET_PREFIX
 from harken.store.copying.commits import copy_artifacts
 
 
-@dataclass(slots=True)
-class TicketCopyResult:
+class TicketCopyResult(msgspec.Struct):
     """The tickets that a copy created, continued, or left unchanged."""
 
-    created: list[TicketId] = field(default_factory=list)
-    continued: list[TicketId] = field(default_factory=list)
-    diverged: list[TicketId] = field(default_factory=list)
+    created: list[TicketId] = msgspec.field(default_factory=list)
+    continued: list[TicketId] = msgspec.field(default_factory=list)
+    diverged: list[TicketId] = msgspec.field(default_factory=list)
     """Tickets with versions in the target that the source lacks, and others that it has."""
 
 

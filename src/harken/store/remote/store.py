@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
@@ -84,7 +84,7 @@ class RemoteStore:
             heads = self.branches()
             if any(heads.get(name) != move.to for name, move in batch.moves.items()):
                 raise
-            self.write(replace(batch, moves={}))
+            self.write(msgspec.structs.replace(batch, moves={}))
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -59,8 +58,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFinding:
+class StoreFinding(msgspec.Struct, frozen=True):
     """A problem in a store. `place` is a name, or a location in the file."""
 
     place: str
@@ -115,26 +113,25 @@ class _Index:
             yield from ((key, number) for number in numbers)
 
 
-@dataclass(slots=True)
-class _Tables:
+class _Tables(msgspec.Struct):
     """The contents of the tables. Entries that match a pack are consumed."""
 
     objects: _Index
     artifacts: _Index
-    history: dict[bytes, list[_Row]] = field(default_factory=dict)
+    history: dict[bytes, list[_Row]] = msgspec.field(default_factory=dict)
     """Rows by the names of commits."""
-    needed: dict[str, str] = field(default_factory=dict)
+    needed: dict[str, str] = msgspec.field(default_factory=dict)
     """Required name -> the object that requires it."""
-    outside: dict[str, int] = field(default_factory=dict)
+    outside: dict[str, int] = msgspec.field(default_factory=dict)
     """Digits of a name -> a pack that lacks the object and may require it."""
-    existing: set[str] = field(default_factory=set)
-    evicted: set[str] = field(default_factory=set)
-    files: list[ArtifactRef] = field(default_factory=list)
-    deltas: list[ArtifactRef] = field(default_factory=list)
+    existing: set[str] = msgspec.field(default_factory=set)
+    evicted: set[str] = msgspec.field(default_factory=set)
+    files: list[ArtifactRef] = msgspec.field(default_factory=list)
+    deltas: list[ArtifactRef] = msgspec.field(default_factory=list)
     """Deltas that do not decode, or that have messages in other packs."""
-    invalid: set[str] = field(default_factory=set)
+    invalid: set[str] = msgspec.field(default_factory=set)
     """Messages and other objects that were reported because they do not decode."""
-    stand_ins: dict[str, str] = field(default_factory=dict)
+    stand_ins: dict[str, str] = msgspec.field(default_factory=dict)
     """Name of a stand-in -> name of the purged object."""
 
 

@@ -14,9 +14,10 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from harken.store.base import Name, ObjectKind
 from harken.store.sqlite import pack_table, side_tables
@@ -30,8 +31,7 @@ Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
 """Returns those of these parts and raw artifacts that the backing store has, verified."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionResult:
+class EvictionResult(msgspec.Struct, frozen=True):
     """The number and size of the evicted objects."""
 
     objects: int = 0

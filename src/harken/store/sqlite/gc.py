@@ -18,9 +18,10 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from harken.core.clock import Clock
 from harken.core.commits import CommitId
@@ -87,8 +88,7 @@ def merge_packs(store: str, connection: sqlite3.Connection, first: int, last: in
     pack_table.merge_packs(connection, run)
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedSpace:
+class UnusedSpace(msgspec.Struct, frozen=True):
     """The unused part of a file."""
 
     size_bytes: int
@@ -154,8 +154,7 @@ class CollectableStore(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class Sweep:
+class Sweep(msgspec.Struct, kw_only=True):
     """A garbage collection."""
 
     store: CollectableStore
@@ -166,11 +165,11 @@ class Sweep:
     """Objects written later stay. At or after `now_us`: all objects are old enough."""
     clock: Clock
     on_progress: Progress | None = None
-    _graph: Graph = field(default_factory=Graph)
-    _reached: bytearray = field(default_factory=bytearray)
+    _graph: Graph = msgspec.field(default_factory=Graph)
+    _reached: bytearray = msgspec.field(default_factory=bytearray)
     _last: int = 0
     """The highest pack number that was scanned."""
-    _purged: dict[Name, list[Name]] = field(default_factory=dict)
+    _purged: dict[Name, list[Name]] = msgspec.field(default_factory=dict)
     """Stand-in -> the purged commits that it replaces."""
 
     def plan(self) -> GcResult:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
+
+import msgspec
 
 from harken.errors import ObjectCorrupted
 from harken.store.base import Name, ObjectKind, StoredObject
@@ -29,19 +30,18 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called now and then with the number of completed steps and the total."""
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(msgspec.Struct):
     """A graph of names as nodes. Its attributes are indexed by node."""
 
-    _nodes: dict[bytes, Node] = field(default_factory=dict)
-    _digests: list[bytes] = field(default_factory=list)
-    kinds: bytearray = field(default_factory=bytearray)
+    _nodes: dict[bytes, Node] = msgspec.field(default_factory=dict)
+    _digests: list[bytes] = msgspec.field(default_factory=list)
+    kinds: bytearray = msgspec.field(default_factory=bytearray)
     """0 for an object that does not exist."""
-    numbers: array[int] = field(default_factory=lambda: array("q"))
+    numbers: array[int] = msgspec.field(default_factory=lambda: array("q"))
     """The highest number that an object may have been written under."""
-    sizes: array[float] = field(default_factory=lambda: array("d"))
+    sizes: array[float] = msgspec.field(default_factory=lambda: array("d"))
     """The estimated share of an object in its pack, in bytes."""
-    needs: list[tuple[Node, ...]] = field(default_factory=list)
+    needs: list[tuple[Node, ...]] = msgspec.field(default_factory=list)
 
     def node(self, name: Name) -> Node:
         """Return the node of a full name, which is added if it is new."""

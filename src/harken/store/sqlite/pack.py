@@ -17,7 +17,6 @@ Source: docs/formats/store.md, "Packs".
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -37,8 +36,7 @@ SIZE_BYTES = 4
 """The size of the length field that replaces raw bytes."""
 
 
-@dataclass(slots=True)
-class RawFrame:
+class RawFrame(msgspec.Struct):
     """The raw bytes of a decoded pack, decompressed on demand. Threads may share it."""
 
     frame: bytes
@@ -46,7 +44,7 @@ class RawFrame:
     """The offset of the raw bytes in the content of the frame."""
     sizes: Mapping[int, int]
     """The position of each raw object in the pack -> its size in bytes."""
-    _bodies: dict[int, bytes] = field(default_factory=dict)
+    _bodies: dict[int, bytes] = msgspec.field(default_factory=dict)
 
     def body(self, position: int) -> bytes:
         """Return the raw bytes at a position. Raises DecompressionError."""
@@ -280,8 +278,7 @@ class Pack:
         return blake3(DOMAIN_BY_KIND[kind] + body).digest().hex().encode()
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedPack:
+class EncodedPack(msgspec.Struct, frozen=True):
     """The bytes of a pack, and its content."""
 
     data: bytes

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.store.base import StoredObject
 from harken.store.sqlite.database import VERSION, read_version
@@ -34,8 +35,7 @@ long.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PackRow:
+class PackRow(msgspec.Struct, frozen=True):
     """A row of the pack table, with the numbers from `first` up to and without `end`."""
 
     first: int
@@ -43,8 +43,7 @@ class PackRow:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedPack:
+class NumberedPack(msgspec.Struct, frozen=True):
     """The number of a pack, and its content."""
 
     first: int

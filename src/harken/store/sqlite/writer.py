@@ -10,7 +10,8 @@ import sqlite3
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.clock import Clock
 from harken.core.commits import ArtifactRef, CommitId
@@ -39,29 +40,27 @@ follows.
 """
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(msgspec.Struct):
     """A batch in the queue."""
 
     contents: BatchContents
-    ready: threading.Lock = field(default_factory=threading.Lock)
+    ready: threading.Lock = msgspec.field(default_factory=threading.Lock)
     """Locked until the batch is written, or its thread has to write the queued batches."""
     leads: bool = False
     """Whether its thread has to write the queued batches."""
     error: BaseException | None = None
 
 
-@dataclass(slots=True)
-class _ExistingObjects:
+class _ExistingObjects(msgspec.Struct):
     """The existing objects among some names."""
 
-    kinds: dict[str, ObjectKind | None] = field(default_factory=dict)
+    kinds: dict[str, ObjectKind | None] = msgspec.field(default_factory=dict)
     """The kinds of intact objects, or None for a purged object."""
-    evicted: dict[str, ObjectKind | None] = field(default_factory=dict)
+    evicted: dict[str, ObjectKind | None] = msgspec.field(default_factory=dict)
     """The kinds of evicted objects: they may be referenced, and written again."""
-    damaged: set[str] = field(default_factory=set)
+    damaged: set[str] = msgspec.field(default_factory=set)
     """Names of damaged objects."""
-    branches: dict[str, CommitId] = field(default_factory=dict)
+    branches: dict[str, CommitId] = msgspec.field(default_factory=dict)
     """The heads of the branches that the batches move."""
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import BranchConflict, NameNotFound
@@ -31,8 +32,7 @@ from harken.store.sqlite.store import SqliteStore
 _COMMITS_PER_BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class DifferentHead:
+class DifferentHead(msgspec.Struct, frozen=True):
     """A branch, a ticket or an imported file that a push left as it is in the backing store."""
 
     kind: Literal["branch", "ticket", "file"]
@@ -47,8 +47,7 @@ class DifferentHead:
     """The machine and the path of a file, if its record can be read. Untrusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class PushResult(CopyResult):
+class PushResult(CopyResult, frozen=True):
     """The number and size of the objects that a push sent, and the names that it did not move."""
 
     different: tuple[DifferentHead, ...] = ()
@@ -86,8 +85,7 @@ def is_descendant(tiers: Store, local: SqliteStore, name: CommitId, ancestor: Co
     return any(stored.id == ancestor for stored in tiers.chain(name))
 
 
-@dataclass(frozen=True, slots=True)
-class _HeadPusher:
+class _HeadPusher(msgspec.Struct, frozen=True):
     """Moves the names of the backing store to the local heads."""
 
     tiers: Store

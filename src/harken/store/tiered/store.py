@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
+
+import msgspec
 
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
@@ -68,7 +69,11 @@ class TieredStore:
 
         Branches are moved as by `move_branch`.
         """
-        local_batch = replace(batch, moves=self._localize_moves(batch)) if batch.moves else batch
+        local_batch = (
+            msgspec.structs.replace(batch, moves=self._localize_moves(batch))
+            if batch.moves
+            else batch
+        )
         with self._naming_expected_heads(batch.moves):
             try:
                 self.local.write(local_batch)

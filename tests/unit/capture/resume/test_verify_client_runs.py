@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.capture.resume.clients import RUNTIMES, get_client
@@ -95,7 +95,7 @@ def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
         assert runtime.writes is not None
         return runtime.writes([*entries[:3], *entries[5:]], session)
 
-    result = tried("claude", kind=replace(runtime, writes=forgetting))
+    result = tried("claude", kind=msgspec.structs.replace(runtime, writes=forgetting))
     assert result.comparison.differences == []
     assert [(message.place, message.text) for message in result.lost] == [
         (3, "Yes, it is open."),
@@ -116,7 +116,7 @@ def test_reordered_message_is_told_from_a_lost_one(tried: Verify) -> None:
 
 def test_text_that_the_client_shortens_is_omitted_and_not_lost(tried: Verify) -> None:
     output = f"begin {'x' * 20_000} end"
-    entries = [replace(entry) for entry in cafe()]
+    entries = [msgspec.structs.replace(entry) for entry in cafe()]
     entries[2] = ConversationEntry(Message("tool", output, tool_call_id="c.1"))
     result = tried("codex", entries=entries)
     assert [(missing.place, missing.text) for missing in result.omitted] == [(2, output)]
@@ -149,7 +149,7 @@ def test_client_that_times_out_is_terminated(tried: Verify, tmp_path: Path) -> N
 
 def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
     with pytest.raises(ConfigError, match="sessions of Claude Code cannot be written"):
-        tried("claude", kind=replace(native("claude"), writes=None))
+        tried("claude", kind=msgspec.structs.replace(native("claude"), writes=None))
 
 
 def test_irregular_conversation_can_be_verified(tried: Verify) -> None:

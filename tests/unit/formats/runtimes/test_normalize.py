@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 
@@ -201,7 +201,7 @@ def test_custom_call_input_is_wrapped_unless_the_target_supports_it() -> None:
     patch = Message("assistant", None, [ToolCall("a", FunctionCall("patch", "*** x"), "custom")])
     call = find_call(normalize(Message("user", "Go"), patch)[1])
     assert (call.type, call.function.arguments) == ("function", '{"input":"*** x"}')
-    free = replace(STRANGER, has_free_calls=True)
+    free = msgspec.structs.replace(STRANGER, has_free_calls=True)
     call = find_call(normalize(Message("user", "Go"), patch, to=free)[1])
     assert (call.type, call.function.arguments) == ("custom", "*** x")
 
@@ -212,7 +212,9 @@ def test_foreign_thinking_is_removed_and_own_thinking_keeps_its_signature() -> N
     message = Message("assistant", [thought, hidden, TextPart("Yes.", {"mark": 1})])
     assert normalize(Message("user", "?"), message)[1] == Message("assistant", "Yes.")
     assert normalize(Message("user", "?"), message, to=OWNER)[1] == message
-    wise = replace(STRANGER, accepts=lambda entry, part: isinstance(part, ThinkingPart))
+    wise = msgspec.structs.replace(
+        STRANGER, accepts=lambda entry, part: isinstance(part, ThinkingPart)
+    )
     assert normalize(Message("user", "?"), message, to=wise)[1].content == [
         thought,
         TextPart("Yes."),
@@ -254,7 +256,7 @@ def test_images_are_kept_where_supported_and_else_become_text() -> None:
     url = ImagePart(url="https://example.org/a.png")
     bad = ImagePart("image/png", "aGk=")
     image = ImagePart("image/gif", GIF)
-    plain = replace(STRANGER, has_image_urls=False, has_result_images=False)
+    plain = msgspec.structs.replace(STRANGER, has_image_urls=False, has_result_images=False)
     request_items = normalize(
         Message("user", [url, bad]), call_message("a"), result_message("a", [image]), to=plain
     )
@@ -267,7 +269,7 @@ def test_images_are_kept_where_supported_and_else_become_text() -> None:
 
 
 def test_images_of_errors_follow_them_where_errors_have_no_images() -> None:
-    plain = replace(STRANGER, has_error_images=False)
+    plain = msgspec.structs.replace(STRANGER, has_error_images=False)
     image = ImagePart("image/gif", GIF)
     failed = Message("tool", [TextPart("no"), image], tool_call_id="a", is_error=True)
     request_items = normalize(Message("user", "Go"), call_message("a"), failed, to=plain)
@@ -288,7 +290,7 @@ def test_entries_outside_the_model_context_are_removed_unless_native(
     broken = ConversationEntry(Message("assistant", "API Error"), source=source)
     user_message = full_context(Message("user", "Hi"), Message("user", "Ho"))
     assert normalize_entries([user_message[0], broken, user_message[1]], STRANGER) == user_message
-    custom = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
+    custom = msgspec.structs.replace(STRANGER, is_aside=lambda entry: bool(entry.source))
     assert normalize_entries([user_message[0], broken, user_message[1]], custom) == [
         user_message[0],
         broken,
@@ -297,7 +299,7 @@ def test_entries_outside_the_model_context_are_removed_unless_native(
 
 
 def test_side_entries_stay_in_place_and_do_not_split_answers() -> None:
-    custom = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
+    custom = msgspec.structs.replace(STRANGER, is_aside=lambda entry: bool(entry.source))
     aside = ConversationEntry(Message("assistant", "API Error"), source={"kind": "error"})
     user, first, two, *user_message = full_context(
         Message("user", "Hi"), call_message("a"), call_message("b"), result_message("a")
@@ -325,7 +327,7 @@ def test_open_call_is_closed_before_the_next_answer() -> None:
 
 
 def test_foreign_calls_come_last_where_the_target_requires_it() -> None:
-    last = replace(STRANGER, has_calls_last=True)
+    last = msgspec.structs.replace(STRANGER, has_calls_last=True)
     call = ToolCall("a", FunctionCall("look", "{}"))
     message = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
     prompt = Message("user", "Go")
@@ -344,7 +346,7 @@ def test_instructions_of_another_runtime_are_removed() -> None:
 
 
 def test_consecutive_answers_stay_separate_where_the_target_supports_it() -> None:
-    apart = replace(STRANGER, has_answers_in_a_row=True)
+    apart = msgspec.structs.replace(STRANGER, has_answers_in_a_row=True)
     context = [
         Message("user", "Go"),
         call_message("a"),

@@ -25,7 +25,7 @@ PATHS = {"gemini": "/v1beta/models/gemini-2.5-pro:generateContent"}
 
 
 class CountingCache(PieceCache):
-    looked_up = 0
+    looked_up: int = 0
 
     def find(self, data: bytes) -> Piece | None:
         self.looked_up += 1

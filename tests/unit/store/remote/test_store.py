@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -355,14 +355,16 @@ def test_repeated_batch_with_the_same_move_is_no_conflict() -> None:
     """After a lost answer the retry finds its own move, and writes what may be missing."""
     with remote() as store:
         batch, other = batch_of("Hi"), batch_of("Bye")
-        moved = replace(batch, moves={"main": BranchMove(commit_in(batch))})
+        moved = msgspec.structs.replace(batch, moves={"main": BranchMove(commit_in(batch))})
         for _ in range(2):
             store.write(moved)
-        store.write(replace(other, moves=moved.moves))
+        store.write(msgspec.structs.replace(other, moves=moved.moves))
         assert store.commits([commit_in(other)])
         assert store.branches() == {"main": commit_in(batch)}
         with pytest.raises(BranchConflict) as refusal:
-            store.write(replace(other, moves={"main": BranchMove(commit_in(other))}))
+            store.write(
+                msgspec.structs.replace(other, moves={"main": BranchMove(commit_in(other))})
+            )
         assert (refusal.value.actual, refusal.value.commit) == (commit_in(batch), "")
 
 

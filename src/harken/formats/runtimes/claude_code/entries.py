@@ -9,7 +9,6 @@ Source: docs/formats/claude-code.md, "Entries".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -192,7 +191,7 @@ def _parse_result(block: Record) -> Message:
 def take_result_members(entry: ConversationEntry) -> tuple[ConversationEntry, dict[str, Any]]:
     """Return a result without the members of its block that no field carries, and those members."""
     message, leftover = take_leftover(entry.message)
-    return replace(entry, message=message), get_object(leftover, MESSAGE_KEY)
+    return msgspec.structs.replace(entry, message=message), get_object(leftover, MESSAGE_KEY)
 
 
 def _parse_parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:

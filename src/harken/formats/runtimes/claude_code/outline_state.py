@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -85,13 +84,12 @@ class LoggedRecord(NamedTuple):
     """The kind under which it is counted as uninterpreted. None if it is in the outline."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnds:
+class StepEnds(msgspec.Struct, frozen=True):
     """The ends of the conversations in a file."""
 
-    tips: dict[str, int] = field(default_factory=dict)
+    tips: dict[str, int] = msgspec.field(default_factory=dict)
     """The last step of each side."""
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[Leaf] = msgspec.field(default_factory=list)
     """All steps without a following step of the same side, in order."""
 
     def follow(
@@ -116,11 +114,10 @@ class StepEnds:
         return [(side, str(step)) for side, step in self.leaves if self.tips.get(side) != step]
 
 
-@dataclass(slots=True)
-class RecordLog:
+class RecordLog(msgspec.Struct):
     """The last records of the first pass."""
 
-    records: deque[LoggedRecord] = field(default_factory=lambda: deque(maxlen=_MAX_LOGGED))
+    records: deque[LoggedRecord] = msgspec.field(default_factory=lambda: deque(maxlen=_MAX_LOGGED))
     is_complete: bool = True
     """Whether it has all records of the file."""
 

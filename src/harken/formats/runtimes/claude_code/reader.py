@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from harken.errors import FormatError
 from harken.formats.base import Format
@@ -365,8 +366,12 @@ class _ContentReader:
             ):
                 entries += entries_from_records(kind, [record])
             time = max(filter(None, times), default=None)
-            return replace(step, type="compaction", trigger="compaction", time=time)
-        return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
+            return msgspec.structs.replace(step, type="compaction", trigger="compaction", time=time)
+        return (
+            msgspec.structs.replace(step, type="snapshot", trigger="spawn")
+            if plan.is_spawn
+            else step
+        )
 
 
 def _iter_and_release(units: list[RecordGroup]) -> Iterator[RecordGroup]:

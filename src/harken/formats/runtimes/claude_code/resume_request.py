@@ -17,9 +17,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.messages import Message, Part, ToolCall, parts_of, text_of
@@ -59,8 +60,7 @@ RENAMED = {"Task": "Agent"}
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(msgspec.Struct):
     """A message under construction."""
 
     role: str

@@ -9,7 +9,8 @@ Source: docs/formats/claude-code.md, "Requests".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core import canonical
 from harken.formats.base import ConversationEntry
@@ -35,13 +36,12 @@ def read_sent_requests(chunks: Iterable[bytes]) -> SentRequests:
     return SentRequests(by_response=reader.by_response, hash_messages=_hash_messages)
 
 
-@dataclass(slots=True)
-class _RequestReader:
+class _RequestReader(msgspec.Struct):
     """The records of requests, in the order of the file."""
 
-    by_response: dict[str, SentRequest] = field(default_factory=dict)
-    _shapes: dict[str, Record] = field(default_factory=dict)
-    _requests: dict[str, SentRequest] = field(default_factory=dict)
+    by_response: dict[str, SentRequest] = msgspec.field(default_factory=dict)
+    _shapes: dict[str, Record] = msgspec.field(default_factory=dict)
+    _requests: dict[str, SentRequest] = msgspec.field(default_factory=dict)
 
     def add(self, record: Record) -> None:
         """Add a record."""

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harken.core import canonical
 from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart, text_of
 from harken.formats.base import ConversationEntry
@@ -100,8 +102,7 @@ def _accepts(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool
     return _owns(entry) or (is_known and part.kind == "redacted_thinking")
 
 
-@dataclass(slots=True)
-class _Ids:
+class _Ids(msgspec.Struct):
     """Assigns call ids that the client distinguishes.
 
     The client takes `a_2` for a repetition of `a`, and drops its result as a duplicate.
@@ -111,7 +112,7 @@ class _Ids:
     ('a', 'toolu_9707810bbb9cbd9e3ac20432', 'b_2')
     """
 
-    _used_ids: set[str] = field(default_factory=set)
+    _used_ids: set[str] = msgspec.field(default_factory=set)
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""

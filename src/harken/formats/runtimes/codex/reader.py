@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
+import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
@@ -177,35 +177,34 @@ def _unwrap(record: Record) -> tuple[str, Record]:
     return ("session_meta" if "id" in record and "timestamp" in record else "unknown"), record
 
 
-@dataclass(slots=True)
-class _Rollout:
+class _Rollout(msgspec.Struct):
     """The state of reading a rollout, with the current step."""
 
     reading: ReadReport
     first: bytes = b""
     """The first record, from which a fragment without a header is named."""
     is_rollout: bool = False
-    turn: TurnSettings = field(default_factory=TurnSettings)
+    turn: TurnSettings = msgspec.field(default_factory=TurnSettings)
     instructions_text: tuple[str, str | None] | None = None
     """The client's instructions for the model and their time, which are in the header and in no
     item."""
     agent: str = ""
     """The agent of the rollout, if another session spawned it."""
     parent: str | None = None
-    turns: list[str | None] = field(default_factory=list)
+    turns: list[str | None] = msgspec.field(default_factory=list)
     """The step before each prompt, as the target of a rollback."""
     has_all_turns: bool = True
     """Whether no earlier prompts were dropped at a read point."""
-    prompts: RecentPrompts = field(default_factory=RecentPrompts)
-    total: Record = field(default_factory=dict)
+    prompts: RecentPrompts = msgspec.field(default_factory=RecentPrompts)
+    total: Record = msgspec.field(default_factory=dict)
     """The tokens of all previous answers, which Codex repeats."""
     line: int = 0
-    entries: list[ConversationEntry] = field(default_factory=list)
-    answer: list[Record] = field(default_factory=list)
+    entries: list[ConversationEntry] = msgspec.field(default_factory=list)
+    answer: list[Record] = msgspec.field(default_factory=list)
     answer_time: str | None = None
-    calls: set[str] = field(default_factory=set)
+    calls: set[str] = msgspec.field(default_factory=set)
     """The ids of the calls in the answer."""
-    usage: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = msgspec.field(default_factory=Counter)
     is_answered: bool = False
     """Whether the answer of this step has ended, so that the next item belongs to another step."""
     compaction: str | None = None
@@ -438,7 +437,7 @@ class _Rollout:
         if "assistant" in roles:
             index -= roles[::-1].index("assistant")
         entry = self.entries[index]
-        self.entries[index] = replace(
+        self.entries[index] = msgspec.structs.replace(
             entry, source={**(entry.source or {}), "usage": {**self.usage}}
         )
         self.usage.clear()
@@ -450,11 +449,15 @@ def _user_entry(item: Record, time: str | None) -> tuple[ConversationEntry, bool
     if entry.message.role == "tool":
         code = parse_exit_code(text_of(entry.message.content))
         code_member = {} if code is None else {"exit_code": code}
-        return replace(entry, source={**(entry.source or {}), **code_member} or None), False
+        return msgspec.structs.replace(
+            entry, source={**(entry.source or {}), **code_member} or None
+        ), False
     if entry.message.role != "user":
         return entry, False
     kind = PROMPT if _is_prompt(entry.message) else SYSTEM
-    return replace(entry, source={"kind": kind, **(entry.source or {})}), kind == PROMPT
+    return msgspec.structs.replace(
+        entry, source={"kind": kind, **(entry.source or {})}
+    ), kind == PROMPT
 
 
 def _is_prompt(message: Message) -> bool:

@@ -9,8 +9,9 @@ Source: docs/formats/codex.md, "Resume request".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from uuid import UUID, uuid5
+
+import msgspec
 
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
@@ -56,11 +57,10 @@ def _iter_items(entries: Iterable[ConversationEntry]) -> Iterator[Record]:
             yield from build_items([entry])
 
 
-@dataclass(slots=True)
-class RecentPrompts:
+class RecentPrompts(msgspec.Struct):
     """The latest prompts, of which a compaction of the first versions keeps a limited number."""
 
-    _texts: list[str] = field(default_factory=list)
+    _texts: list[str] = msgspec.field(default_factory=list)
     _size_bytes: int = 0
 
     @classmethod

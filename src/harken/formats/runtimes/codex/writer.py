@@ -9,7 +9,6 @@ Source: docs/formats/codex.md, "Writing".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -98,11 +97,13 @@ def _adapt_result(entry: ConversationEntry, closing_output: Record) -> Conversat
     kind = get_text(closing_output, "type")
     if kind == get_text({"type": DEFAULT_OUTPUT_TYPE, **metadata}, "type"):
         return (
-            replace(entry, source={**(entry.source or {}), METADATA_KEY: metadata})
+            msgspec.structs.replace(entry, source={**(entry.source or {}), METADATA_KEY: metadata})
             if metadata
             else entry
         )
-    return replace(entry, source={**(entry.source or {}), METADATA_KEY: {**metadata, "type": kind}})
+    return msgspec.structs.replace(
+        entry, source={**(entry.source or {}), METADATA_KEY: {**metadata, "type": kind}}
+    )
 
 
 def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> Iterator[Record]:

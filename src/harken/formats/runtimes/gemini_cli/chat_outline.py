@@ -12,7 +12,6 @@ Source: docs/formats/gemini-cli.md; docs/design/005-other-runtimes.md, "A file t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
@@ -25,8 +24,7 @@ _RESULTS_SUFFIX = "_response"
 """The suffix of the id of a message that repeats the results of another one's calls."""
 
 
-@dataclass(slots=True)
-class MessageSlot:
+class MessageSlot(msgspec.Struct):
     """A message of a chat, or all messages of a compaction."""
 
     parent: int | None
@@ -66,25 +64,24 @@ class SavedOutline(msgspec.Struct, array_like=True):
     """The hashes of all ids, if these are not all."""
 
 
-@dataclass(slots=True)
-class ChatOutline:
+class ChatOutline(msgspec.Struct):
     """The structure of a chat."""
 
-    slots: dict[int, MessageSlot] = field(default_factory=dict)
+    slots: dict[int, MessageSlot] = msgspec.field(default_factory=dict)
     slot_count: int = 0
-    live_slots: dict[str, int] = field(default_factory=dict)
+    live_slots: dict[str, int] = msgspec.field(default_factory=dict)
     """The slots of the live messages, by id."""
-    all_slots: dict[str, int] = field(default_factory=dict)
+    all_slots: dict[str, int] = msgspec.field(default_factory=dict)
     """The slots of all messages that ever existed, by id."""
     head: int | None = None
-    branching: set[int] = field(default_factory=set)
+    branching: set[int] = msgspec.field(default_factory=set)
     is_chat: bool = False
     """Whether a line has the id of the session."""
     first_slot: int = 0
     """The first slot after the read point."""
     is_complete: bool = True
     """Whether no older messages exist."""
-    earlier_ids: EarlierIds = field(default_factory=EarlierIds)
+    earlier_ids: EarlierIds = msgspec.field(default_factory=EarlierIds)
 
     @classmethod
     def restore(cls, state: SavedOutline) -> ChatOutline:

@@ -7,7 +7,6 @@ read from its beginning, so a result never depends on a hash.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from zlib import crc32
 
@@ -22,11 +21,10 @@ MAX_IDS = 100_000
 MAX_RECENT_IDS = 512
 
 
-@dataclass(slots=True)
-class EarlierIds:
+class EarlierIds(msgspec.Struct):
     """The hashes of ids before a read point."""
 
-    hashes: set[int] = field(default_factory=set)
+    hashes: set[int] = msgspec.field(default_factory=set)
 
     def check_new(self, id_: str) -> None:
         """Raise EarlierStepChanged unless an id is certainly new."""
@@ -47,14 +45,13 @@ class SavedResults(msgspec.Struct, array_like=True):
     """The hashes of the ids of all others."""
 
 
-@dataclass(slots=True)
-class AnsweredCalls:
+class AnsweredCalls(msgspec.Struct):
     """The calls with results. A later user message may repeat such a result."""
 
-    responses: dict[str, bytes] = field(default_factory=dict)
+    responses: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The hashes of the responses, by the ids of the calls, in order. After a read point: those of
     the latest calls before it, and of those after it."""
-    earlier: EarlierIds = field(default_factory=EarlierIds)
+    earlier: EarlierIds = msgspec.field(default_factory=EarlierIds)
     second_results: int = 0
     """The number of calls with a second result."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid5
 
 import msgspec
@@ -111,17 +110,16 @@ def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[Conversatio
             if isinstance(message.content, str):
                 content = USER + message.content
             message = msgspec.structs.replace(message, content=content)
-        yield replace(entry, message=message)
+        yield msgspec.structs.replace(entry, message=message)
 
 
-@dataclass(slots=True)
-class _Chat:
+class _Chat(msgspec.Struct):
     """Builds the lines of a chat."""
 
     session: NewSessionInfo
-    messages: list[Record] = field(default_factory=list)
-    used_ids: set[str] = field(default_factory=set)
-    calls: dict[str, Record] = field(default_factory=dict)
+    messages: list[Record] = msgspec.field(default_factory=list)
+    used_ids: set[str] = msgspec.field(default_factory=set)
+    calls: dict[str, Record] = msgspec.field(default_factory=dict)
     """The calls of the last answer, by id."""
 
     def lines(self) -> list[Record]:

@@ -16,9 +16,10 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from harken.core import canonical
 from harken.errors import FormatError
@@ -123,8 +124,7 @@ def _open_database(source: SessionFile) -> Iterator[sqlite3.Connection]:
                 raise FormatError(NAME, f"it cannot be read ({error})") from None
 
 
-@dataclass(slots=True)
-class _DocumentSource:
+class _DocumentSource(msgspec.Struct):
     """An export with one session."""
 
     document: Record
@@ -139,8 +139,7 @@ class _DocumentSource:
             yield get_object(message, "info"), get_objects(message, "parts")
 
 
-@dataclass(slots=True)
-class _DatabaseSource:
+class _DatabaseSource(msgspec.Struct):
     """A database with rows of sessions, messages and parts."""
 
     database: sqlite3.Connection
@@ -219,15 +218,14 @@ def _parse_object(value: object) -> Record:
     return parsed if isinstance(parsed, dict) else {}
 
 
-@dataclass(slots=True)
-class _SessionReader:
+class _SessionReader(msgspec.Struct):
     """Reads sessions, each after the one that spawned it."""
 
     reading: ReadReport
     keeper: _SessionSource
-    origins: dict[str, str | None] = field(default_factory=dict)
+    origins: dict[str, str | None] = msgspec.field(default_factory=dict)
     """The spawning step of each session."""
-    numbers: StepNumbers = field(default_factory=StepNumbers)
+    numbers: StepNumbers = msgspec.field(default_factory=StepNumbers)
 
     def read(self) -> Iterator[ImportStep]:
         """Yield the steps of all sessions, and report the last conversation."""

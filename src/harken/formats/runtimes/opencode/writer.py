@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeAlias
+
+import msgspec
 
 from harken.core.clock import parse_rfc3339
 from harken.core.messages import (
@@ -71,7 +72,8 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
     export = _ExportBuilder(session)
     start_time = next(filter(None, (parse_time(entry_.time) for entry_ in entries)), session.time)
     for entry, time in iter_timed(
-        normalize_entries(_without_failed_answers(entries), fit), replace(session, time=start_time)
+        normalize_entries(_without_failed_answers(entries), fit),
+        msgspec.structs.replace(session, time=start_time),
     ):
         export.add(entry, _as_milliseconds(time))
     return to_line(export.build_document())
@@ -119,20 +121,19 @@ def _without_failed_answers(entries: Sequence[ConversationEntry]) -> Iterator[Co
             yield entry
 
 
-@dataclass(slots=True)
-class _ExportBuilder:
+class _ExportBuilder(msgspec.Struct):
     """Builds the document of an export."""
 
     session: NewSessionInfo
-    times_ms: list[int] = field(default_factory=list)
+    times_ms: list[int] = msgspec.field(default_factory=list)
     """Times of the messages, in ascending order."""
-    messages: list[Record] = field(default_factory=list)
+    messages: list[Record] = msgspec.field(default_factory=list)
     title: str = ""
     parent_id: str = ""
     """The id of the last user message."""
     source_id: str | None = None
     """The id in the source of the last entry, if it is an answer."""
-    calls: dict[str, Record] = field(default_factory=dict)
+    calls: dict[str, Record] = msgspec.field(default_factory=dict)
     """The parts of the last answer, by the ids of their calls."""
     id_count: int = 0
     """The number of assigned ids."""

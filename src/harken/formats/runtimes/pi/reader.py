@@ -10,8 +10,9 @@ Source: docs/formats/pi.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+import msgspec
 
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.json_records import Record, get_count, get_object, get_text, truncate_title
@@ -77,13 +78,12 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     yield from builder.end()
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(msgspec.Struct):
     """Reads the entries of a session."""
 
     reading: ReadReport
     tree: SessionTree
-    repeated_entries: dict[int, ConversationEntry] = field(default_factory=dict)
+    repeated_entries: dict[int, ConversationEntry] = msgspec.field(default_factory=dict)
     """The entries that compactions will repeat, by number."""
 
     def begin(self, header: Record) -> None:
@@ -140,7 +140,7 @@ class _Session:
 
 
 def _with_id(entry: ConversationEntry, node: PiNode) -> ConversationEntry:
-    return replace(entry, source={**(entry.source or {}), "id": node.id})
+    return msgspec.structs.replace(entry, source={**(entry.source or {}), "id": node.id})
 
 
 NATIVE = RuntimeFormat(

@@ -10,7 +10,6 @@ Source: docs/formats/pi.md; docs/design/005-other-runtimes.md, "A file that grow
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -27,8 +26,7 @@ from harken.formats.runtimes.steps import StepBuilder, StepNumbers, can_save
 NAME = "pi-v3"
 
 
-@dataclass(frozen=True, slots=True)
-class PiNode:
+class PiNode(msgspec.Struct, frozen=True):
     """An entry of the tree."""
 
     number: int
@@ -61,8 +59,7 @@ class TreeState(msgspec.Struct, array_like=True):
     builder: BuilderState
 
 
-@dataclass(slots=True)
-class EntryIds:
+class EntryIds(msgspec.Struct):
     """The ids of entries. Version 1 has none, and counts all records from 0."""
 
     version: int = 0
@@ -82,23 +79,22 @@ class EntryIds:
         return (get_text(record, "id") or f"line {index}") if self.is_tree else str(index)
 
 
-@dataclass(slots=True)
-class SessionTree:
+class SessionTree(msgspec.Struct):
     """The structure of the entries."""
 
-    parents: dict[int, int | None] = field(default_factory=dict)
+    parents: dict[int, int | None] = msgspec.field(default_factory=dict)
     """The parents of entries, by the numbers of their lines."""
-    branching: set[str] = field(default_factory=set)
+    branching: set[str] = msgspec.field(default_factory=set)
     """Entries that are continued in another line than the next."""
-    kept_numbers: dict[int, list[int]] = field(default_factory=dict)
+    kept_numbers: dict[int, list[int]] = msgspec.field(default_factory=dict)
     """The earlier entries that each compaction keeps, oldest first."""
-    repeated: set[int] = field(default_factory=set)
+    repeated: set[int] = msgspec.field(default_factory=set)
     """All entries that compactions keep."""
-    _ids: EntryIds = field(default_factory=EntryIds)
-    _numbers: dict[str, int] = field(default_factory=dict)
+    _ids: EntryIds = msgspec.field(default_factory=EntryIds)
+    _numbers: dict[str, int] = msgspec.field(default_factory=dict)
     """The latest entry with each id."""
     _last: int | None = None
-    _earlier: set[int] = field(default_factory=set)
+    _earlier: set[int] = msgspec.field(default_factory=set)
     """The entries before the read point."""
     _is_complete: bool = True
     """Whether no entries are before these."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harken.core import canonical
 from harken.core.clock import parse_rfc3339
 from harken.formats.base import ConversationEntry
@@ -73,11 +75,10 @@ def _is_broken_off(entry: ConversationEntry) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Ids:
+class _Ids(msgspec.Struct):
     """Assigns call ids in Pi's form: the part before `|` is sent, and must be unique."""
 
-    ids: CallIds = field(default_factory=lambda: CallIds(ID_LENGTH))
+    ids: CallIds = msgspec.field(default_factory=lambda: CallIds(ID_LENGTH))
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
