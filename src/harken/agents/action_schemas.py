@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Literal
+
+import msgspec
 
 from harken.core.events import Place
 from harken.core.verdict import BLOCKING_POINTS
@@ -272,7 +273,9 @@ def verdict_at(points: Collection[str]) -> Tool | None:
         return verdict
     properties = dict(verdict.parameters["properties"])
     properties["verdict"] = {**properties["verdict"], "enum": ["accept", "comment"]}
-    return replace(verdict, parameters={**verdict.parameters, "properties": properties})
+    return msgspec.structs.replace(
+        verdict, parameters={**verdict.parameters, "properties": properties}
+    )
 
 
 def is_action(tool: Tool | None) -> bool:
@@ -291,7 +294,7 @@ def with_listings(templates: str, hooks: str) -> dict[str, Tool]:
     """
     listings = {task.name: templates, hook.name: hooks}
     described = {
-        name: replace(
+        name: msgspec.structs.replace(
             ACTIONS[name], description=f"{ACTIONS[name].description}{_HINTS[name]}{listing}"
         )
         for name, listing in listings.items()

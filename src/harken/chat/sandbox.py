@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.config.home import Home, current_folder, environment
 from harken.config.settings import Settings
@@ -42,7 +44,7 @@ def build_shell_sandbox(
     wanted = wanted or settings.sandbox
     if wanted == "off":
         return ShellSandbox(notes=(f"{_BARE} (sandbox off).",))
-    wanted_walls = replace(
+    wanted_walls = msgspec.structs.replace(
         build_sandbox(home, settings, outputs),
         allowed=[*allowed, *settings.allow_folders],
         network=settings.network,

@@ -7,7 +7,7 @@ checkpoint creates the same commit, and one round trip writes messages, delta an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Self, get_args
@@ -228,8 +228,7 @@ def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: Commit
         raise BranchConflict("the store", branch, expected=parent, actual=expected, commit=commit)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCommit:
+class PreparedCommit(msgspec.Struct, frozen=True):
     """A complete commit that is not written yet."""
 
     commit: Commit
@@ -280,8 +279,7 @@ def _prepare(draft: CommitDraft, parent: CommitId | None, content: DraftContent)
     return PreparedCommit(commit, _build_notes(draft, content.messages), content)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftContent:
+class DraftContent(msgspec.Struct, frozen=True):
     """The artifact of a commit, and its content."""
 
     artifact: ArtifactRef
@@ -328,7 +326,7 @@ def _parse_content(
         entries = parse()
     except (ObjectNotFound, NameNotFound, FormatError):
         return content
-    return replace(
+    return msgspec.structs.replace(
         content,
         entries=[core.encode_entry(entry.message, time=entry.time)[0] for entry in entries],
         messages=[entry.message for entry in entries],

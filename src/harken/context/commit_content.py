@@ -8,7 +8,6 @@ conversation unchanged, with a note.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -29,8 +28,7 @@ MAX_PREVIEW_BYTES = 50_000
 """The limit of unreadable bytes that are shown in a conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitContent:
+class CommitContent(msgspec.Struct, frozen=True):
     """The content of one commit."""
 
     stored: StoredCommit

@@ -11,9 +11,10 @@ where it continues but is not shown (`:`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.core.commits import CommitId
 from harken.store.base import StoredCommit
@@ -22,8 +23,7 @@ Glyph: TypeAlias = Literal["*", "|", "/", "_", ":", " "]
 """`*` is the commit of the row."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphCell:
+class GraphCell(msgspec.Struct, frozen=True):
     """A character of a graph."""
 
     glyph: Glyph = " "
@@ -31,8 +31,7 @@ class GraphCell:
     """The number of the column that it belongs to, from 0 in the order of creation, or -1."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(msgspec.Struct, frozen=True):
     """A row of a graph: that of a commit, or one in which columns move."""
 
     cells: tuple[GraphCell, ...]
@@ -70,8 +69,7 @@ def sort_by_branch(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
     return ordered
 
 
-@dataclass(slots=True)
-class _Column:
+class _Column(msgspec.Struct):
     """A column that waits for a commit."""
 
     awaits: CommitId

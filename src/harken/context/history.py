@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from harken.context.checkpoint import normalize_time
 from harken.context.commit_content import read_commit_messages
@@ -118,8 +119,7 @@ def update_metadata(
     return notes
 
 
-@dataclass(frozen=True, slots=True)
-class CommitDiff:
+class CommitDiff(msgspec.Struct, frozen=True):
     """The common ancestor of two commits, and the messages of each since then."""
 
     ancestor: CommitId | None

@@ -155,8 +155,7 @@ def select_commits(store: Store, ctx: CommitId, stop: Stop = "compaction") -> li
     return _select(store, ctx, stop, lambda *_: {}).commits
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
+class _Selection(msgspec.Struct, frozen=True):
     """The selected commits of a walk, oldest first."""
 
     commits: list[StoredCommit]

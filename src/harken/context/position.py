@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
+
+import msgspec
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.commit_content import read_entries
@@ -36,8 +37,7 @@ _MIN_DECIMAL_PREFIX = 8
 """A number with so many digits may be the prefix of an id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationPosition:
+class ConversationPosition(msgspec.Struct, frozen=True):
     """The context at one message of a conversation."""
 
     ctx: CommitId
@@ -180,8 +180,7 @@ def _iter_source_ids(source: dict[str, Any], depth: int) -> Iterator[str]:
             yield from _iter_source_ids(value, depth - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCounts:
+class MessageCounts(msgspec.Struct, frozen=True):
     """The number of messages up to a position, and the summaries among them."""
 
     messages: int

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -49,8 +48,7 @@ _FIXED_MEMBERS = ("type", "parent", "artifact", "checkpoint", "created_at")
 """The members of a commit that are not text."""
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeMatch:
+class PurgeMatch(msgspec.Struct, frozen=True):
     """A location of the text. It contains nothing of the text."""
 
     where: str
@@ -61,8 +59,7 @@ class PurgeMatch:
     """The name of the object or of the commit, or the id of the event."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeRequest:
+class PurgeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The text to purge, with the person and the reason, which are recorded. The text is not."""
 
     secret: Secret
@@ -71,13 +68,12 @@ class PurgeRequest:
     clock: Clock = system_clock
 
 
-@dataclass(slots=True)
-class PurgeMatches:
+class PurgeMatches(msgspec.Struct):
     """The matches in a store, and their replacements."""
 
-    matches: list[PurgeMatch] = field(default_factory=list)
-    stand_ins: dict[Name, bytes] = field(default_factory=dict)
-    notes: dict[CommitId, CommitNotes] = field(default_factory=dict)
+    matches: list[PurgeMatch] = msgspec.field(default_factory=list)
+    stand_ins: dict[Name, bytes] = msgspec.field(default_factory=dict)
+    notes: dict[CommitId, CommitNotes] = msgspec.field(default_factory=dict)
     """Summaries and labels without the text."""
 
 

@@ -20,13 +20,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic
 from typing import TypeAlias
+
+import msgspec
 
 from harken.context.socket_client import MAX_LINE_BYTES, TIMEOUT_S, encode_response
 from harken.core.arguments import check_arguments
@@ -46,8 +47,7 @@ Key: TypeAlias = tuple[Path, AgentId]
 _MAX_LENGTH_NAME = "999999.sock"
 
 
-@dataclass(frozen=True, slots=True)
-class _Socket:
+class _Socket(msgspec.Struct, frozen=True):
     """The socket of one agent, and its server."""
 
     path: Path

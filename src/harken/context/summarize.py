@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.context.checkpoint import MAX_SUMMARY_CHARS
 from harken.context.commit_content import read_entries
@@ -47,8 +48,7 @@ _MAX_MESSAGE_CHARS = 4_000
 _MAX_CALL_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedTranscript:
+class BoundedTranscript(msgspec.Struct, frozen=True):
     """A text excerpt of messages, of bounded length."""
 
     text: str
@@ -128,8 +128,7 @@ _PROMPT_TOKENS = 200
 _ANSWER_TOKENS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryFilter:
+class SummaryFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The selection of commits to summarize."""
 
     include_summarized: bool = False
@@ -148,8 +147,7 @@ class SummaryFilter:
         return needs_summary and is_old_enough and self.principal in (None, commit.commit.principal)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryOptions:
+class SummaryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the model calls."""
 
     use_full_conversation: bool = False
@@ -158,11 +156,10 @@ class SummaryOptions:
     """The number of concurrent calls."""
     per_minute: float | None = None
     """The maximum number of calls that start in a minute, or None for no limit."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryResult:
+class SummaryResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one commit."""
 
     ctx: CommitId
@@ -232,8 +229,7 @@ async def summarize(
         await asyncio.gather(*running, *finished, return_exceptions=True)
 
 
-@dataclass(slots=True)
-class _RateLimiter:
+class _RateLimiter(msgspec.Struct):
     """A rate limiter that starts calls at even intervals."""
 
     per_minute: float | None

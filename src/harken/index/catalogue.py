@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import StoreWriteError
@@ -58,8 +58,7 @@ MAX_READINGS = 256
 """The number of files whose reading is saved: those imported last."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileFingerprint:
+class FileFingerprint(msgspec.Struct, frozen=True):
     """The values by which a change of a file is detected."""
 
     size: int
@@ -68,8 +67,7 @@ class FileFingerprint:
     """Hash of its last bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(msgspec.Struct, frozen=True):
     """The fingerprint and import report of a file that was imported."""
 
     fingerprint: FileFingerprint
@@ -213,7 +211,12 @@ class Catalogue:
     def _write(self, *, is_restored: bool = False) -> None:
         """Write the recorded notes in one transaction. Raises StoreWriteError."""
         sources = [
-            (os.fsencode(path), *astuple(entry.fingerprint), entry.record, _encode_head(entry.head))
+            (
+                os.fsencode(path),
+                *msgspec.structs.astuple(entry.fingerprint),
+                entry.record,
+                _encode_head(entry.head),
+            )
             for path, entry in self._sources.items()
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]

@@ -18,13 +18,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from harken.errors import ConfigError, StoreLocked, StoreWriteError
 
@@ -43,8 +43,7 @@ Repair = Callable[[Path], None]
 """Make a damaged database usable again: delete it, or keep its readable records."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseSchema:
+class DatabaseSchema(msgspec.Struct, frozen=True):
     """The tables of a derived database, and the numbers in the file header that identify them."""
 
     name: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,18 +31,17 @@ _OTHER_UTF8_BYTES = bytes(
 """UTF-8 bytes that do not start any of these characters."""
 
 
-@dataclass(slots=True)
-class MessageText:
+class MessageText(msgspec.Struct):
     """The text of a message, and its statistics."""
 
     role: str = ""
-    texts: list[str] = field(default_factory=list)
+    texts: list[str] = msgspec.field(default_factory=list)
     """Texts, thoughts and arguments, in order."""
     characters: int = 0
     """Number of characters of its texts, without thoughts and arguments."""
     thinking: int = 0
     images: int = 0
-    calls: list[tuple[str, int]] = field(default_factory=list)
+    calls: list[tuple[str, int]] = msgspec.field(default_factory=list)
     """Tool name and number of argument characters of each call."""
     is_error: bool = False
 

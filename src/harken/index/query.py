@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.errors import ConfigError
 from harken.index.message_text import separate_unspaced, to_utf8
@@ -22,8 +23,7 @@ _TERM_PATTERN = re.compile(
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """A word, a phrase, or the prefix of a word."""
 
     text: str
@@ -38,8 +38,7 @@ class Term:
         return '"' + " ".join(self.list_words) + '"' + "*" * self.is_prefix
 
 
-@dataclass(frozen=True, slots=True)
-class TextQuery:
+class TextQuery(msgspec.Struct, frozen=True):
     """A parsed query: groups of alternatives that must match, and terms that must not."""
 
     groups: tuple[tuple[Term, ...], ...]

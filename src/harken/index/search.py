@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, takewhile
 from typing import Any
 
 import apsw
+import msgspec
 
 from harken.core.commits import CommitId, Hash
 from harken.index.database import iter_rows_in
@@ -33,8 +33,7 @@ _MAX_WORDS = 500
 _BATCH_ROWS = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchQuery:
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The words and filters of a search. A filter that is None matches everything."""
 
     text: str
@@ -55,8 +54,7 @@ class SearchQuery:
     """Minimum number of hits to count before counting stops."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageLocation:
+class MessageLocation(msgspec.Struct, frozen=True):
     """The position of a message, at which its full text can be read."""
 
     message: Hash
@@ -65,8 +63,7 @@ class MessageLocation:
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHit:
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """A message that matches a search."""
 
     time_us: int | None
@@ -85,8 +82,7 @@ class SearchHit:
     location: MessageLocation
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResults:
+class SearchResults(msgspec.Struct, frozen=True):
     """The hits of a search, and their number."""
 
     total: int
@@ -97,8 +93,7 @@ class SearchResults:
     """Whether there are more than `total`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Matches:
+class _Matches(msgspec.Struct, frozen=True):
     """The rows of the messages that match."""
 
     newest: Sequence[int]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from harken.index.message_text import separate_unspaced
 from harken.index.query import Term, TextQuery
@@ -21,8 +22,7 @@ _MAX_FOLDED_CHARS = 200_000
 """Accents are removed from at most so many characters of a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(msgspec.Struct, frozen=True):
     """A one-line excerpt of a text."""
 
     pieces: tuple[tuple[str, bool], ...]

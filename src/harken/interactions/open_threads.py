@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from harken.context.checkpoint import CommitIdentity
 from harken.core.clock import Clock, format_rfc3339
@@ -33,18 +34,16 @@ _DISABLED = "disabled"
 Resolve = Callable[[ContextLoaded], Sequence[ChatMessage]]
 
 
-@dataclass(slots=True)
-class _OpenSession:
+class _OpenSession(msgspec.Struct):
     """An open session and its open threads."""
 
     session: Session
     clock: SettableClock
     commits: SessionCommits | None = None
-    writers: dict[str, ThreadWriter] = field(default_factory=dict)
+    writers: dict[str, ThreadWriter] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True, kw_only=True)
-class OpenThreads:
+class OpenThreads(msgspec.Struct, kw_only=True):
     """Starts and ends threads. If disabled, it writes nothing."""
 
     folder: Path
@@ -55,13 +54,13 @@ class OpenThreads:
     contexts: bool = True
     open_store: Callable[[], Store] | None = None
     """Returns the store for commits. If None, nothing is committed."""
-    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    identity: CommitIdentity = msgspec.field(default_factory=CommitIdentity)
     """The identity of commits."""
     redact: Credentials | None = None
     """Removes credentials before anything is stored."""
-    issued: set[str] = field(default_factory=set)
+    issued: set[str] = msgspec.field(default_factory=set)
     """Ids of threads that were started while disabled."""
-    _sessions: dict[str, _OpenSession] = field(default_factory=dict)
+    _sessions: dict[str, _OpenSession] = msgspec.field(default_factory=dict)
     """Ordered by last use, oldest first."""
 
     def start(self, session_id: str | None, name: str | None, agent_id: str | None) -> str:

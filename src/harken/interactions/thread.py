@@ -12,7 +12,6 @@ Source: docs/formats/interactions.md, "Threads".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -38,8 +37,7 @@ Key: TypeAlias = str | int
 """Identifies a message of a context: its entry id, or the `id()` of a message from a commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstSeen:
+class FirstSeen(msgspec.Struct, frozen=True):
     """The time at which a message entered the context, and the model that wrote a response."""
 
     time: str = ""
@@ -51,8 +49,7 @@ _NO_RESPONSE = frozenset({None, "cancelled", "error", "interrupted"})
 """Stop reasons of a call that ended without a response."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadRow:
+class ThreadRow(msgspec.Struct, frozen=True):
     """A thread row and the log events that it refers to."""
 
     entry: ThreadEntry
@@ -70,8 +67,7 @@ def _unchanged(unit: MessageUnit) -> MessageUnit:
     return unit
 
 
-@dataclass(slots=True)
-class _PendingRows:
+class _PendingRows(msgspec.Struct):
     """Rows that are known, but not yielded yet."""
 
     of: Key
@@ -80,8 +76,7 @@ class _PendingRows:
     """Whether a row of the next full context replaces these rows."""
 
 
-@dataclass(slots=True)
-class ThreadReader:
+class ThreadReader(msgspec.Struct):
     """Computes the rows of one agent from events; each event must be folded first."""
 
     agent_id: AgentId
@@ -91,21 +86,21 @@ class ThreadReader:
     """Returns the unit to report in place of a unit, for redaction."""
     has_explicit_rows: bool = False
     """Whether rows of the context were logged explicitly since the last request."""
-    waiting: list[_PendingRows] = field(default_factory=list)
-    _units_by_key: dict[Key, tuple[MessageUnit, ...]] = field(default_factory=dict)
-    _positions: dict[Key, int] = field(default_factory=dict)
+    waiting: list[_PendingRows] = msgspec.field(default_factory=list)
+    _units_by_key: dict[Key, tuple[MessageUnit, ...]] = msgspec.field(default_factory=dict)
+    _positions: dict[Key, int] = msgspec.field(default_factory=dict)
     """Message -> position of its first unit in the current context, as far as it was measured."""
     _size: int = 0
     """Number of positions in the context."""
     _measured_count: int = 0
     """Number of messages that were measured."""
-    _seen: set[Key] = field(default_factory=set)
+    _seen: set[Key] = msgspec.field(default_factory=set)
     """Messages of the last reported context."""
-    _seen_before: set[Key] = field(default_factory=set)
-    _by_id: dict[str, tuple[MessageUnit, Key]] = field(default_factory=dict)
+    _seen_before: set[Key] = msgspec.field(default_factory=set)
+    _by_id: dict[str, tuple[MessageUnit, Key]] = msgspec.field(default_factory=dict)
     """Unit id -> unit and the first message that contained it, for all past contexts."""
-    _first_seen: dict[Key, FirstSeen] = field(default_factory=dict)
-    _models: dict[MessageId, str] = field(default_factory=dict)
+    _first_seen: dict[Key, FirstSeen] = msgspec.field(default_factory=dict)
+    _models: dict[MessageId, str] = msgspec.field(default_factory=dict)
     _open_model: str | None = None
     """The model of the open request."""
 
@@ -213,7 +208,7 @@ class ThreadReader:
             )
             for index, unit in enumerate(self._units_by_key[event.message_id])
         ]
-        rows = [replace(row, first_seen=first_seen) for row in rows]
+        rows = [msgspec.structs.replace(row, first_seen=first_seen) for row in rows]
         self.waiting.append(_PendingRows(event.message_id, rows, is_entry=True))
 
     def _add_request(self, agent: AgentState, event: ev.LlmRequest) -> Iterator[ThreadRow]:
@@ -276,7 +271,7 @@ class ThreadReader:
             for index, unit in enumerate(units)
         ]
         rows = [
-            replace(
+            msgspec.structs.replace(
                 row,
                 entry=msgspec.structs.replace(
                     row.entry, timestamp=first_seen.time or row.entry.timestamp
@@ -322,7 +317,7 @@ class ThreadReader:
             if pending.is_entry:
                 position = self._positions[pending.of]
                 pending.rows = [
-                    replace(
+                    msgspec.structs.replace(
                         row,
                         entry=msgspec.structs.replace(
                             row.entry, position_in_context=position + index

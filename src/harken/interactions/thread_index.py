@@ -10,11 +10,11 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from harken.core.events import (
     AgentConfigured,
@@ -62,8 +62,7 @@ CREATE TABLE threads (
 _SCHEMA = database.DatabaseSchema("the index of threads", 0x48726B74, 3, _TABLES)  # "Hrkt"
 
 
-@dataclass(slots=True)
-class _Thread:
+class _Thread(msgspec.Struct):
     """New data of a thread."""
 
     name: str | None = None
@@ -78,15 +77,14 @@ class _Thread:
     evidence: Evidence | None = None
 
 
-@dataclass(slots=True)
-class _LogRows:
+class _LogRows(msgspec.Struct):
     """New rows from a log."""
 
     log: int
     asked: dict[str, str]
     """Agent -> the model of its open request."""
-    threads: dict[str, _Thread] = field(default_factory=dict)
-    units: list[tuple[bytes, int, int, int, str, str | None]] = field(default_factory=list)
+    threads: dict[str, _Thread] = msgspec.field(default_factory=dict)
+    units: list[tuple[bytes, int, int, int, str, str | None]] = msgspec.field(default_factory=list)
 
     def take(self, event: Event, start: int) -> None:
         """Add an event; `start` is the offset of its line."""

@@ -11,11 +11,12 @@ Source: docs/formats/interactions.md, "Messages".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.messages import (
@@ -41,8 +42,7 @@ _BYTES_PER_TOKEN = 4
 Parts = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class MessageUnit:
+class MessageUnit(msgspec.Struct, frozen=True, dict=True):
     """A message, or one text or tool call of an assistant message."""
 
     id: str

@@ -9,7 +9,6 @@ row is read back unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -45,8 +44,7 @@ ROW_MISSING: tuple[ev.RequestPart, ...] = ("tools", "parameters")
 """The parts of a request that its rows do not have."""
 
 
-@dataclass(slots=True)
-class SettableClock:
+class SettableClock(msgspec.Struct):
     """A clock that can be set to the time of a row."""
 
     clock: Clock

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from dataclasses import dataclass
 from importlib import import_module
 from urllib.parse import quote_plus, unquote_plus
 
+import msgspec
 import zstandard
 
 from harken.core.secrets.redaction import redact
@@ -22,8 +22,7 @@ _CHUNK_BYTES = 1 << 10
 _GZIP, _RAW = 31, -15
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedBody:
+class DecodedBody(msgspec.Struct, frozen=True):
     """A decompressed body."""
 
     data: bytes

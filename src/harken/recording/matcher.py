@@ -11,9 +11,10 @@ The functions here have no side effects, and known items are not parsed again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.core.messages import ChatMessage, UnknownPart, text_of
 from harken.recording.writer.agent_recorder import AgentRecorder
@@ -38,8 +39,7 @@ _MIN_LINE_CHARS = 20
 """Shorter lines are ignored, because they occur in unrelated texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentMatch:
+class AgentMatch(msgspec.Struct, frozen=True):
     """The agent that a request belongs to."""
 
     recorder: AgentRecorder
@@ -57,8 +57,7 @@ class AgentMatch:
         return _RANK[self.kind], self.kept_items, self.common
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryCandidate:
+class SummaryCandidate(msgspec.Struct, frozen=True):
     """An answer that a later request may contain as the summary of earlier messages."""
 
     recorder: AgentRecorder

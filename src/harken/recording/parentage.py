@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.events import Reference, TranscriptEntry
@@ -40,8 +41,7 @@ _MAX_CALLS = 64
 _MAX_DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class OpenToolCall:
+class OpenToolCall(msgspec.Struct, frozen=True):
     """A tool call that may start an agent."""
 
     agent: AgentId
@@ -52,11 +52,10 @@ class OpenToolCall:
     """The texts in its arguments that could be a prompt."""
 
 
-@dataclass(slots=True)
-class OpenToolCalls:
+class OpenToolCalls(msgspec.Struct):
     """The most recent tool calls of a session that have not started an agent."""
 
-    calls: deque[OpenToolCall] = field(default_factory=lambda: deque(maxlen=_MAX_CALLS))
+    calls: deque[OpenToolCall] = msgspec.field(default_factory=lambda: deque(maxlen=_MAX_CALLS))
 
     def add(self, agent: AgentId, entry: TranscriptEntry) -> None:
         """Add the tool calls of an answer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,8 +59,7 @@ _PROVIDERS = {
 }
 
 
-@dataclass(slots=True)
-class CallClock:
+class CallClock(msgspec.Struct):
     """A settable clock: events get the time of the call, not of its recording."""
 
     now_us: int = 0
@@ -78,8 +76,7 @@ class CallClock:
             self.now_us = otherwise_us
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCall:
+class ParsedCall(msgspec.Struct, frozen=True):
     """A parsed call."""
 
     call: CapturedRequest
@@ -88,8 +85,7 @@ class ParsedCall:
     items: Sequence[Item]
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(msgspec.Struct, frozen=True):
     """A logged request that has no response yet."""
 
     recorder: AgentRecorder
@@ -97,8 +93,7 @@ class PendingCall:
     protocol: Protocol
 
 
-@dataclass(slots=True)
-class RecordedSession:
+class RecordedSession(msgspec.Struct):
     """An open recorded session."""
 
     session: Session
@@ -107,17 +102,17 @@ class RecordedSession:
     client_session: str = ""
     """The client's name for the session. If empty, the session is recognized by its content."""
     commits: SessionCommits | None = None
-    totals: RunTotals = field(default_factory=RunTotals)
-    prices: Prices = field(default_factory=Prices)
-    recorders: dict[AgentId, AgentRecorder] = field(default_factory=dict)
-    requests_by_call: dict[str, MessageId] = field(default_factory=dict)
+    totals: RunTotals = msgspec.field(default_factory=RunTotals)
+    prices: Prices = msgspec.field(default_factory=Prices)
+    recorders: dict[AgentId, AgentRecorder] = msgspec.field(default_factory=dict)
+    requests_by_call: dict[str, MessageId] = msgspec.field(default_factory=dict)
     """Logged calls -> their requests."""
-    pending_calls: dict[str, PendingCall] = field(default_factory=dict)
+    pending_calls: dict[str, PendingCall] = msgspec.field(default_factory=dict)
     """Calls without a response."""
-    agents_by_response: dict[str, AgentRecorder] = field(default_factory=dict)
+    agents_by_response: dict[str, AgentRecorder] = msgspec.field(default_factory=dict)
     """Provider ids of the last responses -> the agents that received them."""
-    open_tool_calls: OpenToolCalls = field(default_factory=OpenToolCalls)
-    summary_candidates: deque[SummaryCandidate] = field(
+    open_tool_calls: OpenToolCalls = msgspec.field(default_factory=OpenToolCalls)
+    summary_candidates: deque[SummaryCandidate] = msgspec.field(
         default_factory=lambda: deque(maxlen=_MAX_ANSWERS)
     )
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
+
+import msgspec
 
 from harken.context.checkpoint import CommitIdentity
 from harken.core.arguments import check_arguments
@@ -42,8 +44,7 @@ This applies if the client does not name the conversation.
 """
 
 
-@dataclass(slots=True)
-class _HeldCall:
+class _HeldCall(msgspec.Struct):
     """A call that continues an answer that has not been recorded yet."""
 
     run: RecordedSession
@@ -52,12 +53,11 @@ class _HeldCall:
     reply: CapturedResponse | None = None
 
 
-@dataclass(slots=True)
-class _ProblemReporter:
+class _ProblemReporter(msgspec.Struct):
     """Report each problem once, and once more when it is over."""
 
     on_notice: Callable[[str], None]
-    _current: dict[str, str] = field(default_factory=dict)
+    _current: dict[str, str] = msgspec.field(default_factory=dict)
 
     def report(self, kind: str, line: str) -> None:
         """Report a problem, if it is new."""

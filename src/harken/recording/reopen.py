@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from harken.context.checkpoint import CommitIdentity
 from harken.core import events as ev
@@ -27,17 +29,16 @@ _FIRST_EVENTS = 3
 """The creation of the first agent is within this number of events."""
 
 
-@dataclass(slots=True)
-class _WireData:
+class _WireData(msgspec.Struct):
     """The wire data in a log."""
 
-    forms: dict[MessageId, Form] = field(default_factory=dict)
-    calls: dict[str, MessageId] = field(default_factory=dict)
-    protocols: dict[AgentId, Protocol] = field(default_factory=dict)
+    forms: dict[MessageId, Form] = msgspec.field(default_factory=dict)
+    calls: dict[str, MessageId] = msgspec.field(default_factory=dict)
+    protocols: dict[AgentId, Protocol] = msgspec.field(default_factory=dict)
     """The protocol of the last request of each agent."""
-    open: dict[MessageId, str] = field(default_factory=dict)
+    open: dict[MessageId, str] = msgspec.field(default_factory=dict)
     """Requests without a response -> their calls."""
-    user_message_causes: dict[AgentId, MessageId] = field(default_factory=dict)
+    user_message_causes: dict[AgentId, MessageId] = msgspec.field(default_factory=dict)
     """The cause of the user messages of each agent."""
 
     def add(self, event: ev.Event) -> None:

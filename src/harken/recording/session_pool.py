@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+import msgspec
 from blake3 import blake3
 
 from harken.context.checkpoint import CommitIdentity
@@ -60,23 +61,22 @@ class RecorderOptions:
     """Removes credentials from calls before anything of them is stored, and counts them."""
 
 
-@dataclass(slots=True)
-class SessionPool:
+class SessionPool(msgspec.Struct):
     """The recorded sessions of a folder. Not thread-safe."""
 
     folder: Path
     store: Store | None
     clock: Clock
     options: RecorderOptions = RecorderOptions()
-    identity: CommitIdentity = field(default_factory=CommitIdentity)
+    identity: CommitIdentity = msgspec.field(default_factory=CommitIdentity)
     """The identity of the commits of sessions that are opened from now on."""
-    start_clock: CallClock = field(default_factory=CallClock)
+    start_clock: CallClock = msgspec.field(default_factory=CallClock)
     """The time at which new sessions start."""
-    _open: dict[Path, RecordedSession] = field(default_factory=dict)
+    _open: dict[Path, RecordedSession] = msgspec.field(default_factory=dict)
     """The open sessions, the last used last."""
-    _used_us: dict[Path, int] = field(default_factory=dict)
-    _by_opening: dict[str, list[Path]] = field(default_factory=dict)
-    _indexed_paths: set[Path] = field(default_factory=set)
+    _used_us: dict[Path, int] = msgspec.field(default_factory=dict)
+    _by_opening: dict[str, list[Path]] = msgspec.field(default_factory=dict)
+    _indexed_paths: set[Path] = msgspec.field(default_factory=set)
 
     @property
     def open_sessions(self) -> list[RecordedSession]:

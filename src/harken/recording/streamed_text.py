@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.core.secrets.redaction import Credentials, find_credentials
 
@@ -24,8 +25,7 @@ _PLACE_MEMBERS = ("index", "output_index", "content_index", "summary_index", "it
 _Place: TypeAlias = tuple[object, ...]
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(msgspec.Struct):
     """A string in an event, and the object or list that contains it."""
 
     line: int
@@ -42,11 +42,10 @@ class _Piece:
         return self.start < end and start < self.start + len(self.text)
 
 
-@dataclass(slots=True)
-class _Text:
+class _Text(msgspec.Struct):
     """The pieces of a text, in order."""
 
-    pieces: list[_Piece] = field(default_factory=list)
+    pieces: list[_Piece] = msgspec.field(default_factory=list)
     size: int = 0
 
     def add(self, line: int, holder: Any, key: str | int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from harken.core.commits import ArtifactRef, TicketId
 from harken.store.base import Store
 from harken.tickets import query
@@ -105,7 +107,7 @@ def verifying_tools(store: Store, finding: Ticket) -> list[Tool]:
 
 
 def _as_report(new_tool: Tool) -> Tool:
-    return replace(new_tool, reports=True, changed_resource=_RESOURCE)
+    return msgspec.structs.replace(new_tool, reports=True, changed_resource=_RESOURCE)
 
 
 def _read_change(store: Store, reviewed: TicketId, position: ChangePosition) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from harken.core.arguments import check_arguments
 from harken.core.logged_string import LoggedString
@@ -114,7 +115,9 @@ class LocalWorld(World):
             checked_arguments = tool.check(arguments)
             await self.permissions.check(tool, checked_arguments, caller, self.folder)
             request = PermissionRequest.of(tool, checked_arguments, caller, self.folder)
-            caller = replace(caller, denies_path=self.permissions.find_path_filter(request))
+            caller = msgspec.structs.replace(
+                caller, denies_path=self.permissions.find_path_filter(request)
+            )
         async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
             # The log up to this action must be durable before the action has an effect.
             if not tool.idempotent:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core.events import Cause, Closed
 from harken.core.ids import MessageId
@@ -45,8 +46,7 @@ class ToolTimeout(ToolError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True):
     """The result of an action: text, or message parts if it contains an image."""
 
     content: Content

@@ -7,15 +7,15 @@ resume.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from harken.world.result import InvalidArguments
 from harken.world.tool import tool
 
 
-@dataclass(frozen=True, slots=True)
-class TodoItem:
+class TodoItem(msgspec.Struct, frozen=True):
     """An item of the task list."""
 
     text: str

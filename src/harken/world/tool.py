@@ -13,7 +13,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 from typing import Any, Literal, TypeAlias, overload
@@ -36,8 +35,7 @@ SubjectKind: TypeAlias = Literal["text", "path", "command", "url"]
 """The way in which rules match the subject of a call: as text, path, shell command or URL."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """The agent and call for which a tool runs.
 
     Parameters of this type are injected and not part of the schema.
@@ -72,8 +70,7 @@ class ToolContext:
         return unchanged | {name: value for name, value in changes.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A tool that a model may call, created from a function by `tool`.
 
     Raises TypeError for a name that some provider does not accept.
@@ -149,7 +146,7 @@ class Tool:
         or a tool that edits files, else a text.
         """
         is_path = edits_files or by == "path"
-        return replace(
+        return msgspec.structs.replace(
             self,
             subject=by,
             subject_kind=kind or ("path" if is_path else "text"),

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import msgspec
+
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent, log_birth
 from harken.agents.agent_classes import register_agent_class
@@ -245,7 +247,7 @@ def websearch_tool() -> Tool:
     websearch.__doc__ = _DESCRIPTION.format(most=MAX_PAGES)
 
     # Run again after a crash, it continues with its existing agent and readers.
-    search_tool = replace(tool(reads_only=True)(websearch), sends_data=True)
+    search_tool = msgspec.structs.replace(tool(reads_only=True)(websearch), sends_data=True)
     return search_tool.with_subject(by="question", kind="text")
 
 

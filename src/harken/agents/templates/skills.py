@@ -19,10 +19,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.templates import front_matter
@@ -183,7 +185,7 @@ def skills_of(agent: Any) -> list[str] | None:
 
 def with_skills(base_tool: Tool, listing: str) -> Tool:
     """Return the tool `skill` with the list of an agent's skills in its description."""
-    return replace(base_tool, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
+    return msgspec.structs.replace(base_tool, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
 
 
 _DESCRIPTION = """\

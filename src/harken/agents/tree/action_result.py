@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from harken.world.result import ToolResult
@@ -10,8 +9,7 @@ from harken.world.result import ToolResult
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ActionResult(ToolResult, Generic[T]):
+class ActionResult(ToolResult, Generic[T], frozen=True):
     """The text that a model reads, and the value that a method of an agent returns."""
 
     value: T | None = None

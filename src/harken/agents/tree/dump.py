@@ -12,7 +12,6 @@ Source: docs/formats/agent-dump.md.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -181,7 +180,7 @@ async def resolve_path(
     is_of_agent = reference_message_id(call) in agent.session.state.cause_owners
     if world.permissions is not None and is_of_agent:
         user = None if world.user is None else LoggedUser(world.user, agent, call)
-        tool = dataclasses.replace(ACTIONS[action], reads_only=action == "restore")
+        tool = msgspec.structs.replace(ACTIONS[action], reads_only=action == "restore")
         caller = ToolContext(agent, call, user)
         await world.permissions.check(tool, {"path": path_text}, caller, world.folder)
     return root, path

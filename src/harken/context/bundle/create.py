@@ -14,7 +14,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -50,16 +49,14 @@ ProgressCallback = Callable[[int, int], None]
 """Called with the number of processed bytes or commits, and the total."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedLog:
+class SkippedLog(msgspec.Struct, frozen=True):
     """A log that was left out of the bundle."""
 
     path: Path
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class BundleResult:
+class BundleResult(msgspec.Struct, frozen=True):
     """The manifest and the statistics of a new bundle."""
 
     manifest: Manifest
@@ -67,7 +64,7 @@ class BundleResult:
     left_out: tuple[SkippedLog, ...] = ()
     lacking: int = 0
     """The number of commits in the logs that are missing from the store."""
-    credentials: Mapping[str, int] = field(default_factory=dict)
+    credentials: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Kind -> number of distinct credentials found.
 
     The bundle contains them only if `as_is` was set.
@@ -75,8 +72,7 @@ class BundleResult:
     tickets: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleRequest:
+class BundleRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a bundle to create."""
 
     store: Store

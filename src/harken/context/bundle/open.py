@@ -15,9 +15,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from blake3 import blake3
 
 from harken.context.bundle.create import ProgressCallback
@@ -36,8 +36,7 @@ _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class OpenBundle:
+class OpenBundle(msgspec.Struct, frozen=True):
     """A verified bundle. Its files exist while it is open."""
 
     manifest: Manifest
@@ -45,8 +44,7 @@ class OpenBundle:
     logs: tuple[VerifiedLog, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedLog:
+class ImportedLog(msgspec.Struct, frozen=True):
     """A log of the bundle and its path after the import."""
 
     name: str
@@ -56,8 +54,7 @@ class ImportedLog:
     """Whether the log was added by this import."""
 
 
-@dataclass(frozen=True, slots=True)
-class BundleImportResult:
+class BundleImportResult(msgspec.Struct, frozen=True):
     """The commits and logs that an import added."""
 
     commits: int

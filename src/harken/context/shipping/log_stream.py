@@ -7,8 +7,9 @@ a stream that starts again at the first line yields the same bytes at the same o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.commits import CommitId
@@ -24,8 +25,7 @@ BATCH_BYTES = 512 * 1024
 _COMMIT_EVENT_KINDS = (b'"context_committed"', b'"context_loaded"')
 
 
-@dataclass(frozen=True, slots=True)
-class LineBatch:
+class LineBatch(msgspec.Struct, frozen=True):
     """Some lines of a local log."""
 
     lines: Sequence[bytes]

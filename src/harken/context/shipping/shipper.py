@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from harken.context.bundle.redact import WHY
 from harken.context.materialize import make_resolver
@@ -79,15 +80,14 @@ class RemoteLogStore(Store, Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ShipResult:
+class ShipResult(msgspec.Struct):
     """The lines and commits of one session that were sent."""
 
     name: str
     lines: int = 0
     size_bytes: int = 0
     commits: int = 0
-    lacking: set[str] = field(default_factory=set)
+    lacking: set[str] = msgspec.field(default_factory=set)
     """Commits in the log that are missing from the local store."""
 
     @property
@@ -96,8 +96,7 @@ class ShipResult:
         return bool(self.lines or self.commits)
 
 
-@dataclass(slots=True)
-class Shipper:
+class Shipper(msgspec.Struct):
     """Ships sessions to one service.
 
     `credentials` collects redacted credentials; None disables redaction. All methods raise
@@ -109,7 +108,7 @@ class Shipper:
     outbox: Outbox
     credentials: Credentials | None
     clock: Clock = system_clock
-    _streams: dict[Path, LogStream] = field(default_factory=dict)
+    _streams: dict[Path, LogStream] = msgspec.field(default_factory=dict)
     _staged_store: Store | None = None
     """The redacted commits, while the lines that name them are processed."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from harken.agents.templates.template import Template
 from harken.agents.tree.actions import parse_arguments_or_empty
@@ -92,7 +94,7 @@ class PlayedWorld(RecordedWorld):
         A tool that was interrupted and not run again is marked as not idempotent.
         """
         self.tools = {
-            tool.name: replace(
+            tool.name: msgspec.structs.replace(
                 tool,
                 idempotent=tool.name not in self._interrupted_tools,
                 reads_only=tool.reads_only or tool.name in self._concurrent_tools,

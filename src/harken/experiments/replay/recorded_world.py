@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -37,11 +36,10 @@ class _Anything(msgspec.Struct):
     """Accepts any arguments of a recorded tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTool(Tool):
+class RecordedTool(Tool, frozen=True):
     """A tool that is known by its recorded schema only."""
 
-    recorded_schema: Mapping[str, Any] = field(default_factory=dict)
+    recorded_schema: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Accept any tool name."""

@@ -15,7 +15,6 @@ Source: docs/formats/facts.md, "Repeats".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -45,8 +44,7 @@ _SUMMARY_PREFIX_CHARS = 100
 _HASH_MULTIPLIER, _MASK_64_BITS = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class CommitAuthor:
+class CommitAuthor(msgspec.Struct, frozen=True):
     """The runtime, session and agent of a commit."""
 
     runtime: str
@@ -78,8 +76,7 @@ def parse_author(principal: str, session_id: str) -> CommitAuthor:
     return CommitAuthor(HARKEN_RUNTIME, to_utf8(session_id or principal), agent)
 
 
-@dataclass(frozen=True, slots=True)
-class _CommitRow:
+class _CommitRow(msgspec.Struct, frozen=True):
     """A commit and the ids of its rows."""
 
     row: int
@@ -115,8 +112,7 @@ class _CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
         return self.entry.source or {}
 
 
-@dataclass(slots=True)
-class CommitIngest:
+class CommitIngest(msgspec.Struct):
     """Write rows of commits."""
 
     ledger: RowWriter
@@ -126,17 +122,17 @@ class CommitIngest:
     """Row ids of sessions with an indexed log."""
     recorded: set[int]
     """Row ids of sessions of other runtimes with messages of a recording."""
-    _roots: dict[CommitId, tuple[int, int, int]] = field(default_factory=dict)
+    _roots: dict[CommitId, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     """Commit -> row ids of the commit, its root and its agent."""
-    _continued: set[int] = field(default_factory=set)
+    _continued: set[int] = msgspec.field(default_factory=set)
     """Commits that have a `next` child."""
-    _links: dict[tuple[CommitId, int], int] = field(default_factory=dict)
+    _links: dict[tuple[CommitId, int], int] = msgspec.field(default_factory=dict)
     """Commit, and the session of a log that names it -> its agent according to the log."""
-    superseded: list[tuple[int]] = field(default_factory=list)
+    superseded: list[tuple[int]] = msgspec.field(default_factory=list)
     """Messages that a newer version replaced, to be removed from the index."""
-    _tips: list[tuple[int, int, str | None]] = field(default_factory=list)
+    _tips: list[tuple[int, int, str | None]] = msgspec.field(default_factory=list)
     """Commit, agent, and the principal of an agent of another runtime."""
-    _unrecorded: set[int] = field(default_factory=set)
+    _unrecorded: set[int] = msgspec.field(default_factory=set)
     """Sessions of other runtimes without a recording."""
 
     def add(self, texts: Sequence[CommitText]) -> None:

@@ -13,8 +13,9 @@ Source: docs/formats/session-log.md; docs/formats/facts.md, "Sessions of Harken"
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from harken.core.commits import encode_entry
 from harken.core.events import (
@@ -54,8 +55,7 @@ class LogChanged(Exception):
     """A log was replaced or truncated: the bytes that were read are no longer in it."""
 
 
-@dataclass(slots=True)
-class LogOffset:
+class LogOffset(msgspec.Struct):
     """The offset up to which a log has been read."""
 
     session: str = ""
@@ -65,8 +65,7 @@ class LogOffset:
     """The last bytes before the offset, to detect a replaced log."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedLine:
+class IndexedLine(msgspec.Struct, frozen=True):
     """An event and the start and end offsets of its line."""
 
     event: Event
@@ -136,8 +135,7 @@ def _decode_chunk(lines: list[bytes], mark: LogOffset) -> list[IndexedLine]:
     return indexed_lines
 
 
-@dataclass(slots=True)
-class LogRows:
+class LogRows(msgspec.Struct):
     """Write the events of one session's log to the index."""
 
     ledger: RowWriter
@@ -152,20 +150,20 @@ class LogRows:
     """The session of another runtime that the log records."""
     origin: Origin | None = None
     """For a branch: the end of the events that count for another session."""
-    _agents: dict[str, int] = field(default_factory=dict)
+    _agents: dict[str, int] = msgspec.field(default_factory=dict)
     """Agent id -> row id."""
-    _agents_by_birth: dict[int, int] = field(default_factory=dict)
+    _agents_by_birth: dict[int, int] = msgspec.field(default_factory=dict)
     """Number of the event that created an agent -> row id of the agent."""
-    _models: dict[str, str] = field(default_factory=dict)
+    _models: dict[str, str] = msgspec.field(default_factory=dict)
     """Request id -> requested model."""
-    _message_rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _message_rows: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
     """Message number of an entry -> row ids of its message and agent."""
-    _linked_ctxs: set[bytes] = field(default_factory=set)
+    _linked_ctxs: set[bytes] = msgspec.field(default_factory=set)
     """Commits named in the log so far."""
-    _summaries: list[tuple[int]] = field(default_factory=list)
-    _response_keys: dict[str, str] = field(default_factory=dict)
+    _summaries: list[tuple[int]] = msgspec.field(default_factory=list)
+    _response_keys: dict[str, str] = msgspec.field(default_factory=dict)
     """Event id of a response -> its key."""
-    _answer_parts: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    _answer_parts: list[tuple[int, int, int, int, int]] = msgspec.field(default_factory=list)
     """For each answer of several messages: the last one, and the range of the others."""
 
     def add(self, lines: list[IndexedLine]) -> None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import apsw
+import msgspec
 from blake3 import blake3
 
 from harken.formats.runtimes.user_text import extract_typed_text
@@ -49,12 +49,11 @@ def pair_messages(database: apsw.Connection, read: ReadTexts) -> list[int]:
     return pairs.repeats
 
 
-@dataclass(slots=True)
-class _Pairs:
+class _Pairs(msgspec.Struct):
     """Write pairs, and what the file of a session knows better."""
 
     database: apsw.Connection
-    repeats: list[int] = field(default_factory=list)
+    repeats: list[int] = msgspec.field(default_factory=list)
 
     def add(self, message: int, original: int) -> None:
         """Make a message a repeat of the original, if it is none yet."""
@@ -90,8 +89,7 @@ class _Pairs:
         return self.database.execute(query, (id_,)).fetchone()
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(msgspec.Struct, frozen=True):
     """An unpaired message."""
 
     id: int

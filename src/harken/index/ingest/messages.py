@@ -7,7 +7,6 @@ later one, or from a later read of a log that has grown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -57,21 +56,20 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     links: MessageLinks = NO_LINKS
 
 
-@dataclass(slots=True)
-class Messages:
+class Messages(msgspec.Struct):
     """Write message rows, tool calls and searchable words."""
 
     ledger: RowWriter
-    _open: dict[tuple[int, str], tuple[int, int | None]] = field(default_factory=dict)
+    _open: dict[tuple[int, str], tuple[int, int | None]] = msgspec.field(default_factory=dict)
     """Agent and native id of a call without a result -> its row and time."""
-    _loaded: set[int] = field(default_factory=set)
+    _loaded: set[int] = msgspec.field(default_factory=set)
     """Sessions with open calls in `_open`."""
-    _new_calls: dict[int, set[int]] = field(default_factory=dict)
+    _new_calls: dict[int, set[int]] = msgspec.field(default_factory=dict)
     """Session -> its new tool calls."""
-    _results: list[tuple[int, bool | None, int | None, int]] = field(default_factory=list)
-    _times: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _results: list[tuple[int, bool | None, int | None, int]] = msgspec.field(default_factory=list)
+    _times: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
     """Session -> times of its first and last message."""
-    _titles: dict[int, str] = field(default_factory=dict)
+    _titles: dict[int, str] = msgspec.field(default_factory=dict)
     """Session -> the first prompt of a user in it."""
 
     def add(self, message: MessageRow) -> int:

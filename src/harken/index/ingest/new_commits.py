@@ -7,11 +7,11 @@ indexed commits; new commits are then read in order, parents before children.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import apsw
+import msgspec
 
 from harken.context.commit_content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
@@ -33,8 +33,7 @@ MAX_BATCH_COMMITS, MAX_BATCH_TOKENS = 2000, 2_000_000
 """Maximum size of a batch: number of commits, and their estimated tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitText:
+class CommitText(msgspec.Struct, frozen=True):
     """A commit and the text of its messages."""
 
     stored: StoredCommit
@@ -107,8 +106,7 @@ def read_each(
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchContent:
+class BatchContent(msgspec.Struct, frozen=True):
     """The messages of a batch of commits, as stored."""
 
     entries: Mapping[ArtifactRef, Sequence[DeltaEntry]]

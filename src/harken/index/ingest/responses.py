@@ -10,7 +10,6 @@ Source: docs/formats/facts.md, "Requests".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -55,8 +54,7 @@ class ResponseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether a log has it."""
 
 
-@dataclass(slots=True)
-class StoredResponse:
+class StoredResponse(msgspec.Struct):
     """A response that already has a row."""
 
     row: int
@@ -74,16 +72,15 @@ class Repeat(NamedTuple):
     """The message that counts."""
 
 
-@dataclass(slots=True)
-class ResponseIngest:
+class ResponseIngest(msgspec.Struct):
     """Write rows of responses."""
 
     ledger: RowWriter
     costs: Costs
-    by_id: dict[str, StoredResponse] = field(default_factory=dict)
-    _owners: list[tuple[object, ...]] = field(default_factory=list)
-    _values: list[tuple[object, ...]] = field(default_factory=list)
-    _missing_costs: list[tuple[object, ...]] = field(default_factory=list)
+    by_id: dict[str, StoredResponse] = msgspec.field(default_factory=dict)
+    _owners: list[tuple[object, ...]] = msgspec.field(default_factory=list)
+    _values: list[tuple[object, ...]] = msgspec.field(default_factory=list)
+    _missing_costs: list[tuple[object, ...]] = msgspec.field(default_factory=list)
 
     def load_existing(self, ids: Iterable[str]) -> None:
         """Load the existing rows of these responses."""

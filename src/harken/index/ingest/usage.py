@@ -10,7 +10,6 @@ Source: docs/formats/facts.md, "Requests".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -121,12 +120,11 @@ def reported_cost(source: Mapping[str, Any]) -> float | None:
     return float(cost) if is_valid else None
 
 
-@dataclass(slots=True)
-class Costs:
+class Costs(msgspec.Struct):
     """Compute the cost of responses from a price list."""
 
     prices: Prices
-    _prices_by_key: dict[tuple[str, str, date], Price | None] = field(default_factory=dict)
+    _prices_by_key: dict[tuple[str, str, date], Price | None] = msgspec.field(default_factory=dict)
 
     def cost(
         self, counts: TokenCounts, model: str, provider: str, time_us: int | None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,7 @@ from harken.interactions.unit import MessageUnit, split_content, to_message
 from harken.session.fold import Resolver
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of an export."""
 
     shard: bool = False
@@ -52,14 +50,13 @@ class ExportOptions:
     resolver: Resolver | None = None
 
 
-@dataclass(slots=True)
-class ExportSummary:
+class ExportSummary(msgspec.Struct):
     """The result of an export."""
 
-    threads: list[ExportedThread] = field(default_factory=list)
+    threads: list[ExportedThread] = msgspec.field(default_factory=list)
     messages: int = 0
     """Number of new message files."""
-    credentials: Mapping[str, int] = field(default_factory=dict)
+    credentials: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Kind -> number of distinct credentials found. They are exported only if `as_is` is set."""
 
 
@@ -111,17 +108,16 @@ def read_index(layout: Layout) -> ExportedIndex:
     return index
 
 
-@dataclass(slots=True)
-class _SessionExporter:
+class _SessionExporter(msgspec.Struct):
     """Writes the threads of one session to an export folder."""
 
     layout: Layout
     options: ExportOptions
-    summary: ExportSummary = field(default_factory=ExportSummary)
-    credentials: Credentials = field(default_factory=Credentials)
-    _units: dict[str, MessageUnit] = field(default_factory=dict)
+    summary: ExportSummary = msgspec.field(default_factory=ExportSummary)
+    credentials: Credentials = msgspec.field(default_factory=Credentials)
+    _units: dict[str, MessageUnit] = msgspec.field(default_factory=dict)
     """Unit id -> unit to export, with credentials redacted."""
-    _messages: dict[str, LoggedMessage] = field(default_factory=dict)
+    _messages: dict[str, LoggedMessage] = msgspec.field(default_factory=dict)
 
     def thread(
         self, rows: Iterable[ThreadRow], session_id: str, agent_id: str, name: str | None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,7 @@ from harken.session.log.reader import iter_events
 _MAX_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedThreadSession:
+class ImportedThreadSession(msgspec.Struct, frozen=True):
     """A session that was imported from a folder."""
 
     name: str
@@ -48,22 +46,20 @@ class ImportedThreadSession:
     """False if an identical session already exists."""
 
 
-@dataclass(slots=True)
-class _ImportedThread:
+class _ImportedThread(msgspec.Struct):
     """An exported thread: its index entry and its rows."""
 
     about: ExportedThread
     rows: list[ThreadEntry]
 
 
-@dataclass(slots=True)
-class _ImportedFolder:
+class _ImportedFolder(msgspec.Struct):
     """The parsed contents of an export folder."""
 
     layout: Layout
-    messages: dict[str, LoggedMessage] = field(default_factory=dict)
+    messages: dict[str, LoggedMessage] = msgspec.field(default_factory=dict)
     """Message id as used in rows -> message."""
-    sessions: dict[str, list[_ImportedThread]] = field(default_factory=dict)
+    sessions: dict[str, list[_ImportedThread]] = msgspec.field(default_factory=dict)
 
 
 def import_folder(
@@ -106,8 +102,7 @@ def _check_credentials(folder: Path, exported: _ImportedFolder) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SessionImport:
+class _SessionImport(msgspec.Struct, frozen=True, kw_only=True):
     """One session to be imported."""
 
     session_id: str

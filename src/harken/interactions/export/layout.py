@@ -10,7 +10,6 @@ Source: spec [S3] "Architecture"; docs/formats/interactions.md, "The exported fo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -54,8 +53,7 @@ class ExportedIndex(msgspec.Struct, frozen=True, kw_only=True):
     threads: list[ExportedThread] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The paths of an export folder."""
 
     folder: Path

@@ -8,7 +8,8 @@ caller verifies that the resulting log reproduces the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.ids import MessageId
 from harken.core.stream import Finish
@@ -23,8 +24,7 @@ _NEXT = frozenset({Kind.LLM_REQUEST, Kind.CONTEXT_COMPACTED})
 """Types of rows before which a call has ended."""
 
 
-@dataclass(slots=True, eq=False)
-class _ReplayedItem:
+class _ReplayedItem(msgspec.Struct, eq=False):
     """An item that was written, and the ids of its logged messages."""
 
     ids: tuple[str, ...]
@@ -34,19 +34,18 @@ class _ReplayedItem:
     """Whether a full context contained it."""
 
 
-@dataclass(slots=True)
-class ThreadReplay:
+class ThreadReplay(msgspec.Struct):
     """Writes one thread from its exported rows."""
 
     writer: ThreadWriter
     rows: Sequence[ThreadEntry]
     messages: Mapping[str, LoggedMessage]
     """All messages that the rows refer to, by id."""
-    _items_by_id: dict[str, list[_ReplayedItem]] = field(default_factory=dict)
+    _items_by_id: dict[str, list[_ReplayedItem]] = msgspec.field(default_factory=dict)
     """Items by their first message id, oldest first."""
-    _last_context: list[_ReplayedItem] = field(default_factory=list)
+    _last_context: list[_ReplayedItem] = msgspec.field(default_factory=list)
     """Items of the last full context."""
-    _context_items: list[_ReplayedItem] = field(default_factory=list)
+    _context_items: list[_ReplayedItem] = msgspec.field(default_factory=list)
     """Items of the current context."""
     _compaction: ThreadEntry | None = None
     """A compaction that is written when the context after it is complete."""

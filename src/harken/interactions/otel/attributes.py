@@ -10,9 +10,10 @@ conventions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
@@ -44,14 +45,13 @@ _LOCAL_PROVIDER = "harken"
 """Provider of scripted and replayed models."""
 
 
-@dataclass(slots=True)
-class SpanAttributes:
+class SpanAttributes(msgspec.Struct):
     """Builds the attributes of spans."""
 
     redact: Callable[[str], str]
     """Returns the text with secrets redacted."""
     much: ContextDetail = "full"
-    _json_by_id: dict[int, tuple[ChatMessage, str]] = field(default_factory=dict)
+    _json_by_id: dict[int, tuple[ChatMessage, str]] = msgspec.field(default_factory=dict)
     """`id` of a message -> the message and its JSON."""
 
     def text(self, text: str) -> str:

@@ -23,6 +23,7 @@ from threading import get_ident
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -61,8 +62,7 @@ _LOGGERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExportResult:
+class ExportResult(msgspec.Struct, frozen=True):
     """The response to an OTLP request."""
 
     rejected: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.secrets.redaction import Credentials
@@ -20,8 +21,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 """Maximum size of the attributes in a batch before compression. A larger span is sent alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtlpExportSummary:
+class OtlpExportSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The result of sending a session."""
 
     spans: int = 0
@@ -31,12 +31,11 @@ class OtlpExportSummary:
     message: str = ""
     """The endpoint's explanation for rejected spans."""
     retries: int = 0
-    credentials: dict[str, int] = field(default_factory=dict)
+    credentials: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind -> number of distinct credentials that were redacted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtlpOptions:
+class OtlpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for sending a session."""
 
     sender: Sender
@@ -65,7 +64,7 @@ def send(
             result = endpoint.send(to_readable_spans(batch, options.sender))
         except SendError as error:
             raise SendError(error.endpoint, error.reason, sent=summary.spans) from None
-        summary = replace(
+        summary = msgspec.structs.replace(
             summary,
             spans=summary.spans + len(batch),
             batches=summary.batches + 1,
@@ -73,7 +72,7 @@ def send(
             message=result.message or summary.message,
         )
     retries = endpoint.requests - requests - summary.batches
-    return replace(summary, retries=retries, credentials=credentials.kinds)
+    return msgspec.structs.replace(summary, retries=retries, credentials=credentials.kinds)
 
 
 def iter_spans(

@@ -10,9 +10,9 @@ the attributes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from blake3 import blake3
 
 Value: TypeAlias = str | int | float | bool | list[str]
@@ -22,16 +22,14 @@ SpanId: TypeAlias = bytes
 """8 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanContext:
+class SpanContext(msgspec.Struct, frozen=True):
     """The trace id and span id of a span."""
 
     trace: TraceId
     span: SpanId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True):
     """An operation with a start and an end."""
 
     place: SpanContext
@@ -48,8 +46,7 @@ class Span:
     """Error on one line, or None if the operation succeeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanIds:
+class SpanIds(msgspec.Struct, frozen=True):
     """Derives the ids of the spans of one session."""
 
     session: str
@@ -72,8 +69,7 @@ class SpanIds:
         return blake3(text.encode("utf-8", "surrogatepass")).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(msgspec.Struct, frozen=True):
     """The service that sends spans, as backends display it."""
 
     version: str

@@ -12,7 +12,8 @@ mean.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.clock import parse_rfc3339
@@ -29,8 +30,7 @@ _LOCAL_PROVIDER = "harken"
 """Provider name of agents."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenSpan:
+class _OpenSpan(msgspec.Struct, kw_only=True):
     """A span that has not ended."""
 
     place: SpanContext
@@ -43,8 +43,7 @@ class _OpenSpan:
     failed: str | None = None
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(msgspec.Struct):
     """The current turn of an agent."""
 
     span: _OpenSpan
@@ -52,30 +51,29 @@ class _Turn:
     call: _OpenSpan | None = None
     """Span of the model call that has no response yet."""
     request: MessageId | None = None
-    tools: dict[str, _OpenSpan] = field(default_factory=dict)
+    tools: dict[str, _OpenSpan] = msgspec.field(default_factory=dict)
     """Spans of tool calls without a result, by call id."""
 
 
-@dataclass(slots=True)
-class SessionTracer:
+class SessionTracer(msgspec.Struct):
     """Builds the spans of one session from its events."""
 
     naming: SpanIds
     saying: SpanAttributes
     resolver: Resolver | None = None
-    _state: SessionState = field(default_factory=SessionState)
-    _turns: dict[AgentId, _Turn] = field(default_factory=dict)
-    _pending_input: dict[AgentId, list[tuple[ev.TranscriptEntry, int]]] = field(
+    _state: SessionState = msgspec.field(default_factory=SessionState)
+    _turns: dict[AgentId, _Turn] = msgspec.field(default_factory=dict)
+    _pending_input: dict[AgentId, list[tuple[ev.TranscriptEntry, int]]] = msgspec.field(
         default_factory=dict
     )
     """Input messages of an agent since its last turn, with their times."""
-    _call_spans: dict[ev.Reference, SpanContext] = field(default_factory=dict)
+    _call_spans: dict[ev.Reference, SpanContext] = msgspec.field(default_factory=dict)
     """Reference to a tool call -> its span."""
-    _events_by_id: dict[MessageId, ev.TranscriptEntry | ev.PieceOfText] = field(
+    _events_by_id: dict[MessageId, ev.TranscriptEntry | ev.PieceOfText] = msgspec.field(
         default_factory=dict
     )
-    _tool_attributes: dict[MessageId, Attributes] = field(default_factory=dict)
-    _seen_counts: dict[AgentId, int] = field(default_factory=dict)
+    _tool_attributes: dict[MessageId, Attributes] = msgspec.field(default_factory=dict)
+    _seen_counts: dict[AgentId, int] = msgspec.field(default_factory=dict)
     """Number of messages in the context of an agent's last model call."""
     _now_ns: int = 1
 

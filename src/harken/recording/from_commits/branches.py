@@ -8,15 +8,15 @@ one rewind per branch, however the branches overlap in time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.context.materialize import is_spawn, walk
 from harken.core.commits import CommitId
 from harken.store.base import Store, StoredCommit
 
 
-@dataclass(frozen=True, slots=True)
-class BranchTip:
+class BranchTip(msgspec.Struct, frozen=True):
     """The last commit of a branch."""
 
     agent: str
@@ -24,8 +24,7 @@ class BranchTip:
     ctx: CommitId
 
 
-@dataclass(frozen=True, slots=True)
-class AgentBranch:
+class AgentBranch(msgspec.Struct, frozen=True):
     """The commits of one agent."""
 
     agent: str
@@ -54,12 +53,11 @@ def collect_branches(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranc
     return [tree.lane(agent) for agent, tree in trees.items() if tree.commits]
 
 
-@dataclass(slots=True)
-class _Tree:
+class _Tree(msgspec.Struct):
     """The commits of one agent while they are collected."""
 
     tip: CommitId
-    commits: dict[CommitId, StoredCommit] = field(default_factory=dict)
+    commits: dict[CommitId, StoredCommit] = msgspec.field(default_factory=dict)
 
     def take(self, store: Store, end: BranchTip, owners: dict[CommitId, str]) -> None:
         """Add a commit and its ancestors, up to one that has an owner."""

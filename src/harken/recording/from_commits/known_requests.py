@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Self
+
+import msgspec
 
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.sent_requests import SentRequest, SentRequests
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRequests:
+class KnownRequests(msgspec.Struct, frozen=True):
     """Requests by the id of their response, and the hashes of the messages of commits."""
 
-    by_response: Mapping[str, SentRequest] = field(default_factory=dict)
+    by_response: Mapping[str, SentRequest] = msgspec.field(default_factory=dict)
     hashes: frozenset[str] = frozenset()
 
     @classmethod

@@ -16,8 +16,10 @@ Source: docs/design/006-what-the-model-saw.md, decision 5, and "One session from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
+
+import msgspec
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint, checkpoint_all
 from harken.core.clock import find_latest, parse_rfc3339
@@ -43,15 +45,14 @@ from harken.session.state import AgentState
 from harken.store.base import Store
 
 
-@dataclass(slots=True)
-class RunTotals:
+class RunTotals(msgspec.Struct):
     """The model calls of a session since the last end of a run, from the events of its log."""
 
     root: AgentId | None = None
     """The first agent."""
     turns: int = 0
     """The answers of the first agent."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = msgspec.field(default_factory=Usage)
     cost_usd: float | None = None
     is_cost_known: bool = True
     """Whether the cost of each response with usage is known."""
@@ -132,8 +133,7 @@ def _elapsed_s(start: str | None, end: str | None) -> float | None:
     return max(parse_rfc3339(end) - parse_rfc3339(start), 0) / 1e6
 
 
-@dataclass(slots=True)
-class SessionCommits:
+class SessionCommits(msgspec.Struct):
     """The commits of one recorded session."""
 
     store: Store
@@ -141,11 +141,11 @@ class SessionCommits:
     """Returns the origin of an agent's commits for its name, which is empty for the first agent."""
     is_named: bool = False
     """Whether the client named the session. Then agents have the client's names, too."""
-    entries: dict[MessageId, ConversationEntry] = field(default_factory=dict)
+    entries: dict[MessageId, ConversationEntry] = msgspec.field(default_factory=dict)
     """Logged message -> its entry for the commit, if it has a source. A log has no place for it."""
-    _commit_ids: dict[int, CommitId] = field(default_factory=dict)
+    _commit_ids: dict[int, CommitId] = msgspec.field(default_factory=dict)
     """`entries_hash` of the prefix of a context -> the commit that holds it."""
-    _starts: dict[AgentId, CommitId | None] = field(default_factory=dict)
+    _starts: dict[AgentId, CommitId | None] = msgspec.field(default_factory=dict)
     """Agent -> the commit that its empty context follows, if it started after one."""
 
     def start_after(self, recorder: AgentRecorder, ctx: CommitId | None) -> None:

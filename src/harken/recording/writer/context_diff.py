@@ -7,15 +7,15 @@ remaining items are matched one by one. The cost is proportional to the change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core.events import Segment
 from harken.core.ids import MessageId
 from harken.recording.writer.item import Item, LoggedItem
 
 
-@dataclass(frozen=True, slots=True)
-class ItemOrigin:
+class ItemOrigin(msgspec.Struct, frozen=True):
     """The origin of an item of a request. The item is new if both fields are None."""
 
     index: int | None = None
@@ -79,8 +79,7 @@ def find_origins(
     return origins
 
 
-@dataclass(slots=True)
-class _UnmatchedItems:
+class _UnmatchedItems(msgspec.Struct):
     """Items of a context that no item of a request has matched yet, by key and likeness."""
 
     by_key: dict[str, list[int]]
@@ -114,8 +113,7 @@ def _match_item(item: Item, unmatched: _UnmatchedItems) -> ItemOrigin:
     return NEW_ITEM
 
 
-@dataclass(slots=True)
-class _RemovedItems:
+class _RemovedItems(msgspec.Struct):
     """Earlier items that are not in the context, by key, with the next candidate of each key.
 
     Each candidate is checked once, because a context may repeat the same content a thousand times.
@@ -123,8 +121,8 @@ class _RemovedItems:
 
     items_by_key: Mapping[str, Sequence[LoggedItem]]
     row: Sequence[LoggedItem]
-    _used_ids: set[int] = field(default_factory=set)
-    _next_index: dict[str, int] = field(default_factory=dict)
+    _used_ids: set[int] = msgspec.field(default_factory=set)
+    _next_index: dict[str, int] = msgspec.field(default_factory=dict)
 
     def first(self, key: str) -> LoggedItem | None:
         """Return the first unused item with this key that is not in the context.
@@ -145,8 +143,7 @@ class _RemovedItems:
         self._used_ids.add(id(logged))
 
 
-@dataclass(slots=True)
-class SegmentBuilder:
+class SegmentBuilder(msgspec.Struct):
     """Build the segments of an edit. Adjacent segments are merged."""
 
     segments: list[Segment]

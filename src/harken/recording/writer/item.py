@@ -8,8 +8,9 @@ not determine about it is its form, which is logged when it changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import (
@@ -79,8 +80,7 @@ class Item:
         return ""
 
 
-@dataclass(slots=True, eq=False)
-class LoggedItem:
+class LoggedItem(msgspec.Struct, eq=False):
     """An item in the log. Agents that have the same entries share the object."""
 
     key: str
@@ -105,11 +105,10 @@ class LoggedItem:
         return len(self.ids)
 
 
-@dataclass(slots=True)
-class SharedItems:
+class SharedItems(msgspec.Struct):
     """The logged items that several agents of a session may have."""
 
-    by_entries: dict[tuple[MessageId, ...], LoggedItem] = field(default_factory=dict)
+    by_entries: dict[tuple[MessageId, ...], LoggedItem] = msgspec.field(default_factory=dict)
     """Items that were restored from the log, by their entries."""
     change_count: int = 0
     """The number of times that the key or the dress of an item was replaced."""
@@ -217,8 +216,7 @@ def wire_items(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
     return [WireItem(protocol, piece) for piece in pieces]
 
 
-@dataclass(slots=True)
-class WireItemCache:
+class WireItemCache(msgspec.Struct):
     """The items of the last requests. A request that has the same pieces has the same items.
 
     Only this cache keeps items, and it is limited in bytes: agents refer to them weakly.
@@ -226,7 +224,7 @@ class WireItemCache:
 
     max_bytes: int = MAX_CACHE_BYTES // 2
 
-    _requests: list[_RequestItems] = field(default_factory=list)
+    _requests: list[_RequestItems] = msgspec.field(default_factory=list)
     """The least recently used first."""
     _replaced: Sequence[Item] = ()
     """The items of the last request that a longer one replaced: its agent still refers to them."""
@@ -267,8 +265,7 @@ class WireItemCache:
         return best, common_count
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RequestItems:
+class _RequestItems(msgspec.Struct, frozen=True, eq=False):
     pieces: SharedList[Piece]
     items: SharedList[Item]
     common_count: int

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.core.events import Evidence, RequestPart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSettings:
+class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Model, parameters and tools of a request, and how it is known."""
 
     model: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] = ()
     wire: Mapping[str, Any] | None = None
     """The encoding of its body, for a request of a provider's protocol."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+import msgspec
 
 from harken.world.files.regular_file import MAX_FILE_BYTES
 from harken.world.files.root import size_text
@@ -24,8 +25,7 @@ _MAX_LINE_CHARS = 500
 """The number of characters of a line that are compared and quoted."""
 
 
-@dataclass(frozen=True, slots=True)
-class EditResult:
+class EditResult(msgspec.Struct, frozen=True):
     """The content of a file after an edit."""
 
     data: bytes

@@ -7,7 +7,8 @@ than the part that is shown. Lines end at `\n` only, as in grep and editors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 DEFAULT_LINES = 2000
 """The default limit of lines."""
@@ -19,12 +20,11 @@ MAX_LINE_CHARS = 2000
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(slots=True)
-class LineWindow:
+class LineWindow(msgspec.Struct):
     """Numbered lines, and properties of their text."""
 
     first: int
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = msgspec.field(default_factory=list)
     shortened: int = 0
     crlf: bool = False
     not_utf8: bool = False

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from harken.core.events import Reference
 from harken.core.ids import reference_message_id
@@ -34,8 +35,7 @@ Standing: TypeAlias = Literal["new", "known", "unknown", "changed"]
 """The state of a file for an agent: absent, as the agent knows it, never read, or changed since."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileReadState:
+class FileReadState(msgspec.Struct, frozen=True):
     """The content of a file that an agent knows, and the lines of it that were read."""
 
     hash: str
@@ -114,16 +114,15 @@ def _parse_read_state(hash_: str, seen: Any, lines: Any) -> FileReadState:
         return FileReadState(hash_, (), 0)
 
 
-@dataclass(slots=True)
-class _AgentFiles:
+class _AgentFiles(msgspec.Struct):
     """The derived state of one agent, up to a position in its context."""
 
     context_prefix: object = None
     """The prefix of the agent's context, compared by identity: an edit replaces it."""
     position: int = 0
     """The position of the message with pending calls, else the end."""
-    files: dict[str, FileReadState] = field(default_factory=dict)
-    written_by_call: dict[Reference, dict[str, FileReadState]] = field(default_factory=dict)
+    files: dict[str, FileReadState] = msgspec.field(default_factory=dict)
+    written_by_call: dict[Reference, dict[str, FileReadState]] = msgspec.field(default_factory=dict)
     """Call -> the files it wrote, while calls of the same message are pending."""
 
 
@@ -138,8 +137,7 @@ def _find_pending_calls(agent: Any) -> set[Reference]:
     return {call.reference for call in agent.session.agent(agent.agent_id).open_calls.values()}
 
 
-@dataclass(frozen=True, slots=True)
-class _FileCheck:
+class _FileCheck(msgspec.Struct, frozen=True):
     """The metadata and hash of a file at its last check."""
 
     stat: tuple[int, ...]

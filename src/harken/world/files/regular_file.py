@@ -14,10 +14,10 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+import msgspec
 from blake3 import blake3
 
 from harken.world.files.root import Root, kind_of, size_text
@@ -59,8 +59,7 @@ def binary_kind(data: bytes) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(msgspec.Struct, frozen=True):
     """The bytes of a file at one time."""
 
     data: bytes

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from harken.world.shell.output import readable
@@ -41,8 +41,7 @@ class _InvalidAnswer(Exception):
     """An invalid answer; the text describes a valid one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElicitationForm:
+class ElicitationForm(msgspec.Struct, frozen=True):
     """Asks a user for the values of a form of a server."""
 
     server: str
@@ -111,8 +110,7 @@ _OMITTED = object()
 """Stands for the value of a field that is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a form."""
 
     name: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeAlias
+
+import msgspec
 
 from harken.world.shell.sandbox import Sandbox
 
@@ -18,15 +19,14 @@ def _ignore(_: str) -> None:
     """Ignore a notice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpHost:
+class McpHost(msgspec.Struct, frozen=True, kw_only=True):
     """The settings shared by all servers of a world."""
 
     folder: Path
     """The folder in which they run, and the root that they are told."""
-    outputs: Path = field(default_factory=lambda: Path(mkdtemp(prefix="harken-outputs-")))
+    outputs: Path = msgspec.field(default_factory=lambda: Path(mkdtemp(prefix="harken-outputs-")))
     """The folder for long results and for stderr of programs."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     """The environment: passed on in part, and the source of `${NAME}` in configurations."""
     hide: frozenset[str] = frozenset()
     """Variables that only the user's own servers may name: API keys."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import mcp_types as types
+import msgspec
 from mcp import Client
 
 from harken.world.mcp.connection import McpConnection
@@ -16,8 +16,7 @@ from harken.world.mcp.pagination import prompts_of
 from harken.world.result import ToolError
 
 
-@dataclass(frozen=True, slots=True)
-class PromptArgument:
+class PromptArgument(msgspec.Struct, frozen=True):
     """An argument of a prompt."""
 
     name: str
@@ -25,8 +24,7 @@ class PromptArgument:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """A prompt of a server."""
 
     server: str

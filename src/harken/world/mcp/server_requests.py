@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import mcp_types as types
+import msgspec
 from mcp.client import ClientRequestContext
 from mcp.client.session import IncomingMessage
 from pydantic import FileUrl
@@ -30,8 +30,7 @@ MAX_NOTES = 200
 """The maximum number of notices about one server."""
 
 
-@dataclass(slots=True, eq=False)
-class ToolCallContext:
+class ToolCallContext(msgspec.Struct, eq=False):
     """A pending call, with the user to ask during it."""
 
     agent: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harken.core.arguments import format_existing
 from harken.core.messages import Content
@@ -31,8 +32,7 @@ PREFIX = "mcp:"
 """The prefix of resources in instructions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServerInfo:
+class McpServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a server, for a person."""
 
     name: str

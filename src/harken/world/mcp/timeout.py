@@ -9,13 +9,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a call."""
 
     tool: str

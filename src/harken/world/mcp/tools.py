@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -37,8 +36,7 @@ class _AnyArguments(msgspec.Struct):
     """A placeholder for the argument type: the server validates arguments by its schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpTool(Tool):
+class McpTool(Tool, frozen=True):
     """A tool of a server."""
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ The storage is an interchangeable strategy; agents and the tool use only this pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from harken.world.result import ToolError
 from harken.world.tool import ToolContext
@@ -20,8 +21,7 @@ class MemoryNotFound(ToolError):
     """No text is stored under a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryHit:
+class MemoryHit(msgspec.Struct, frozen=True):
     """A result of a query."""
 
     path: str

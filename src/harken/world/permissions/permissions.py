@@ -28,8 +28,7 @@ from harken.world.tool import Tool, ToolContext
 from harken.world.user import ApprovalRequest, UserUnavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The decision on a call: free, ask or denied."""
 
     kind: Literal["free", "ask", "denied"]

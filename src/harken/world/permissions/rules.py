@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
+
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError
 from harken.world.permissions.pattern import compile_pattern, escape_pattern
@@ -28,8 +30,7 @@ _RULE_PATTERN = re.compile(
 _UNQUOTED_NAME_PATTERN = re.compile(r'[^\s:()"*\\]+')
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRule:
+class PermissionRule(msgspec.Struct, frozen=True):
     """A permission rule."""
 
     tool: str

@@ -15,11 +15,12 @@ import posixpath
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from harken.core import canonical
 from harken.world.files.root import decode_shown_name
@@ -249,8 +250,7 @@ class PathSubject:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _PathForm:
+class _PathForm(msgspec.Struct, frozen=True):
     """A path without `..`: absolute and, if it lies below the folder, relative."""
 
     absolute: str

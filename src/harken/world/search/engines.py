@@ -10,17 +10,17 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from harken.world.files.regular_file import MAX_FILE_BYTES
 from harken.world.search.glob import Glob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileQuery:
+class FileQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A search in the current folder of the engine."""
 
     pattern: str | None = None
@@ -56,8 +56,7 @@ def ripgrep() -> str | None:
     return program if program is not None and Path(program).is_absolute() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Ripgrep:
+class Ripgrep(msgspec.Struct, frozen=True):
     """ripgrep, 12 or later."""
 
     program: str
@@ -92,8 +91,7 @@ def _types(glob: Glob | None) -> list[str]:
     return [] if names is None else [f"--type-add=harken:{names}", "--type=harken"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scanner:
+class Scanner(msgspec.Struct, frozen=True):
     """The Python search engine, in a separate interpreter."""
 
     def command(self, query: FileQuery) -> Sequence[str]:
@@ -107,7 +105,10 @@ class Scanner:
             "sys.exit(main(sys.argv[2], sys.stdout.buffer))"
         )
         path = [str(Path(entry).absolute()) for entry in sys.path]
-        query_json = asdict(query) | {"hidden": query.hidden, "max_bytes": MAX_FILE_BYTES}
+        query_json = msgspec.to_builtins(query) | {
+            "hidden": query.hidden,
+            "max_bytes": MAX_FILE_BYTES,
+        }
         return [sys.executable, "-I", "-c", code, json.dumps(path), json.dumps(query_json)]
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Timer
 from typing import IO
+
+import msgspec
 
 from harken.world.search.engines import Engine, FileQuery
 
@@ -26,8 +27,7 @@ _ERROR_EXIT_CODE = 2
 """The exit code of `rg` after any error, even if there are matches."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchLine:
+class MatchLine(msgspec.Struct, frozen=True):
     """A line of a searched file."""
 
     number: int
@@ -36,11 +36,10 @@ class MatchLine:
     text: str
 
 
-@dataclass(slots=True)
-class SearchOutput:
+class SearchOutput(msgspec.Struct):
     """The matches of a search so far."""
 
-    lines: dict[str, list[MatchLine]] = field(default_factory=dict)
+    lines: dict[str, list[MatchLine]] = msgspec.field(default_factory=dict)
     """The matching lines by file."""
     count: int = 0
     """The number of matching lines."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+
+import msgspec
 
 from harken.world.files.regular_file import MAX_FILE_BYTES, binary_kind, open_regular
 from harken.world.files.root import Root, size_text
@@ -45,8 +46,7 @@ def search_tools(root: Root, engine: Engine, *, within_s: float = _TIMEOUT_S) ->
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchTarget:
+class _SearchTarget(msgspec.Struct, frozen=True):
     """The target of a search."""
 
     folder: Path
@@ -55,8 +55,7 @@ class _SearchTarget:
     glob: Glob | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _VisibleFiles:
+class _VisibleFiles(msgspec.Struct, frozen=True):
     """The found files that the caller may see, and the number of hidden ones."""
 
     names: Sequence[str]

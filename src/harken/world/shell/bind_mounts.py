@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 Kind: TypeAlias = Literal["closed", "own", "readable", "elsewhere"]
 """No content; writable by the agent; readable; mounted from another folder."""
@@ -20,16 +21,15 @@ _PRECEDENCE: dict[Kind, int] = {"readable": 0, "elsewhere": 1, "own": 2, "closed
 _DEFAULT_KIND: Kind = "readable"
 
 
-@dataclass(slots=True)
-class Mounts:
+class Mounts(msgspec.Struct):
     """The view of a command on the file system: everything readable, except for the rules."""
 
     empty: str
     """The path of an empty file."""
-    _rules: dict[str, tuple[Kind, list[str]]] = field(default_factory=dict)
-    _read_only: set[str] = field(default_factory=set)
-    _real_folders: dict[str, str] = field(default_factory=dict)
-    watched: dict[str, str | None] = field(default_factory=dict)
+    _rules: dict[str, tuple[Kind, list[str]]] = msgspec.field(default_factory=dict)
+    _read_only: set[str] = msgspec.field(default_factory=set)
+    _real_folders: dict[str, str] = msgspec.field(default_factory=dict)
+    watched: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Paths that nothing can be mounted over -> the link that is there, or None."""
 
     def add_writable(self, path: str, source: str | None = None) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Self
+
+import msgspec
 
 _ESCAPE_PATTERN = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, movements
@@ -23,8 +24,7 @@ _CONTROL_PATTERN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff
 _MAX_BYTES_PER_CHAR = 4  # at most, in UTF-8
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """The output of a command, during and after its run."""
 
     path: Path

@@ -24,10 +24,11 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
+
+import msgspec
 
 MARK = "HARKEN_COMMAND"
 """The environment variable that marks the processes of a command."""
@@ -38,8 +39,7 @@ KILL_S = 2.0
 PROC = Path("/proc")
 
 
-@dataclass(slots=True)
-class ProcessGroup:
+class ProcessGroup(msgspec.Struct):
     """A running command, created by `start`."""
 
     first: subprocess.Popen[bytes]
@@ -48,7 +48,7 @@ class ProcessGroup:
     """The mounted procfs. None if there is none, or it lacks the first process."""
     since: int
     """The start time of the first process, in ticks of /proc: descendants are not older."""
-    seen_processes: set[tuple[int, int]] = field(default_factory=set)
+    seen_processes: set[tuple[int, int]] = msgspec.field(default_factory=set)
     """Processes found so far, with their start time, because a pid can be reused."""
     report_socket: socket.socket | None = None
     """The socket on which a kept command reports its exit code."""

@@ -22,10 +22,11 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, Self, TypeAlias
+
+import msgspec
 
 from harken.errors import ConfigError
 from harken.world.private_file import replace_file
@@ -86,8 +87,7 @@ _READ_ONLY_PATTERN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxedCommand:
+class SandboxedCommand(msgspec.Struct, frozen=True):
     """A command line that runs in the sandbox now."""
 
     command: Sequence[str]
@@ -137,8 +137,7 @@ def _rename(path: Path, target: str) -> None:
         path.rename(target)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a sandbox. A copy from `resolve` can run commands."""
 
     folder: Path
@@ -168,7 +167,7 @@ class Sandbox:
 
         environ: the complete environment of this process.
         """
-        resolved = replace(
+        resolved = msgspec.structs.replace(
             self,
             folder=_real(self.folder),
             outputs=_real(self.outputs),
@@ -183,13 +182,13 @@ class Sandbox:
             temporary=_real(self.temporary),
             homes=user_homes(environ),
         )
-        newest = replace(resolved, program=resolved.bubblewrap(environ))
-        older = replace(newest, options=())
+        newest = msgspec.structs.replace(resolved, program=resolved.bubblewrap(environ))
+        older = msgspec.structs.replace(newest, options=())
         with TemporaryDirectory(prefix="harken-sandbox-") as folder:
             trial_outputs = _real(Path(folder))
             # Each variant is tried twice, because a path to mount over may have just vanished.
             for candidate in (newest, newest, older, older):
-                reason = replace(candidate, outputs=trial_outputs).trial(environ)
+                reason = msgspec.structs.replace(candidate, outputs=trial_outputs).trial(environ)
                 if not reason:
                     return candidate
         raise ConfigError(f"bubblewrap (bwrap) does not work here: {reason}")

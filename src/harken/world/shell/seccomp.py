@@ -19,8 +19,9 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -33,8 +34,7 @@ _X32 = 0x40000000
 """The first number of the x32 calls, which duplicate those of x86_64."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Architecture:
+class _Architecture(msgspec.Struct, frozen=True):
     """The numbers of system calls that set the mode of a file."""
 
     audit: int

@@ -15,8 +15,9 @@ import shutil
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from harken.world.environment import find_hidden_variables, visible_variables
 from harken.world.files.root import display_name as shown_name
@@ -58,8 +59,7 @@ it left in the background is ended with every call: start a server and use it in
 Of output above {cap:,} characters you get head and tail, and the path of a file with all of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLimits:
+class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on the time and output of a command."""
 
     timeout_s: float = 120.0
@@ -72,8 +72,7 @@ class ShellLimits:
     """The total output limit; a command that exceeds it is ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(msgspec.Struct, frozen=True):
     """Runs commands in a folder; output too long for a result goes to a file in `outputs`."""
 
     folder: Path
@@ -88,7 +87,7 @@ class Shell:
     """The reason why no command may run; empty if they may."""
     environment: Mapping[str, str] | None = None
     """The environment of commands, before variables against prompts; None: the inherited one."""
-    limits: ShellLimits = field(default_factory=ShellLimits)
+    limits: ShellLimits = msgspec.field(default_factory=ShellLimits)
 
     @property
     def tool(self) -> Tool:
@@ -105,7 +104,7 @@ class Shell:
             default=limits.timeout_s, longest=limits.max_timeout_s, cap=limits.characters
         )
         description += "" if self.sandbox is None else f"\n{self.sandbox.about}"
-        bash_tool = replace(tool(description=description)(bash), note=self.note)
+        bash_tool = msgspec.structs.replace(tool(description=description)(bash), note=self.note)
         return bash_tool.with_subject(by="command", kind="command", preview=preview)
 
     @property
@@ -254,8 +253,7 @@ class _SandboxSetupFailed(ToolError):
     """The sandbox could not be set up; the command did not start."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedCommand:
+class _PreparedCommand(msgspec.Struct, frozen=True):
     """A command line that is ready to start."""
 
     command: Sequence[str]
@@ -317,8 +315,7 @@ def _format_result(end: str, text: str, remaining: Sequence[str]) -> str:
     return f"{end}\n{text or '(no output)'}{ended_note}"
 
 
-@dataclass(slots=True)
-class BackgroundCommand:
+class BackgroundCommand(msgspec.Struct):
     """A command that runs in the background."""
 
     processes: ProcessGroup

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from harken.world.result import InvalidArguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerEvent:
+class TriggerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An external event, or all events since the last call of `wait`."""
 
     text: str

@@ -13,12 +13,13 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 from typing import Any
+
+import msgspec
 
 from harken.world.files.root import Root
 from harken.world.result import InvalidArguments, ToolError
@@ -51,8 +52,7 @@ OnPaths = Callable[[Collection[str], str | None], None]
 """Takes changed paths, and the reason why no more will come."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fingerprint:
+class _Fingerprint(msgspec.Struct, frozen=True):
     """A file fingerprint, which differs after a change."""
 
     ctime_ns: int

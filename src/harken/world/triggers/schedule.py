@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.world.result import InvalidArguments
@@ -27,8 +28,7 @@ _INTERVAL_PATTERN = re.compile(
 _CLOCK_PATTERN = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True):
     """The due times of a time trigger."""
 
     trigger: TimeTrigger
@@ -129,8 +129,7 @@ def parse_time(text: str, zone: str, now_us: int) -> str:
     return format_rfc3339(due_us)
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """The times that an agent requests; exactly one field is set."""
 
     at: str | None = None

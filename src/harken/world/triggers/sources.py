@@ -6,8 +6,9 @@ It is part of a `World`. No source runs until a session listens: see `harken.age
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from harken.core.clock import parse_rfc3339
 from harken.session.state import TriggerState
@@ -29,21 +30,20 @@ from harken.world.triggers.trigger import (
 from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
 
-@dataclass(eq=False, kw_only=True)
-class Sources:
+class Sources(msgspec.Struct, kw_only=True, eq=False):
     """Creates the source of a trigger and owns the state that sources share."""
 
     root: Root
     shell: Shell
-    alarm: TriggerClock = field(default_factory=TriggerClock)
+    alarm: TriggerClock = msgspec.field(default_factory=TriggerClock)
     zone: str = "UTC"
     """The time zone of the user."""
     ignore: Sequence[Path] = ()
     """Files and folders that the program itself writes."""
     listening: bool = False
     """Whether a session listens. Otherwise no trigger can be armed."""
-    background: BackgroundCommands = field(default_factory=BackgroundCommands)
-    webhooks: Webhooks = field(default_factory=Webhooks)
+    background: BackgroundCommands = msgspec.field(default_factory=BackgroundCommands)
+    webhooks: Webhooks = msgspec.field(default_factory=Webhooks)
 
     def check_listening(self) -> None:
         """Raise ToolError if no session listens."""

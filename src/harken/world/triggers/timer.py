@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core.clock import Clock, system_clock
 from harken.world.result import ToolError
@@ -19,8 +20,7 @@ _MAX_SLEEP_S = 30.0
 """The interval of clock checks: a machine may sleep, and a clock may be set."""
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerClock:
+class TriggerClock(msgspec.Struct, frozen=True):
     """Waits until its clock reaches a time."""
 
     clock: Clock = system_clock

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from harken.core.arguments import check_arguments, format_existing
 from harken.core.clock import parse_rfc3339
@@ -126,7 +127,7 @@ def _background_tool(sources: Sources) -> Tool:
     background_tool = tool(run_in_background).with_subject(
         by="command", kind="command", preview=preview
     )
-    return replace(background_tool, acts_as="bash", note=sources.shell.note)
+    return msgspec.structs.replace(background_tool, acts_as="bash", note=sources.shell.note)
 
 
 def _webhook_tool(sources: Sources) -> Tool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -107,8 +106,7 @@ class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_def
 AnyTrigger = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
 
 
-@dataclass(frozen=True, slots=True)
-class ArmedTrigger:
+class ArmedTrigger(msgspec.Struct, frozen=True):
     """A trigger in the log of a session."""
 
     id: MessageId

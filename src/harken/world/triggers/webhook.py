@@ -11,9 +11,10 @@ import hmac
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from harken.world.loop_lock import LoopLock
 from harken.world.result import ToolError
@@ -44,8 +45,7 @@ def token_sha256(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-@dataclass(eq=False)
-class WebhookMessage:
+class WebhookMessage(msgspec.Struct, eq=False):
     """The content of one request."""
 
     text: str
@@ -53,15 +53,14 @@ class WebhookMessage:
     logged: asyncio.Future[None]
 
 
-@dataclass(eq=False)
-class WebhookCalled:
+class WebhookCalled(msgspec.Struct, eq=False):
     """The event source of one webhook."""
 
     armed: WebhookTrigger
     server: Webhooks
     pause_s: float = 1.0
-    waiting: list[WebhookMessage] = field(default_factory=list)
-    came: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: list[WebhookMessage] = msgspec.field(default_factory=list)
+    came: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

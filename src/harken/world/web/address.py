@@ -11,10 +11,11 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 from harken.world.result import InvalidArguments, ToolError
 
@@ -30,8 +31,7 @@ _INTERNAL_NETWORKS = tuple(
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTarget:
+class FetchTarget(msgspec.Struct, frozen=True):
     """The parsed target of a URL."""
 
     scheme: str
@@ -78,8 +78,7 @@ def _normalize_host(parts: SplitResult) -> str:
     return host if host.isascii() else host.encode("idna").decode().lower()
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPolicy:
+class NetworkPolicy(msgspec.Struct, frozen=True):
     """The networks that may be reached besides public ones."""
 
     allowed: Sequence[str] = ()

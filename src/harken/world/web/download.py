@@ -10,10 +10,11 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
+
+import msgspec
 
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.web.address import FetchTarget, NetworkPolicy
@@ -26,8 +27,7 @@ _REDIRECT_CODES = frozenset({301, 302, 303, 307, 308})
 _MISSING_TEXT = "the extra `web` is not installed: pip install 'harken[web]'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on a download."""
 
     size_bytes: int = 5_000_000
@@ -39,8 +39,7 @@ class Bounds:
     """The time limit for extracting the main text; after it the full text is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(msgspec.Struct, frozen=True):
     """The response of a server."""
 
     place: FetchTarget
@@ -59,12 +58,11 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("httpx", "trafilatura"))
 
 
-@dataclass(frozen=True, slots=True)
-class Downloads:
+class Downloads(msgspec.Struct, frozen=True):
     """Fetches pages."""
 
-    network_policy: NetworkPolicy = field(default_factory=NetworkPolicy)
-    bounds: Bounds = field(default_factory=Bounds)
+    network_policy: NetworkPolicy = msgspec.field(default_factory=NetworkPolicy)
+    bounds: Bounds = msgspec.field(default_factory=Bounds)
 
     async def page(self, url: str) -> FetchedPage:
         """Fetch a URL.

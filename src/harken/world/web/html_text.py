@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core.untrusted import escape_hook_markers
 from harken.world.files.root import size_text
@@ -36,8 +37,7 @@ _EXCLUDED_CODECS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode
 """Python codecs that no page uses; one of them takes a day for a long text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """The title and text of a page."""
 
     title: str

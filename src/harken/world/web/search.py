@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.untrusted import escape_hook_markers
@@ -25,8 +26,7 @@ _SIZE_BYTES = 2_000_000
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
 
 
-@dataclass(frozen=True, slots=True)
-class WebResult:
+class WebResult(msgspec.Struct, frozen=True):
     """A page in the search results."""
 
     title: str
@@ -43,8 +43,7 @@ class SearchProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Searxng:
+class Searxng(msgspec.Struct, frozen=True):
     """A SearXNG instance that has the format `json` enabled.
 
     Source: docs.searxng.org, Search API.
@@ -59,8 +58,7 @@ class Searxng:
         return _parse_results(response, ("results",), "content", count)
 
 
-@dataclass(frozen=True, slots=True)
-class Brave:
+class Brave(msgspec.Struct, frozen=True):
     """The search API of Brave, or a compatible one.
 
     Source: api-dashboard.search.brave.com, Web Search API.
@@ -127,8 +125,7 @@ def _to_line(text: Any, max_chars: int) -> str:
     return escape_hook_markers(line[:max_chars])
 
 
-@dataclass(frozen=True, slots=True)
-class Web:
+class Web(msgspec.Struct, frozen=True):
     """The web access of a world: downloads and search."""
 
     downloads: Downloads

@@ -6,11 +6,11 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import msgspec
 import pytest
 from requests import Request
 from requests.adapters import HTTPAdapter
@@ -67,7 +67,7 @@ def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
         "list": ["a", "b"],
     }
     first, *spans = demo_spans()
-    sent_spans = [replace(first, attributes=values, failed="it broke"), *spans]
+    sent_spans = [msgspec.structs.replace(first, attributes=values, failed="it broke"), *spans]
     with serve_backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         endpoint.send(to_readable_spans(sent_spans, SENDER))
         received = receiver.spans
@@ -174,7 +174,10 @@ def test_many_spans_are_sent_in_batches() -> None:
     sizes = [len(batch) for batch in exporter._batches(spans * 30)]
     assert sum(sizes) == len(spans) * 30
     assert max(sizes) <= limits[0]
-    large = [replace(span, attributes={"a": "x" * (limits[1] // 2 + 1)}) for span in spans[:4]]
+    large = [
+        msgspec.structs.replace(span, attributes={"a": "x" * (limits[1] // 2 + 1)})
+        for span in spans[:4]
+    ]
     assert [len(batch) for batch in exporter._batches(large)] == [1, 1, 1, 1]
 
 
@@ -196,7 +199,7 @@ def test_unencodable_spans_are_an_error() -> None:
     [span, *_] = demo_spans()
     with serve_backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
-            endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
+            endpoint.send(to_readable_spans([msgspec.structs.replace(span, start_ns=-1)], SENDER))
         assert not receiver.requests
 
 

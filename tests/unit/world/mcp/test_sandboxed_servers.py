@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.errors import ConfigError
@@ -100,7 +100,9 @@ def test_server_does_not_run_without_a_sandbox(tmp_path: Path, sandbox: Sandbox)
         server = toy_server(sandbox=True)
         async with open_mcp_stage(tmp_path, server) as harness:
             assert "it may run in a sandbox only, and there is none" in harness.notices[-1]
-        hidden = replace(sandbox, folder=Path("/"), private=[Path("/usr"), Path("/bin")])
+        hidden = msgspec.structs.replace(
+            sandbox, folder=Path("/"), private=[Path("/usr"), Path("/bin")]
+        )
         async with open_mcp_stage(tmp_path, server, sandbox=hidden) as harness:
             assert "it may run in a sandbox only, and there is none" in harness.notices[-1]
             assert harness.world.tools == {}

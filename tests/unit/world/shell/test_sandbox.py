@@ -9,10 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from harken.errors import ConfigError
@@ -124,7 +124,7 @@ def test_command_ends_with_the_process_of_harken(sandbox_folders: SandboxFolders
 
 
 def test_saved_output_can_be_read_by_the_next_command(sandbox_folders: SandboxFolders) -> None:
-    shell = replace(sandbox_folders.shell(), limits=ShellLimits(characters=1000))
+    shell = msgspec.structs.replace(sandbox_folders.shell(), limits=ShellLimits(characters=1000))
     first = asyncio.run(shell.run("seq 5000"))
     path = first.partition("all of it is in ")[2].partition(" ")[0]
     assert asyncio.run(shell.run(f"tail -1 {path}")) == "exit code 0 (in the sandbox)\n5000\n"
@@ -178,8 +178,9 @@ def test_other_failures_get_no_hint(sandbox_folders: SandboxFolders, command: st
 
 
 def test_command_does_not_run_if_the_sandbox_fails(sandbox_folders: SandboxFolders) -> None:
-    broken = replace(
-        sandbox_folders.shell(), sandbox=replace(sandbox_folders.sandbox(), program="/bin/false")
+    broken = msgspec.structs.replace(
+        sandbox_folders.shell(),
+        sandbox=msgspec.structs.replace(sandbox_folders.sandbox(), program="/bin/false"),
     )
     with pytest.raises(ToolError, match="the sandbox could not be set up, and the command was not"):
         asyncio.run(broken.run("touch made"))
@@ -194,7 +195,9 @@ def test_no_command_runs_without_a_required_sandbox(tmp_path: Path) -> None:
 
 
 def test_broken_bubblewrap_is_not_used(tmp_path: Path) -> None:
-    options = replace(Sandbox(folder=tmp_path, outputs=tmp_path / "outputs"), program="/bin/false")
+    options = msgspec.structs.replace(
+        Sandbox(folder=tmp_path, outputs=tmp_path / "outputs"), program="/bin/false"
+    )
     assert options.trial({}) == "exit code 1"
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n")

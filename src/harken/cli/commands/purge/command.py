@@ -6,10 +6,11 @@ import getpass
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 
 from harken.cli.commands.purge.home_files import (
     forget_in_indexes,
@@ -46,7 +47,7 @@ class _TextMatches:
 
     def rows(self) -> list[dict[str, str]]:
         return [
-            *(asdict(place) for place in self.places),
+            *(msgspec.structs.asdict(place) for place in self.places),
             *({"where": str(path), "kind": "file", "name": ""} for path in self.rewritable),
             *({"where": str(path), "kind": "yours", "name": ""} for path in self.foreign),
         ]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
+import msgspec
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.exceptions import OAuthRegistrationError, OAuthTokenError
 from mcp.shared.auth import (
@@ -146,8 +147,7 @@ async def log_out(logins: Logins, name: str) -> list[Login]:
     return removed
 
 
-@dataclass(frozen=True, slots=True)
-class _LoginPrompt:
+class _LoginPrompt(msgspec.Struct, frozen=True):
     """Shows the login page to a person and waits for the redirect."""
 
     show: Callable[[str], None]

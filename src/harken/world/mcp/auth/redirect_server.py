@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from secrets import compare_digest
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from harken.errors import ConfigError
 
@@ -29,8 +30,7 @@ _REFUSED_TEXT = "You were not logged in. You can close this window."
 _NOT_FOUND_TEXT = "Not found."
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationResponse:
+class AuthorizationResponse(msgspec.Struct, frozen=True):
     """The parameters of the redirect after a login."""
 
     code: str = ""

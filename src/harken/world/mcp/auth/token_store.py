@@ -87,8 +87,7 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Logins:
+class Logins(msgspec.Struct, frozen=True):
     """The logins in one file, which may not exist."""
 
     file: Path

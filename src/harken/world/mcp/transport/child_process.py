@@ -13,10 +13,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Self
+
+import msgspec
 
 from harken.errors import ConfigError
 from harken.world.mcp.host import McpHost
@@ -42,8 +43,7 @@ _FIRST_SCRIPT = '"$0" "$@"; exit $?'
 _GUARD_SCRIPT = 'read -r _; kill -s TERM -- "-$0"; sleep 1; kill -s KILL -- "-$0"'
 
 
-@dataclass(slots=True)
-class ServerProcess:
+class ServerProcess(msgspec.Struct):
     """A running server process, created by `start`."""
 
     processes: ProcessGroup
@@ -53,9 +53,9 @@ class ServerProcess:
     log: Path
     entered: SandboxedCommand | None = None
     """Its sandbox, if any."""
-    _transports: list[asyncio.BaseTransport] = field(default_factory=list)
+    _transports: list[asyncio.BaseTransport] = msgspec.field(default_factory=list)
     _stderr: asyncio.Task[None] | None = None
-    _tail: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = msgspec.field(default_factory=bytearray)
 
     @classmethod
     async def start(cls, server: McpServerConfig, around: McpHost) -> Self:
@@ -188,7 +188,7 @@ def _enter_sandbox(
     try:
         if around.sandbox is None:
             raise ConfigError("none is known")
-        sandbox = replace(
+        sandbox = msgspec.structs.replace(
             around.sandbox,
             folder=folder,
             outputs=around.outputs / f"mcp-{server.name}",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from itertools import islice
+
+import msgspec
 
 MAX_LINE_BYTES = 32 << 20
 MAX_PIECES = 200_000
@@ -20,8 +21,7 @@ _CHUNK_BYTES = 1 << 18
 _END_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class MessageLine:
+class MessageLine(msgspec.Struct, frozen=True):
     """One line, without its end."""
 
     data: bytes
@@ -29,12 +29,11 @@ class MessageLine:
     is_too_long: bool = False
 
 
-@dataclass(slots=True)
-class _PartialLine:
+class _PartialLine(msgspec.Struct):
     """The line that is not complete yet."""
 
     max_bytes: int
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = msgspec.field(default_factory=bytearray)
     end: bytes = b""
     is_too_long: bool = False
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import msgspec
 from mcp.client._transport import ReadStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
@@ -72,8 +72,7 @@ def _find_schema_defect(schema: Any) -> str:
     return f"is longer than {MAX_SCHEMA_BYTES >> 10} KB" if size > MAX_SCHEMA_BYTES else ""
 
 
-@dataclass(slots=True)
-class RateLimit:
+class RateLimit(msgspec.Struct):
     """A token bucket."""
 
     at_once: float

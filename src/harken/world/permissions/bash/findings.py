@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 
 class Doubt(StrEnum):
@@ -31,16 +32,15 @@ class Doubt(StrEnum):
     """It runs a file that it writes itself."""
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """The doubts about a command, and texts that a rule is compared with."""
 
-    doubts: set[Doubt] = field(default_factory=set)
-    loose_mentions: list[str] = field(default_factory=list)
+    doubts: set[Doubt] = msgspec.field(default_factory=set)
+    loose_mentions: list[str] = msgspec.field(default_factory=list)
     """Arguments of unknown programs: the name of a denied program in them is enough to ask."""
-    mentions: list[str] = field(default_factory=list)
+    mentions: list[str] = msgspec.field(default_factory=list)
     """Arguments of other programs: all words of a rule in them are enough to ask."""
     runs_project: bool = False
     """Whether a script or program of the project runs, without a check of its contents."""
-    scripts: list[str] = field(default_factory=list)
+    scripts: list[str] = msgspec.field(default_factory=list)
     """Files that are run."""

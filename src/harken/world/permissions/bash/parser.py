@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from harken.world.permissions.bash.programs import name_set
 from harken.world.permissions.bash.syntax import Syntax
@@ -67,8 +68,7 @@ _COMMANDS = frozenset({"command", "variable_assignment", "variable_assignments"}
 _ARITHMETIC = frozenset({"arithmetic_expansion", "c_style_for_statement", "subscript"})
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """One word of a command."""
 
     raw: str
@@ -81,8 +81,7 @@ class Word:
     """Whether nothing in it is expanded, except file names and braces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redirection:
+class Redirection(msgspec.Struct, frozen=True):
     """A redirection. For a here-document the target is its text."""
 
     operator: str
@@ -111,30 +110,27 @@ class Redirection:
         )
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(msgspec.Struct):
     """An assignment to a variable; the value of an array is plain if each element is."""
 
     name: str
     value: Word
 
 
-@dataclass(slots=True)
-class SimpleCommand:
+class SimpleCommand(msgspec.Struct):
     """A command without control structures."""
 
-    arguments: list[Word] = field(default_factory=list)
-    assignments: list[Assignment] = field(default_factory=list)
-    redirections: list[Redirection] = field(default_factory=list)
+    arguments: list[Word] = msgspec.field(default_factory=list)
+    assignments: list[Assignment] = msgspec.field(default_factory=list)
+    redirections: list[Redirection] = msgspec.field(default_factory=list)
     is_piped_into: bool = False
     """Whether its input is a pipe, its own or that of a group or loop around it."""
 
 
-@dataclass(slots=True)
-class Script:
+class Script(msgspec.Struct):
     """A parsed text."""
 
-    commands: list[SimpleCommand] = field(default_factory=list)
+    commands: list[SimpleCommand] = msgspec.field(default_factory=list)
     is_complete: bool = True
     """Whether all of the text is understood."""
     has_arithmetic: bool = False
@@ -142,12 +138,12 @@ class Script:
     expands_prompt: bool = False
     """Whether it contains `${x@P}` or a similar operator, which expands a value once more."""
     text: str = ""
-    functions: set[str] = field(default_factory=set)
-    quoted: list[str] = field(default_factory=list)
+    functions: set[str] = msgspec.field(default_factory=set)
+    quoted: list[str] = msgspec.field(default_factory=list)
     """Quoted texts with a command substitution, which runs if they are expanded once more."""
-    backquoted: list[str] = field(default_factory=list)
+    backquoted: list[str] = msgspec.field(default_factory=list)
     """Commands in backquotes without the backslashes that are removed there."""
-    loop_values: list[str] = field(default_factory=list)
+    loop_values: list[str] = msgspec.field(default_factory=list)
     """The words over which loops run."""
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.world.permissions.bash.findings import Doubt, Findings
 from harken.world.permissions.bash.git import git_names_command, git_subcommand, is_git_builtin
@@ -430,8 +431,7 @@ class ProgramCheck:
             self._doubt(Doubt.SUBCOMMAND)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A program and its arguments."""
 
     name: str

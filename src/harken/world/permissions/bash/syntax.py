@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -31,8 +32,7 @@ _FREE_TEXT = frozenset({"heredoc_body", "regex", "string", "translated_string", 
 """Nodes with text between their children."""
 
 
-@dataclass(frozen=True, slots=True)
-class Syntax:
+class Syntax(msgspec.Struct, frozen=True):
     """A syntax tree with the bytes that it describes, in which no line is continued."""
 
     root: Node
