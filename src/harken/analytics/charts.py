@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
 from html import escape
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.analytics.activity import WEEKDAYS
 from harken.analytics.number_text import (
@@ -52,8 +53,7 @@ _HIDDEN_PATTERN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """A chart with its title."""
 
     title: str

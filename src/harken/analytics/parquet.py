@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import apsw
+import msgspec
 
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.table_schema import (
@@ -40,8 +40,7 @@ Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
 """Returns the text of messages by their hashes (32 bytes each), or None for deleted ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTable:
+class WrittenTable(msgspec.Struct, frozen=True):
     """A Parquet file that was written."""
 
     path: Path

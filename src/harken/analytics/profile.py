@@ -17,11 +17,11 @@ reading and writing. A longer gap is idle, unless a tool was running.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 import apsw
+import msgspec
 
 from harken.analytics.scope import Scope
 from harken.analytics.times import US, to_datetime
@@ -53,8 +53,7 @@ _ACTIVITY_OF: dict[str, Activity] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityInterval:
+class ActivityInterval(msgspec.Struct, frozen=True):
     """An activity of an agent, or of the user that it waits for, in an interval of time."""
 
     activity: Activity

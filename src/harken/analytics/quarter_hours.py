@@ -7,10 +7,10 @@ multiple of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 import apsw
+import msgspec
 
 from harken.analytics.scope import Scope
 from harken.analytics.times import US, to_datetime
@@ -26,8 +26,7 @@ _QUERY = f"""
 """  # noqa: S608 - a number of ours
 
 
-@dataclass(frozen=True, slots=True)
-class QuarterHour:
+class QuarterHour(msgspec.Struct, frozen=True):
     """Sums over the messages of a session in a quarter of an hour."""
 
     session_id: int

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 from harken.errors import NameNotFound
 
@@ -72,8 +72,7 @@ def _split_path(path: str) -> list[str]:
 _SESSIONS = "sessions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """A filter for rows. All conditions must match; by default all rows match."""
 
     since_us: int | None = None

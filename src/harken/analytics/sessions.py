@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import StatisticsError, correlation, median
 
 import apsw
+import msgspec
 
 from harken.analytics.number_text import compute_ratio
 from harken.analytics.quarter_hours import QuarterHour
@@ -63,8 +63,7 @@ class EndingStats(Record, frozen=True, kw_only=True):
     compactions: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeTotals:
+class ScopeTotals(msgspec.Struct, frozen=True):
     """Activity and usage of the sessions of a scope, by row id."""
 
     quarter_hours: Sequence[QuarterHour]

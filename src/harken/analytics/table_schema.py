@@ -8,8 +8,9 @@ Source: docs/formats/tables.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 SCHEMA_VERSION = 1
 """Incremented when a column changes its name, type or meaning, but not for new columns."""
@@ -19,8 +20,7 @@ Kind: TypeAlias = Literal["int64", "double", "string", "bool", "timestamp", "ctx
 two are strings."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(msgspec.Struct, frozen=True):
     """A column of an exported table."""
 
     name: str
@@ -35,8 +35,7 @@ class TableColumn:
         return self.value or f"{{table}}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class TableSchema:
+class TableSchema(msgspec.Struct, frozen=True):
     """A table, exported to a file of the same name."""
 
     name: str

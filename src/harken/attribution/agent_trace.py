@@ -13,7 +13,6 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,8 +77,7 @@ class _Record(msgspec.Struct):
     tool: _Tool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TracedRange:
+class TracedRange(msgspec.Struct, frozen=True):
     """The origin of lines of a commit, as a record says. All texts are untrusted."""
 
     commit: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.edits.patch_text import FileDiff
 from harken.attribution.git.blame import UNCOMMITTED, BlameCommit, BlamedLine, decode
@@ -14,8 +15,7 @@ from harken.attribution.matching.commit_matcher import CommitMatcher
 from harken.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class AddedRanges:
+class AddedRanges(msgspec.Struct, frozen=True):
     """The ranges of lines that a commit adds to a file, from 1."""
 
     path: str

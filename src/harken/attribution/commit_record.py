@@ -7,7 +7,8 @@ have made such a commit; the record is what its author's tools say.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.agent_trace import (
     TRACE_FILE,
@@ -25,8 +26,7 @@ _MAX_COMMITS = 100
 """The records of so many commits are read for one answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRecord:
+class CommitRecord(msgspec.Struct, frozen=True):
     """The records about lines of one commit."""
 
     contexts: Sequence[str] = ()

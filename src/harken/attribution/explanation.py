@@ -8,12 +8,12 @@ subagent that is a prompt to the agent above it, and the task is the message tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
 import apsw
+import msgspec
 
 from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import RecordedEdit
@@ -33,8 +33,7 @@ _MAX_REASON_COMMITS = 64
 """Commits before an edit in which a reason is searched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of an edit. Texts are untrusted; an empty one is unknown."""
 
     edit: RecordedEdit
@@ -62,8 +61,7 @@ class Explanation:
         return self.edit.row.commit
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationMessage:
+class ConversationMessage(msgspec.Struct, frozen=True):
     """A message of the conversation around an edit."""
 
     ctx: CommitId

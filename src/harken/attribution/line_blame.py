@@ -7,7 +7,8 @@ the commit only moved or reformatted is followed into the parent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from harken.attribution.git.blame import BlameCommit, BlamedLine, blame
 from harken.attribution.git.history import FileVersion
@@ -23,8 +24,7 @@ _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     """A line that is followed, and its state."""
 
     line: BlamedLine
@@ -72,8 +72,7 @@ class _Pending:
         )
 
 
-@dataclass(slots=True)
-class FileBlame:
+class FileBlame(msgspec.Struct):
     """Computes the origins of the lines of files of a repository."""
 
     repository: GitRepository
@@ -107,7 +106,7 @@ class FileBlame:
                 bool(edits) and origin.edit is not None and origin.edit.row.id == edits[-1].row.id
             )
             if edits and not is_same:
-                origin = replace(origin, edit=edits[-1], confidence="uncertain")
+                origin = msgspec.structs.replace(origin, edit=edits[-1], confidence="uncertain")
             doubted.append(origin)
         return doubted
 

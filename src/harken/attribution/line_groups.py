@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.attribution.git.blame import BlameCommit
 from harken.attribution.line_origin import Confidence, LineOrigin
@@ -12,8 +13,7 @@ from harken.attribution.records.recorded_edits import RecordedEdit
 _CONFIDENCES: tuple[Confidence, ...] = ("exact", "reformatted", "uncertain", "similar")
 
 
-@dataclass(slots=True)
-class LineGroup:
+class LineGroup(msgspec.Struct):
     """Lines that one tool call wrote, or that the author of one commit wrote."""
 
     commit: BlameCommit
@@ -23,7 +23,7 @@ class LineGroup:
     """The least certain one of the lines."""
     ratio: float
     """The lowest similarity of the lines."""
-    origins: list[LineOrigin] = field(default_factory=list)
+    origins: list[LineOrigin] = msgspec.field(default_factory=list)
 
     @property
     def is_agent(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.attribution.git.blame import BlameCommit, BlamedLine
 from harken.attribution.records.recorded_edits import RecordedEdit
@@ -11,8 +12,7 @@ from harken.attribution.records.recorded_edits import RecordedEdit
 Confidence: TypeAlias = Literal["exact", "reformatted", "similar", "uncertain"]
 
 
-@dataclass(frozen=True, slots=True)
-class LineOrigin:
+class LineOrigin(msgspec.Struct, frozen=True):
     """The origin of a line of a file."""
 
     line: BlamedLine

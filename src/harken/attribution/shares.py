@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.attribution.line_origin import LineOrigin
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LineWriter:
+class LineWriter(msgspec.Struct, frozen=True, order=True):
     """An agent of a runtime with a model, or a person."""
 
     is_agent: bool
@@ -19,11 +19,10 @@ class LineWriter:
     model: str = ""
 
 
-@dataclass(slots=True)
-class Share:
+class Share(msgspec.Struct):
     """The lines with text in a folder, by their writers."""
 
-    lines: Counter[LineWriter] = field(default_factory=Counter)
+    lines: Counter[LineWriter] = msgspec.field(default_factory=Counter)
     uncertain: int = 0
     """The lines of persons that may be of an agent."""
     files: int = 0

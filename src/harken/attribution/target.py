@@ -9,7 +9,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.errors import ConfigError
 
@@ -19,8 +20,7 @@ _MAX_DIGITS = 9
 STDIN = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class LineTarget:
+class LineTarget(msgspec.Struct, frozen=True):
     """Lines of a file, from 1."""
 
     path: str
@@ -28,16 +28,14 @@ class LineTarget:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTarget:
+class FunctionTarget(msgspec.Struct, frozen=True):
     """A function or class of a file."""
 
     path: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionTarget:
+class RevisionTarget(msgspec.Struct, frozen=True):
     """A git commit."""
 
     revision: str

@@ -9,8 +9,9 @@ same lines between them, the lines are of that edit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
+
+import msgspec
 
 from harken.attribution.edits.file_edit import split_added
 from harken.attribution.line_origin import LineOrigin
@@ -73,7 +74,7 @@ def doubt_duplicates(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
                 )
                 is_near = size <= _NEAR_DISTANCE or is_inserted
                 if origins[index].is_agent and is_other and is_near:
-                    doubted[index] = replace(origins[index], confidence="uncertain")
+                    doubted[index] = msgspec.structs.replace(origins[index], confidence="uncertain")
     return doubted
 
 
@@ -103,7 +104,7 @@ def _doubt_place(origins: Sequence[LineOrigin], index: int) -> LineOrigin:
         return origin
     if _is_in_place(origins, index) and not _is_of_neighbor(origins, index):
         return origin
-    return replace(origin, confidence="uncertain")
+    return msgspec.structs.replace(origin, confidence="uncertain")
 
 
 def _is_of_neighbor(origins: Sequence[LineOrigin], index: int) -> bool:
@@ -151,7 +152,9 @@ def _settle_run(
             settled.append(_settle_blank(origin, neighbors))
         elif origin.is_agent:
             is_supported = _is_supported(run, index, above, below) and not _is_doubled(run, index)
-            settled.append(origin if is_supported else replace(origin, confidence="uncertain"))
+            settled.append(
+                origin if is_supported else msgspec.structs.replace(origin, confidence="uncertain")
+            )
         elif is_between and above is not None:
             settled.append(_with_origin(origin, above))
         else:
@@ -256,7 +259,7 @@ def _settle_blank(origin: LineOrigin, neighbors: Sequence[LineOrigin]) -> LineOr
 def _with_origin(origin: LineOrigin, neighbor: LineOrigin) -> LineOrigin:
     if not neighbor.is_agent:
         return LineOrigin(origin.line, origin.commit)
-    return replace(neighbor, line=origin.line)
+    return msgspec.structs.replace(neighbor, line=origin.line)
 
 
 def _is_same_edit(origin: LineOrigin, other: LineOrigin) -> bool:

@@ -6,7 +6,7 @@ error and is never ignored.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
@@ -33,7 +33,7 @@ def configure_from_template(template: Template | None, root: Agent) -> None:
     server_names = [server_in(name) for name in template.tools or () if name.endswith("__*")]
     # The servers are not started yet, so their tools are not known.
     servers = filter(None, server_names)
-    template = replace(template, mcp=(*template.mcp, *servers)).expanded(tool_names)
+    template = msgspec.structs.replace(template, mcp=(*template.mcp, *servers)).expanded(tool_names)
     for name in template.tools or ():
         if name not in tool_names:
             available = ", ".join(sorted(tool_names))

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from harken.agents.agent import Agent
 from harken.agents.checkpoints import checkpoint_agent
 from harken.agents.open_calls import has_open_calls
@@ -124,7 +126,7 @@ def _with_tools(template: Template, names: Sequence[str]) -> Template:
     """Return a template that allows these tools as well."""
     if template.tools is None:
         return template
-    return replace(template, tools=(*template.tools, *names))
+    return msgspec.structs.replace(template, tools=(*template.tools, *names))
 
 
 def _remove_unstarted(log: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -35,24 +34,23 @@ def placeholders(event: ContextLoaded) -> list[Message]:
     return [Message("system", text.format(n)) for n in range(event.count)]
 
 
-@dataclass(slots=True)
-class ModelCalls:
+class ModelCalls(msgspec.Struct):
     """The model calls of a session, and the events that they refer to."""
 
     resolver: Resolver = placeholders
     """Returns the messages of commits that agents started from."""
-    requests: dict[MessageId, LlmRequest] = field(default_factory=dict)
-    responses: dict[MessageId, LlmResponse] = field(default_factory=dict)
+    requests: dict[MessageId, LlmRequest] = msgspec.field(default_factory=dict)
+    responses: dict[MessageId, LlmResponse] = msgspec.field(default_factory=dict)
     """By the id of their request."""
-    entries: dict[MessageId, ChatMessage] = field(default_factory=dict)
-    loads: dict[MessageId, ContextLoaded] = field(default_factory=dict)
-    tools: dict[MessageId, list[dict[str, Json]]] = field(default_factory=dict)
-    request_by_result: dict[MessageId, MessageId] = field(default_factory=dict)
+    entries: dict[MessageId, ChatMessage] = msgspec.field(default_factory=dict)
+    loads: dict[MessageId, ContextLoaded] = msgspec.field(default_factory=dict)
+    tools: dict[MessageId, list[dict[str, Json]]] = msgspec.field(default_factory=dict)
+    request_by_result: dict[MessageId, MessageId] = msgspec.field(default_factory=dict)
     """Id of a response, or of its entry -> id of the request."""
-    previous: dict[MessageId, MessageId] = field(default_factory=dict)
+    previous: dict[MessageId, MessageId] = msgspec.field(default_factory=dict)
     """Request -> the previous request of the same agent."""
-    _loaded: dict[MessageId, Sequence[ChatMessage]] = field(default_factory=dict)
-    _last: dict[AgentId | None, MessageId] = field(default_factory=dict)
+    _loaded: dict[MessageId, Sequence[ChatMessage]] = msgspec.field(default_factory=dict)
+    _last: dict[AgentId | None, MessageId] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, events: Iterable[Event], resolver: Resolver = placeholders) -> ModelCalls:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -230,8 +229,7 @@ def verdict_kind(event: HookVerdict) -> VerdictKind:
     return "failure" if event.failed is not None else _KINDS[event.verdict]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(msgspec.Struct, frozen=True):
     """Builds rows of judgements."""
 
     links: Links

@@ -7,10 +7,10 @@ below it, and the budgets of the watched agent and of all agents above it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from harken.agents import texts
@@ -44,8 +44,7 @@ class BudgetGuardOptions(HookOptions, frozen=True):
     """Names of actions and tools, or patterns."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitUsage:
+class LimitUsage(msgspec.Struct, frozen=True):
     """The use of a single limit."""
 
     key: str

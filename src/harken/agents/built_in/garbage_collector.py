@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from harken.agents import texts
@@ -32,8 +32,7 @@ class GarbageCollectorOptions(HookOptions, frozen=True):
     """The number of requests of the watched agent without a message from or to the subagent."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdleSubagent:
+class IdleSubagent(msgspec.Struct, frozen=True):
     """A subagent without recent messages."""
 
     name: str

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from harken.world.permissions.pattern import compile_pattern
 from harken.world.permissions.subjects import CommandSubject, PathSubject
@@ -28,8 +29,7 @@ _PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 _DOMAIN = "domain:"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """A rule that selects tool calls."""
 
     tool: str

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
@@ -203,7 +204,7 @@ class CommandHook(Hook):
 
     async def _run_for_event(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
         """Return the output of the commands for an event without a question."""
-        situation = replace(self._situation(question), hook_event=moment)
+        situation = msgspec.structs.replace(self._situation(question), hook_event=moment)
         answer = await self._run_commands(situation, moment.event, moment.names)
         self._report(answer)
         return answer
@@ -332,9 +333,11 @@ class CommandHook(Hook):
         for entry, result in zip(commands, results, strict=True):
             answer = answer.merge(parse_output(entry, result))
         if event in _UNSTOPPABLE_EVENTS and answer.decision == "deny":
-            return replace(answer, decision="", messages=(*answer.messages, answer.reason))
+            return msgspec.structs.replace(
+                answer, decision="", messages=(*answer.messages, answer.reason)
+            )
         if event in _IGNORED_EVENTS:
-            return replace(answer, decision="")
+            return msgspec.structs.replace(answer, decision="")
         return answer
 
     def _transcript_paths(self, situation: Situation) -> dict[str, str]:

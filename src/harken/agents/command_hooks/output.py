@@ -11,8 +11,9 @@ Source: what Claude Code 2.1.329 makes of each; `tests/clients/test_command_answ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.command_hooks.config import CommandHookConfig
@@ -52,8 +53,7 @@ _STOP_EVENTS = {"Stop", "SubagentStop"}
 """Events at which `onFailure` is ignored: otherwise an agent could never end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookOutput:
+class HookOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The combined output of the commands for an event."""
 
     decision: Decision = ""

@@ -16,10 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.agents.agent import Agent, subagent_ids
 from harken.agents.command_hooks.condition import Condition
@@ -46,13 +47,12 @@ WAITING = "Claude is waiting for your input"
 WANTED = "Claude needs your permission to use {}"
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
+class HookEvent(msgspec.Struct, frozen=True):
     """An event of Claude Code."""
 
     event: str
     names: Names
-    members: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The members of its payload besides the common members."""
 
 
@@ -97,8 +97,7 @@ _EVENTS_WITHOUT_MODE = {
 """Events without `permission_mode` in their payload."""
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True, dict=True):
     """A question or notification with the agents that it concerns."""
 
     question: HookQuestion

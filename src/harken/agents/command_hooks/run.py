@@ -11,10 +11,11 @@ import asyncio
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
+
+import msgspec
 
 from harken.agents.command_hooks.config import CommandHookConfig
 from harken.world.shell.process_group import ProcessGroup
@@ -24,8 +25,7 @@ _START_IN_BACKGROUND = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
 """A shell script that starts a program in the background and ends at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a command."""
 
     exit_code: int | None = None

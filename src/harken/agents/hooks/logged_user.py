@@ -6,7 +6,9 @@ message of the user, with the question as its cause.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent
@@ -23,8 +25,7 @@ from harken.core.messages import Role
 from harken.world.user import ApprovalDecision, ApprovalRequest, User, UserQuestion, UserUnavailable
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedUser:
+class LoggedUser(msgspec.Struct, frozen=True):
     """A `User` that logs questions and replies for a call."""
 
     user: User | None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.hooks.error_log import log_error
@@ -25,8 +26,7 @@ HANDLER_TIMEOUT_S = 0.2
 """How long a question to the user waits for slow notification handlers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionStarting:
+class CompactionStarting(msgspec.Struct, frozen=True, kw_only=True):
     """The context of an agent is about to be compacted."""
 
     trigger: Trigger
@@ -34,16 +34,14 @@ class CompactionStarting:
     """Instructions for the summary."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFinished:
+class CompactionFinished(msgspec.Struct, frozen=True, kw_only=True):
     """The context was compacted."""
 
     trigger: Trigger
     summary: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalPending:
+class ApprovalPending(msgspec.Struct, frozen=True, kw_only=True):
     """The user is about to be asked for approval."""
 
     call: Reference
@@ -52,8 +50,7 @@ class ApprovalPending:
     """Whether a hook requires the approval: an "ask" overrides another hook's "allow"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserInputPending:
+class UserInputPending(msgspec.Struct, frozen=True, kw_only=True):
     """An agent waits for the user."""
 
     kind: Literal["idle_prompt", "permission_prompt"]
@@ -66,8 +63,7 @@ HookNotification: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationReply:
+class NotificationReply(msgspec.Struct, frozen=True, kw_only=True):
     """A hook's reply to a notification."""
 
     hook: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.world.files.root import decode_shown_name
 
@@ -23,18 +24,17 @@ _DEFAULT_SUBAGENT_TYPE = "general-purpose"
 _TEMPLATE = "template:"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeTool:
+class ClaudeTool(msgspec.Struct, frozen=True):
     """A tool of Harken in Claude Code's terms."""
 
     name: str
     former_names: tuple[str, ...] = ()
     """Earlier names, which matchers may still use."""
-    members: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Claude Code's names of arguments by Harken's, where they differ."""
     paths: frozenset[str] = frozenset()
     """Harken's names of the arguments that are paths."""
-    always: Mapping[str, Any] = field(default_factory=dict)
+    always: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Arguments that are always present, with their defaults."""
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.errors import ConfigError
 
@@ -33,8 +34,7 @@ class Malformed(Exception):
     """A file is invalid; the text says what to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownFile:
+class MarkdownFile(msgspec.Struct, frozen=True):
     """A Markdown file as it was when it was read."""
 
     front: Mapping[str, Any]

@@ -20,10 +20,11 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.templates import front_matter
@@ -48,8 +49,7 @@ _PLACEHOLDER_PATTERN = re.compile(
 _FROM_ZERO_PATTERN = re.compile(rf"\$0{_END}")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFile:
+class PromptFile(msgspec.Struct, frozen=True):
     """A prompt file as a list shows it."""
 
     path: Path
@@ -58,20 +58,18 @@ class PromptFile:
     argument_hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class FilledPrompt:
+class FilledPrompt(msgspec.Struct, frozen=True):
     """The text of a prompt file with its arguments filled in, and its role."""
 
     text: str
     is_system: bool
 
 
-@dataclass(slots=True)
-class PromptFiles:
+class PromptFiles(msgspec.Struct):
     """The prompt files in some folders. The first folder takes precedence."""
 
     folders: Sequence[Path] = ()
-    _cache: dict[Path, tuple[tuple[int, int], PromptFile]] = field(default_factory=dict)
+    _cache: dict[Path, tuple[tuple[int, int], PromptFile]] = msgspec.field(default_factory=dict)
 
     def paths(self) -> dict[str, Path]:
         """Return the files by name; the name of a file in a subfolder includes the subfolder."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -52,8 +51,7 @@ _IGNORED_MEMBERS = ("agent", "context", "hooks", "model", "paths")
 _MAX_NAME_CHARS, _MAX_DESCRIPTION_CHARS = 64, 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """A skill as it was when it was read."""
 
     name: str

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, get_args
+
+import msgspec
 
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import (
@@ -44,8 +45,7 @@ TEMPLATE = b"harken.template.v1\n"
 """The domain line of a template's hash, which covers all bytes of its file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(msgspec.Struct, frozen=True, kw_only=True):
     """A template as its file was when it was read."""
 
     name: str
@@ -92,7 +92,7 @@ class Template:
         tools = (
             fnmatch.filter(sorted_names, name) if "*" in name else [name] for name in self.tools
         )
-        return replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
+        return msgspec.structs.replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
 
     @property
     def origin(self) -> TemplateOrigin:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent, check_free, get_agent
@@ -40,8 +41,7 @@ ASK_USER = "ask_user"
 """The tool without which a limited agent must not reach the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Participants:
+class Participants(msgspec.Struct, frozen=True):
     """The participants of a discussion; `user` is among them if the user takes part."""
 
     speakers: list[AgentId]

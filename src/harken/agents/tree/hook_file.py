@@ -15,10 +15,11 @@ so an edit changes nothing that watches already.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
+
+import msgspec
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
@@ -59,8 +60,7 @@ _KEYS = frozenset(
 _OF_SMART = ("tools", "model", "keeps", "copy")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookFile:
+class HookFile(msgspec.Struct, frozen=True, kw_only=True):
     """A hook file as it was when it was read."""
 
     name: str
@@ -82,7 +82,7 @@ class HookFile:
     """Additional instructions for a copy."""
     use: str | None = None
     """The registered name of the hook that is code."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     path: Path
     hash: str
     """BLAKE3 of the file: 64 hex digits."""
@@ -157,8 +157,7 @@ class HookFile:
             raise ConfigError(f"{self.path}: {error}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookInfo:
+class HookInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A hook that can be chosen by name."""
 
     name: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.action_schemas import ACTIONS, is_action
@@ -46,8 +47,7 @@ from harken.world.result import (
 from harken.world.tool import ToolContext, parse
 
 
-@dataclass(frozen=True, slots=True)
-class CallFootprint:
+class CallFootprint(msgspec.Struct, frozen=True):
     """The resources of a call that may conflict with those of other calls."""
 
     subtrees: frozenset[str] | None

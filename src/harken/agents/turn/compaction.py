@@ -12,7 +12,8 @@ provider's cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent, log_birth
@@ -53,8 +54,7 @@ _CONTEXT_FRACTIONS = (2, 8)
 """Fractions (1/n) of the context that the child reads if the full context does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(msgspec.Struct, frozen=True):
     """The result of a compaction."""
 
     summary: LoggedString
@@ -173,8 +173,7 @@ async def _collect_instructions(agent: ToolAgent, happening: CompactionStarting)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(msgspec.Struct, frozen=True):
     """A compaction to do."""
 
     question: str

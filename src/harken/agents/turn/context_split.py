@@ -7,7 +7,6 @@ is never split: a call and its result stay together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 import msgspec
@@ -50,8 +49,7 @@ def count_context_tokens(
     return estimate_tokens(context) + schemas
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSplit:
+class ContextSplit(msgspec.Struct, frozen=True):
     """A split of a context: instructions, then messages to summarize, then messages to keep."""
 
     summary_start: int

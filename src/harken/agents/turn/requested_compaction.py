@@ -8,7 +8,8 @@ here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.agents.action_schemas import is_action
 from harken.agents.texts import NOT_COMPACTED, TOO_SHORT_TO_COMPACT
@@ -26,8 +27,7 @@ from harken.session.log.reader import iter_events
 ACTION = "compact"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedCompaction:
+class RequestedCompaction(msgspec.Struct, frozen=True):
     """A request that is due."""
 
     result: MessageId

@@ -7,13 +7,13 @@ of a repository, and never opened.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+
+class Replacement(msgspec.Struct, frozen=True):
     """A text of the file that was replaced by another."""
 
     old: str
@@ -21,22 +21,19 @@ class Replacement:
     replaces_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """The complete new content of the file."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(msgspec.Struct, frozen=True):
     """A text that was added at the end of the file."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(msgspec.Struct, frozen=True):
     """Lines that were written into the file at a position that the call does not show."""
 
     text: str
@@ -45,8 +42,7 @@ class Fragment:
 Change: TypeAlias = Replacement | Content | Addition | Fragment
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
+class FileEdit(msgspec.Struct, frozen=True):
     """The changes of one tool call to one file, in order."""
 
     path: str

@@ -7,7 +7,8 @@ these from its own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.edits.file_edit import join_path, split_lines
 from harken.attribution.edits.replacement_calls import PATH_MEMBERS, first_text
@@ -17,8 +18,7 @@ _NUMBER_PATTERN = re.compile(r"^ *\d+(?:\u2192|\t|\. ?|: ?|\| ?)")
 _MIN_NUMBERED_SHARE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class FileView:
+class FileView(msgspec.Struct, frozen=True):
     """Lines of a file, in order; some may be missing."""
 
     path: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.attribution.edits.file_edit import (
     Addition,
@@ -29,14 +30,13 @@ _HUNK_PATTERN = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _DEV_NULL = "/dev/null"
 
 
-@dataclass(slots=True)
-class _Section:
+class _Section(msgspec.Struct):
     """The lines of one file of a patch in Codex's envelope."""
 
     kind: str
     path: str
     moved_to: str = ""
-    hunks: list[list[str]] = field(default_factory=list)
+    hunks: list[list[str]] = msgspec.field(default_factory=list)
 
 
 def has_patch(text: str) -> bool:
@@ -94,29 +94,27 @@ def _hunk_changes(hunk: list[str]) -> list[Change]:
     return [Replacement("\n".join(old), "\n".join(new))]
 
 
-@dataclass(slots=True)
-class DiffHunk:
+class DiffHunk(msgspec.Struct):
     """One hunk of a unified diff."""
 
     old_start: int
     new_start: int
-    old_lines: list[str] = field(default_factory=list)
-    new_lines: list[str] = field(default_factory=list)
-    added: list[int] = field(default_factory=list)
+    old_lines: list[str] = msgspec.field(default_factory=list)
+    new_lines: list[str] = msgspec.field(default_factory=list)
+    added: list[int] = msgspec.field(default_factory=list)
     """Indexes of the new lines that are not in the old file."""
-    removed: list[int] = field(default_factory=list)
+    removed: list[int] = msgspec.field(default_factory=list)
     """Indexes of the old lines that are not in the new file."""
 
 
-@dataclass(slots=True)
-class FileDiff:
+class FileDiff(msgspec.Struct):
     """The changes of one file in a unified diff."""
 
     old_path: str
     """Empty for a new file."""
     new_path: str
     """Empty for a deleted file."""
-    hunks: list[DiffHunk] = field(default_factory=list)
+    hunks: list[DiffHunk] = msgspec.field(default_factory=list)
 
 
 def parse_unified_diff(text: str) -> list[FileDiff]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.attribution.edits.file_edit import (
     Addition,
@@ -66,12 +67,11 @@ def _unwrap(words: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-@dataclass(slots=True)
-class _CommandReader:
+class _CommandReader(msgspec.Struct):
     """Collect the edits of commands, and follow `cd`."""
 
     folder: str
-    edits: list[FileEdit] = field(default_factory=list)
+    edits: list[FileEdit] = msgspec.field(default_factory=list)
 
     def read(self, text: str, depth: int = 0) -> list[FileEdit]:
         """Add the edits of a command line. Return all edits so far."""

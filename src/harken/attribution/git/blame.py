@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.edits.patch_text import unquote_path
 from harken.attribution.git.repository import GitRepository
@@ -13,8 +14,7 @@ UNCOMMITTED = "0" * 40
 """The id that git blame gives to lines of the working tree that are in no commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlameCommit:
+class BlameCommit(msgspec.Struct, frozen=True):
     """A commit of a blamed line, and the name of the file in it."""
 
     id: str
@@ -34,8 +34,7 @@ class BlameCommit:
         return not self.id.strip("0")
 
 
-@dataclass(frozen=True, slots=True)
-class BlamedLine:
+class BlamedLine(msgspec.Struct, frozen=True):
     """A line of a file and its commit."""
 
     number: int

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.attribution.git.blame import decode
 from harken.attribution.git.hooks import NOTES_REF, read_place
@@ -82,8 +83,7 @@ def _is_replaying(repository: GitRepository) -> bool:
     return command not in _STOPS
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(msgspec.Struct, frozen=True):
     """The message of a commit, in the file that git gives to the hook `commit-msg`."""
 
     repository: GitRepository

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.attribution.edits.file_edit import split_lines
 from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
@@ -17,8 +18,7 @@ _HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M
 _LOG_FORMAT = "%x01%H %at %ct%x02%P"
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(msgspec.Struct, frozen=True):
     """A hunk of a diff without context: ranges of old and of new lines, from 0."""
 
     old_start: int
@@ -27,8 +27,7 @@ class Hunk:
     new_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileVersion(msgspec.Struct, frozen=True):
     """A file in a commit, or in the working tree, and its version in the parent."""
 
     id: str
@@ -60,8 +59,7 @@ class FileVersion:
         return self.previous.partition(":")[2] or self.path
 
 
-@dataclass(frozen=True, slots=True)
-class VersionDiff:
+class VersionDiff(msgspec.Struct, frozen=True):
     """The lines of a file in a commit and in its parent, and the hunks between them."""
 
     base: list[str] | None
@@ -75,8 +73,7 @@ class VersionDiff:
         return [line for h in self.hunks for line in self.target[h.new_start : h.new_end]]
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedLine:
+class RemovedLine(msgspec.Struct, frozen=True):
     """A line that a commit removed from a file."""
 
     source: str
@@ -87,8 +84,7 @@ class RemovedLine:
     """Consecutive for neighboring lines of one file."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousTimes:
+class PreviousTimes(msgspec.Struct, frozen=True):
     """The times of the commit that last changed a file. 0 if there is none.
 
     A rebase keeps the time of the author, and so does a change of the last commit.

@@ -13,9 +13,10 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.attribution.git.blame import decode
 from harken.attribution.git.repository import GitRepository
@@ -32,8 +33,7 @@ _DIGEST_PREFIX = "# Content: "
 _PLACE_KEY, _REWRITE_KEY = "harken.contextIn", "notes.rewriteRef"
 
 
-@dataclass(frozen=True, slots=True)
-class HookStatus:
+class HookStatus(msgspec.Struct, frozen=True):
     """The state of one hook."""
 
     name: str
@@ -43,8 +43,7 @@ class HookStatus:
     """Whether a hook of the user runs after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedHooks:
+class RemovedHooks(msgspec.Struct, frozen=True):
     """The result of `GitHooks.uninstall`."""
 
     removed: Sequence[str]

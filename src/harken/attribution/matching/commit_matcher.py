@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from harken.attribution.edits.file_edit import added_lines, split_added
 from harken.attribution.git.history import (
@@ -46,8 +47,7 @@ _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitMatch:
+class CommitMatch(msgspec.Struct, frozen=True):
     """The match of an added line, and its edit if the origin is one."""
 
     match: LineMatch
@@ -57,17 +57,16 @@ class CommitMatch:
     below: str = ""
 
 
-@dataclass(slots=True)
-class _Uses:
+class _Uses(msgspec.Struct):
     """The lines of edits that earlier commits contain."""
 
-    keys: dict[int, Counter[str]] = field(default_factory=dict)
+    keys: dict[int, Counter[str]] = msgspec.field(default_factory=dict)
     """By the id of an edit: the keys of its lines."""
-    passed_by: Counter[int] = field(default_factory=Counter)
+    passed_by: Counter[int] = msgspec.field(default_factory=Counter)
     """The number of later commits of the file that do not contain an edit."""
-    versions: dict[tuple[str, str], FileVersion] = field(default_factory=dict)
+    versions: dict[tuple[str, str], FileVersion] = msgspec.field(default_factory=dict)
     """The earlier commits that were matched."""
-    checked_ids: set[int] = field(default_factory=set)
+    checked_ids: set[int] = msgspec.field(default_factory=set)
     """The edits for which earlier commits were matched."""
 
     def is_used_up(self, edit: RecordedEdit) -> bool:
@@ -150,7 +149,9 @@ class CommitMatcher:
         """Return the matches of the lines of a diff, whatever git has of the file."""
         uses = _Uses()
         candidates, _ = self._selector.select(version, uses.is_used_up)
-        candidates = [replace(candidate, placement="check") for candidate in candidates]
+        candidates = [
+            msgspec.structs.replace(candidate, placement="check") for candidate in candidates
+        ]
         matches = self._match(version, diff, candidates, set())
         edits = [candidate.edit for candidate in candidates]
         rivals = Rivals.of_edits(edits, self._selector.source.checkouts, version)
@@ -314,7 +315,7 @@ def _select(
                 or rivals.have_line(item.edit, item.match.source_key)
             )
             if is_weak or is_doubtful or _repeats_neighbor(item.edit, item.match.source_key):
-                selected[index] = replace(item, match=item.match.as_ambiguous())
+                selected[index] = msgspec.structs.replace(item, match=item.match.as_ambiguous())
     return selected
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.attribution.edits.file_edit import Content, is_absolute
 from harken.attribution.git.history import (
@@ -34,21 +35,19 @@ _MIN_MOVED_LINES = 3
 _MAX_ANCHORS, _MAX_OTHER_PATHS, _MAX_SUFFIXES = 200, 4, 6
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """An edit and the way in which it is used."""
 
     edit: RecordedEdit
     placement: Placement
 
 
-@dataclass(slots=True)
-class EditSelector:
+class EditSelector(msgspec.Struct):
     """Selects edits for versions of files of a repository."""
 
     source: EditSource
     reader: VersionReader
-    _edits: dict[int, RecordedEdit | None] = field(default_factory=dict)
+    _edits: dict[int, RecordedEdit | None] = msgspec.field(default_factory=dict)
 
     def select(
         self, version: FileVersion, is_used_up: Callable[[RecordedEdit], bool]

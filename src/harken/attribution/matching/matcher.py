@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.attribution.git.history import Hunk, RemovedLine
 from harken.attribution.matching.virtual_file import (
@@ -33,8 +34,7 @@ MIN_RUN_INFORMATION = 16
 """Letters and digits of uncommon words in a run of lines that is recognized by its text alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineMatch:
+class LineMatch(msgspec.Struct, frozen=True):
     """The origin of an added line."""
 
     origin: Origin
@@ -55,11 +55,10 @@ class LineMatch:
 
     def as_ambiguous(self) -> LineMatch:
         """Return the match as one that may be wrong."""
-        return replace(self, kind="ambiguous")
+        return msgspec.structs.replace(self, kind="ambiguous")
 
 
-@dataclass(slots=True)
-class _Region:
+class _Region(msgspec.Struct):
     """The lines around neighboring hunks that are aligned together."""
 
     hunks: list[Hunk]
@@ -69,8 +68,7 @@ class _Region:
     old_end: int
 
 
-@dataclass(slots=True)
-class Matcher:
+class Matcher(msgspec.Struct):
     """Matches the added lines of one file in one commit."""
 
     file: VirtualFile
@@ -79,13 +77,13 @@ class Matcher:
     removed_elsewhere: Callable[[Sequence[int]], Sequence[RemovedLine]] = lambda _indexes: ()
     """Returns the lines that the commit removed from other files, if one of some added lines is
     asked for."""
-    matches: dict[int, LineMatch] = field(default_factory=dict)
+    matches: dict[int, LineMatch] = msgspec.field(default_factory=dict)
     """By the index of a line in the commit."""
-    _added: set[int] = field(default_factory=set)
-    _used: set[int] = field(default_factory=set)
+    _added: set[int] = msgspec.field(default_factory=set)
+    _used: set[int] = msgspec.field(default_factory=set)
     """Lines of the virtual file that are lines of the commit."""
-    _keys: list[str] = field(default_factory=list)
-    _informative: list[bool] = field(default_factory=list)
+    _keys: list[str] = msgspec.field(default_factory=list)
+    _informative: list[bool] = msgspec.field(default_factory=list)
     """The keys of the lines of the commit, and which of them are informative."""
 
     def run(self) -> dict[int, LineMatch]:

@@ -7,7 +7,8 @@ which of them a commit has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.git.history import FileVersion
 from harken.attribution.records.checkouts import Checkouts
@@ -15,8 +16,7 @@ from harken.attribution.records.recorded_edits import RecordedEdit
 from harken.attribution.text.line_text import hash_key, line_key
 
 
-@dataclass(frozen=True, slots=True)
-class Rivals:
+class Rivals(msgspec.Struct, frozen=True):
     """Edits of a file and the checkouts in which they were made."""
 
     roots: dict[int, str]

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from harken.attribution.edits.file_edit import (
     Addition,
     Change,
@@ -29,8 +31,7 @@ _MIN_PLACED_SHARE = 0.6
 """The share of the informative lines of an old text that must be found where it is placed."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaseLine:
+class BaseLine(msgspec.Struct, frozen=True):
     """A line of the parent of a commit."""
 
     index: int
@@ -46,8 +47,7 @@ class EditLine:
     """Whether the edit changed a part of the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierLine:
+class EarlierLine(msgspec.Struct, frozen=True):
     """A line of another file or an earlier version, which was moved or restored."""
 
     source: str
@@ -62,8 +62,7 @@ Origin: TypeAlias = BaseLine | EditLine | EarlierLine | None
 """None if the line was in the file before an edit, and neither in the parent nor of an edit."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnplacedChange:
+class UnplacedChange(msgspec.Struct, frozen=True):
     """A change at an unknown position of the file."""
 
     edit: int
@@ -72,13 +71,12 @@ class UnplacedChange:
     """Which of the lines the edit added; the others are its context."""
 
 
-@dataclass(slots=True)
-class VirtualFile:
+class VirtualFile(msgspec.Struct):
     """The lines of a file and their origins."""
 
     lines: list[str]
     origins: list[Origin]
-    unplaced: list[UnplacedChange] = field(default_factory=list)
+    unplaced: list[UnplacedChange] = msgspec.field(default_factory=list)
     was_created: bool = False
     """Whether an edit wrote the complete file, or the file is in the parent of the commit."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.attribution.edits.file_edit import is_absolute
 from harken.attribution.git.commands import PATH_VARIABLES
@@ -25,17 +26,16 @@ Kinship: TypeAlias = Literal["same", "other", "unknown"]
 _MAX_COMPARED = 200
 
 
-@dataclass(slots=True)
-class Checkouts:
+class Checkouts(msgspec.Struct):
     """Compares the folders of edits with a repository."""
 
     repository: GitRepository
     index: EditIndex
     find_project: Callable[[EditRow], str]
     """Return the folder in which the session of an edit worked, or an empty text."""
-    _kinships: dict[str, Kinship] = field(default_factory=dict)
-    _doubts: dict[str, bool] = field(default_factory=dict)
-    _projects: dict[str, str] = field(default_factory=dict)
+    _kinships: dict[str, Kinship] = msgspec.field(default_factory=dict)
+    _doubts: dict[str, bool] = msgspec.field(default_factory=dict)
+    _projects: dict[str, str] = msgspec.field(default_factory=dict)
 
     def is_foreign(self, row: EditRow) -> bool:
         """Whether an edit was made in another repository of this machine."""

@@ -73,8 +73,7 @@ class _CallPart(msgspec.Struct):
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _EntryParts:
+class _EntryParts(msgspec.Struct, frozen=True):
     """A message of a commit: its entry, and its calls and results."""
 
     entry: DeltaEntry
@@ -124,13 +123,12 @@ def _decode_call(body: bytes) -> _CallPart | None:
 _decoder = msgspec.json.Decoder(_CallPart)
 
 
-@dataclass(slots=True)
-class _Ingest:
+class _Ingest(msgspec.Struct):
     """Writes the rows of commits."""
 
     database: apsw.Connection
-    _paths: dict[str, int] = field(default_factory=dict)
-    _sessions: dict[str, int] = field(default_factory=dict)
+    _paths: dict[str, int] = msgspec.field(default_factory=dict)
+    _sessions: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add_commit(self, commit: StoredCommit, entries: Sequence[_EntryParts]) -> None:
         """Add the edits of a commit, and the results of earlier edits."""

@@ -7,9 +7,10 @@ compared with the path of a file in the repository by its last components, and n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from harken.attribution.edits.file_edit import FileEdit, is_absolute
 from harken.attribution.edits.file_view import parse_viewed_lines
@@ -27,8 +28,7 @@ _Place: TypeAlias = tuple[CommitId, int]
 """A commit, and the position of a message in its delta."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEdit:
+class RecordedEdit(msgspec.Struct, frozen=True):
     """An edit with its text."""
 
     row: EditRow
@@ -41,8 +41,7 @@ class RecordedEdit:
     """Whether the edit may have failed, or changed a file of another project."""
 
 
-@dataclass(slots=True)
-class EditSource:
+class EditSource(msgspec.Struct):
     """Finds edits of files of a repository."""
 
     index: EditIndex

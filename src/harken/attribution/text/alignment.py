@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+import msgspec
 
 _MAX_GAP_PRODUCT = 4_000_000
 """The size of a gap (old lines times new lines) up to which common runs are searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A run of equal lines in two lists."""
 
     old: int
@@ -56,8 +56,7 @@ def align_all(old: Sequence[str], new: Sequence[str]) -> list[Run]:
     return align(old, new, [True] * len(new))
 
 
-@dataclass(slots=True)
-class _Gap:
+class _Gap(msgspec.Struct):
     """A range of old items and a range of new items that are not aligned yet."""
 
     old_start: int

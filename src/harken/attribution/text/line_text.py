@@ -12,8 +12,8 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from blake3 import blake3
 
 _SPACE_PATTERN = re.compile(r"\s+")
@@ -60,8 +60,7 @@ def is_informative(line: str) -> bool:
     return information(line) >= MIN_INFORMATIVE_CHARS
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A token of a text, and the index of its line."""
 
     text: str

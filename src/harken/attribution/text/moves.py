@@ -6,7 +6,8 @@ A copy is no move: a line that is still in its old place was typed again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.attribution.text.line_text import is_informative, line_key
 
@@ -16,8 +17,7 @@ MIN_LINES_OF_OTHER_FILE = 3
 """The same between files: a line that is changed there may have been copied before."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovedRun:
+class MovedRun(msgspec.Struct, frozen=True):
     """A run of added lines and the equal run of removed lines."""
 
     target: int

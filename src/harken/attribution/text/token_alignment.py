@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+import msgspec
 
 from harken.attribution.text.line_text import (
     MIN_INFORMATIVE_CHARS,
@@ -23,8 +24,7 @@ _MAX_TOKEN_PRODUCT = 9_000_000
 MIN_SIMILARITY = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMatch:
+class TokenMatch(msgspec.Struct, frozen=True):
     """The old line that a new line was made from."""
 
     old: int
@@ -90,8 +90,7 @@ def _match_lines(
     return matches
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(msgspec.Struct):
     """The group of each old and each new line. Lines of a group share tokens."""
 
     old: dict[int, int]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from heapq import nlargest
 from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
+
+import msgspec
 
 MAX_RECENT_PATHS = 100
 """The number of files, and of folders, that a quick scan checks: those written last."""
@@ -22,8 +23,7 @@ PathFingerprint: TypeAlias = tuple[int, int]
 """The size and the time of a file. For a folder, 0 and its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedPath:
+class WatchedPath(msgspec.Struct, frozen=True):
     """A folder to watch recursively, or a file."""
 
     path: Path

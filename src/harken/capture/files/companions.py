@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
@@ -103,8 +102,7 @@ def is_inside(path: Path, folder: Path) -> bool:
     return _is_file(path) and path.resolve().is_relative_to(folder.resolve())
 
 
-@dataclass(frozen=True, slots=True)
-class AgentMeta:
+class AgentMeta(msgspec.Struct, frozen=True):
     """The metadata of a subagent, from the file next to its transcript."""
 
     agent_type: str = ""
@@ -126,8 +124,7 @@ def read_agent_meta(transcript: Path, credentials: Credentials | None) -> AgentM
     return AgentMeta(get_text(record, "agentType"), get_text(record, "description"))
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(msgspec.Struct, frozen=True):
     """The tool outputs that a client moved out of the transcripts of a session."""
 
     folder: Path

@@ -7,7 +7,6 @@ for memory is first written to a store, and read from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -68,8 +67,7 @@ class LargeFileStore(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class OpenedFile:
+class OpenedFile(msgspec.Struct):
     """An open file. It is parsed while its steps are consumed."""
 
     fingerprint: FileFingerprint
@@ -78,9 +76,9 @@ class OpenedFile:
     runtime: str = ""
     """Empty if the file is not parsed."""
     raw: ArtifactRef | None = None
-    pieces: list[StoredObject] = field(default_factory=list)
+    pieces: list[StoredObject] = msgspec.field(default_factory=list)
     """Its chunks, if they are in memory. Of a file that grew: the new ones."""
-    chunks: list[tuple[ArtifactRef, int]] = field(default_factory=list)
+    chunks: list[tuple[ArtifactRef, int]] = msgspec.field(default_factory=list)
     """The names and the sizes of all its chunks."""
     steps: Iterable[tuple[int, PreparedStep]] = ()
     """Each step with the number of the chunk in which it ends. Raises FormatError."""
@@ -156,7 +154,7 @@ def open_source_file(
             if credentials is not None:  # Then its bytes have no credentials.
                 _redact_copy(path, native, credentials)
             opened = opening(path, large_files=large_files, credentials=None)
-            return replace(opened, is_copy=True)
+            return msgspec.structs.replace(opened, is_copy=True)
     except FormatError as error:
         report = Report(source=file.display_name, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))

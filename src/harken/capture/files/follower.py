@@ -47,8 +47,7 @@ Reading it takes at most one part in `SHARE` of the time.
 Seconds = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedChange:
+class ImportedChange(msgspec.Struct, frozen=True):
     """The import report of a changed file and the commits it added."""
 
     report: Report
@@ -56,16 +55,14 @@ class ImportedChange:
     """The new commits, oldest first. Empty if the file was not imported: see the report."""
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(msgspec.Struct):
     """The times of the first and the last change since the file was read."""
 
     first_s: float
     last_s: float
 
 
-@dataclass(slots=True)
-class _FileState:
+class _FileState(msgspec.Struct):
     """The state of a file after it was read."""
 
     tips: frozenset[str] = frozenset()

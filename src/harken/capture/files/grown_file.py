@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from io import FileIO
 
 import msgspec
@@ -82,20 +81,19 @@ def decode_reading(data: bytes) -> SavedReading | None:
     return saved if saved.form == FORM else None
 
 
-@dataclass(slots=True)
-class CommitBuilder:
+class CommitBuilder(msgspec.Struct):
     """Map the steps of a file to their commits while the file is read."""
 
     runtime: str
     is_last: bool
     """Whether this is the last attempt: an unknown parent of a subagent will not be found later."""
-    steps: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, int] = msgspec.field(default_factory=dict)
     """Step -> its offset in `_records`. This is compact, because a file may have many steps."""
-    _records: bytearray = field(default_factory=bytearray)
+    _records: bytearray = msgspec.field(default_factory=bytearray)
     """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0
     orphan: tuple[str, str, str] | None = None
-    spawners: dict[str, CommitId] = field(default_factory=dict)
+    spawners: dict[str, CommitId] = msgspec.field(default_factory=dict)
     """The spawning commits of agents with files of their own."""
     _earlier_steps: int = 0
     """The number of steps of an earlier reading."""
@@ -171,8 +169,7 @@ class CommitBuilder:
         return bytes(self._records[offset : offset + _RECORD_BYTES])
 
 
-@dataclass(slots=True)
-class _RunningHash:
+class _RunningHash(msgspec.Struct):
     """The hash of the first bytes of a file."""
 
     hasher: blake3
@@ -182,13 +179,12 @@ class _RunningHash:
     """The time when all bytes were hashed."""
 
 
-@dataclass(slots=True)
-class RunningHashes:
+class RunningHashes(msgspec.Struct):
     """The hashes of files that grow."""
 
     clock: Callable[[], float] = time.monotonic
     """A monotonic clock, in seconds."""
-    _hashes: dict[str, _RunningHash] = field(default_factory=dict)
+    _hashes: dict[str, _RunningHash] = msgspec.field(default_factory=dict)
 
     def verify(self, name: str, stream: FileIO, saved: SavedReading) -> _RunningHash | None:
         """Return the hash of the bytes of an earlier reading. Return None if they have changed.

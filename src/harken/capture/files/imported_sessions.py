@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -37,8 +36,7 @@ class _SessionReport(msgspec.Struct, frozen=True):
     task: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Subagent:
+class Subagent(msgspec.Struct, frozen=True):
     """A subagent with its own transcript."""
 
     agent: str
@@ -48,8 +46,7 @@ class Subagent:
     """A short description of its task. Empty if it is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """A source of a session."""
 
     report: _SessionReport
@@ -69,8 +66,7 @@ class _Part:
         return self.report.tips[0].agent != MAIN_AGENT
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedSession:
+class ImportedSession(msgspec.Struct, frozen=True):
     """A session that another runtime wrote."""
 
     runtime: str
@@ -189,8 +185,7 @@ def _sort_parts(parts: Iterable[_Part]) -> list[_Part]:
 _reports = msgspec.json.Decoder(_SessionReport)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedConversation:
+class ImportedConversation(msgspec.Struct, frozen=True):
     """A commit, and the session that it was imported from."""
 
     ctx: CommitId

@@ -7,7 +7,6 @@ also in another process. The parent is set by the importer, which knows the stor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
@@ -72,13 +71,12 @@ class FileSummary(msgspec.Struct, array_like=True):
     """The read point from which the file can be read when it has grown."""
 
 
-@dataclass(slots=True)
-class CommitReader:
+class CommitReader(msgspec.Struct):
     """Parse a file into prepared steps."""
 
     native: RuntimeFormat
     source: SessionFile
-    reading: ReadReport = field(default_factory=ReadReport)
+    reading: ReadReport = msgspec.field(default_factory=ReadReport)
     outputs: Outputs | None = None
     """Outputs that are stored next to the file."""
     agent: AgentMeta = _NO_META

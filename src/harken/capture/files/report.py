@@ -5,8 +5,6 @@ A report is stored as JSON, so that an unchanged source is reported without read
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 MAIN_AGENT = "main"
@@ -83,8 +81,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return self.format is None and not self.is_unknown and not self.belongs_to
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(msgspec.Struct, frozen=True):
     """A source and its new commits."""
 
     report: Report
@@ -96,8 +93,7 @@ class ImportResult:
     """The number of bytes that were parsed: only the end of a file that grew."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProgress:
+class ImportProgress(msgspec.Struct, frozen=True):
     """The progress of an import."""
 
     files: int

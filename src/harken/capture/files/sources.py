@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from blake3 import blake3
 
 from harken.capture.files.change_scanner import WatchedPath
@@ -24,8 +24,7 @@ _SUBAGENT_PREFIX = "agent-"
 """Files of subagents have this prefix. They are imported after the file of the parent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLocation:
+class SourceLocation(msgspec.Struct, frozen=True, kw_only=True):
     """The folder in which a runtime stores its histories."""
 
     runtime: str
@@ -89,8 +88,7 @@ SOURCE_LOCATIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(msgspec.Struct, frozen=True):
     """A file that may be a source."""
 
     path: Path
@@ -123,8 +121,7 @@ class File:
         return FileFingerprint(self.size, self.mtime_ns, tails.digest(16))
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeHistory:
+class RuntimeHistory(msgspec.Struct, frozen=True):
     """The files in a location."""
 
     place: SourceLocation

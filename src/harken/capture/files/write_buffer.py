@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
+
+import msgspec
 
 from harken.core.commits import ArtifactRef, CommitId, HeadName, hash_raw
 from harken.store.base import ObjectKind, Store, StoredObject
@@ -52,12 +53,11 @@ def find_existing_commits(store: Store, names: Iterable[CommitId]) -> set[Commit
     )
 
 
-@dataclass(slots=True)
-class WriteBuffer:
+class WriteBuffer(msgspec.Struct):
     """Objects that are not written yet."""
 
-    contents: BatchContents = field(default_factory=BatchContents)
-    heads: dict[HeadName, ArtifactRef | None] = field(default_factory=dict)
+    contents: BatchContents = msgspec.field(default_factory=BatchContents)
+    heads: dict[HeadName, ArtifactRef | None] = msgspec.field(default_factory=dict)
     """The new heads of imported files."""
     size: int = 0
     """The approximate size in bytes."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.capture.files.sources import SOURCE_LOCATIONS
 from harken.capture.live.claude_code import parse_claude_line as claude_heard
@@ -26,8 +27,7 @@ from harken.capture.live.stream_event import LineParser
 from harken.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """The options of a program that take values."""
 
     single_value: frozenset[str] = frozenset()
@@ -38,8 +38,7 @@ class Options:
     """Options with all following words up to the next option as values."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandWord:
+class CommandWord(msgspec.Struct, frozen=True):
     """An option with its values, or a positional argument."""
 
     option: str
@@ -126,8 +125,7 @@ _NO_SESSION_OPTIONS = frozenset({"--no-session-persistence", "--ephemeral"})
 _SESSION_COMMANDS = frozenset({"resume", "fork"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run."""
 
     runtime: str

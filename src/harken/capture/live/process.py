@@ -12,10 +12,11 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from select import select
 from threading import current_thread, main_thread
 from types import FrameType
+
+import msgspec
 
 from harken.capture.live.display import LineSplitter, OutputFormatter
 
@@ -30,8 +31,7 @@ _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
 _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientExit:
+class ClientExit(msgspec.Struct, frozen=True):
     """The end of a client."""
 
     code: int

@@ -14,10 +14,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeAlias
+
+import msgspec
 
 from harken.capture.files.follower import ImportedChange, supersede
 from harken.capture.live.boundary import BoundaryDetector
@@ -37,8 +38,7 @@ POLL_INTERVAL_S = 0.1
 """The interval of file checks while no commit is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSources:
+class CommitSources(msgspec.Struct, frozen=True):
     """The sources of the commits of a recording."""
 
     store: Store
@@ -56,8 +56,7 @@ Opens = Callable[[], AbstractContextManager[CommitSources]]
 """Opens the store and the objects that use it, in the thread of the recording."""
 
 
-@dataclass(slots=True)
-class LiveRecorder:
+class LiveRecorder(msgspec.Struct):
     """Record one run. Call `begin`, then `add_line` for each line, then `end`."""
 
     opens: Opens
@@ -80,7 +79,7 @@ class LiveRecorder:
     failure: str = ""
     """Why the recording ended before the client did. Empty if it did not."""
     newest: CommitId | None = None
-    _lines: SimpleQueue[QueueItem] = field(default_factory=SimpleQueue)
+    _lines: SimpleQueue[QueueItem] = msgspec.field(default_factory=SimpleQueue)
     _thread: Thread | None = None
     _is_over: bool = False
     _sources: CommitSources | None = None

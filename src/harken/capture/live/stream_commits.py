@@ -10,7 +10,7 @@ It is used for clients without session files: see `harken.capture.live.recorder`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 
 import msgspec
@@ -54,13 +54,12 @@ _MAX_REMEMBERED_LINES = 2000
 _MESSAGES = PromptEvent | ResponseEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent
 
 
-@dataclass(slots=True)
-class _StreamAgent:
+class _StreamAgent(msgspec.Struct):
     """One agent: its context, and the lines that are not in it yet."""
 
     recorder: AgentRecorder
-    boundaries: BoundaryDetector = field(default_factory=BoundaryDetector)
-    pending: list[StreamEvent] = field(default_factory=list)
+    boundaries: BoundaryDetector = msgspec.field(default_factory=BoundaryDetector)
+    pending: list[StreamEvent] = msgspec.field(default_factory=list)
     open: tuple[int, list[StreamEvent]] | None = None
     """For an answer that was committed when its tool started: the number of items in the context
     before the commit, and the lines of the commit.
@@ -177,7 +176,7 @@ class StreamCommits:
             msgspec.structs.replace(event, timestamp=event.timestamp or now)
             for event in line_event.events
         ]
-        return replace(line_event, events=tuple(events))
+        return msgspec.structs.replace(line_event, events=tuple(events))
 
     def _remember(self, line_event: StreamEvent) -> None:
         if line_event.uuid:
@@ -241,7 +240,7 @@ class StreamCommits:
         """Commit a compaction: its summary, and the earlier lines that the model still sees."""
         preserved = [self._lines[uuid] for uuid in boundary.preserved if uuid in self._lines]
         pending, agent.pending, agent.boundary = agent.pending, [], None
-        summary_line = replace(summary, source={"kind": "system", "summary": True})
+        summary_line = msgspec.structs.replace(summary, source={"kind": "system", "summary": True})
         entries = self._read_entries([*pending[:-1], summary_line, *preserved])
         items = [Item.from_message(entry.message) for entry in entries]
         agent.recorder.set_context(items, reason="compaction")
@@ -310,7 +309,7 @@ class StreamCommits:
 def _without_facts(line: StreamEvent) -> StreamEvent:
     """Return a line without the events that are not messages, which are collected once."""
     messages = tuple(event for event in line.events if isinstance(event.payload, _MESSAGES))
-    return replace(line, events=messages)
+    return msgspec.structs.replace(line, events=messages)
 
 
 def _with_source(entry: ConversationEntry, source: dict[str, object]) -> ConversationEntry:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.formats.events import (
     ErrorEvent,
@@ -28,8 +29,7 @@ from harken.formats.json_records import Record, to_safe_json
 from harken.formats.tool_calls import parse_json_object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEvent:
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one line."""
 
     events: tuple[Event, ...] = ()

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from harken.capture.otlp.span import ReceivedSpan, SpanId
 from harken.core.messages import ChatMessage, extend_context_hash
@@ -26,8 +27,7 @@ _MAX_DEPTH = 200
 _MAX_NAME_CHARS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class _SpanInfo:
+class _SpanInfo(msgspec.Struct, frozen=True):
     """The remembered fields of a span."""
 
     parent: SpanId | None
@@ -37,8 +37,7 @@ class _SpanInfo:
     conversation: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpanAgent:
+class SpanAgent(msgspec.Struct, frozen=True):
     """The agent and the run of a span."""
 
     hints: ClientHints

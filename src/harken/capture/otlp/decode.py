@@ -13,9 +13,10 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+
+import msgspec
 
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.core import canonical
@@ -32,12 +33,11 @@ _STATUS_ERROR = 2
 _MAX_REASON_CHARS = 300
 
 
-@dataclass(slots=True)
-class DecodedRequest:
+class DecodedRequest(msgspec.Struct):
     """The content of a request."""
 
-    spans: list[ReceivedSpan] = field(default_factory=list)
-    logged: list[tuple[SpanId, SpanEvent]] = field(default_factory=list)
+    spans: list[ReceivedSpan] = msgspec.field(default_factory=list)
+    logged: list[tuple[SpanId, SpanEvent]] = msgspec.field(default_factory=list)
     """Events that were sent separately from their spans."""
     refused: int = 0
     """The number of spans without an id or a time."""

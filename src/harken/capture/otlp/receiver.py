@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic
 from typing import Protocol
+
+import msgspec
 
 from harken.capture.otlp.agent_tree import AgentTree
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
@@ -55,8 +57,7 @@ class CallSink(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ReceiverStats:
+class ReceiverStats(msgspec.Struct):
     """Counters of a receiver."""
 
     spans: int = 0
@@ -68,19 +69,20 @@ class ReceiverStats:
     """Calls that were sent before."""
 
 
-@dataclass(slots=True)
-class Receiver:
+class Receiver(msgspec.Struct):
     """Collect spans, and pass their calls to a sink. Not thread-safe."""
 
     sink: CallSink
     max_wait_s: float = MAX_WAIT_S
     clock: Callable[[], float] = monotonic
-    stats: ReceiverStats = field(default_factory=ReceiverStats)
-    _agent_tree: AgentTree = field(default_factory=AgentTree)
-    _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = field(default_factory=dict)
-    _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = field(default_factory=OrderedDict)
-    _seen_ids: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
-    _refused_calls: set[str] = field(default_factory=set)
+    stats: ReceiverStats = msgspec.field(default_factory=ReceiverStats)
+    _agent_tree: AgentTree = msgspec.field(default_factory=AgentTree)
+    _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = msgspec.field(default_factory=dict)
+    _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = msgspec.field(
+        default_factory=OrderedDict
+    )
+    _seen_ids: OrderedDict[SpanId, None] = msgspec.field(default_factory=OrderedDict)
+    _refused_calls: set[str] = msgspec.field(default_factory=set)
     """Calls that the sink could not write. The next process passes them on again."""
 
     def add(

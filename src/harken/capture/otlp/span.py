@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 Attributes: TypeAlias = Mapping[str, Any]
 """Names and JSON values."""
@@ -12,8 +13,7 @@ SpanId: TypeAlias = tuple[str, str]
 """The ids of the trace and the span, in hexadecimal digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanEvent:
+class SpanEvent(msgspec.Struct, frozen=True):
     """An event of a span, or a log record that refers to one."""
 
     name: str
@@ -22,8 +22,7 @@ class SpanEvent:
     time_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceivedSpan:
+class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of a program."""
 
     id: SpanId

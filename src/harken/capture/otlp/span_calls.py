@@ -6,7 +6,6 @@ The id of the call is that of the span, so a span that is sent twice is one call
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,8 +29,7 @@ _NOT_PARAMETERS = frozenset({"model", "messages", "tools", "system", "input", "s
 _MAX_TEXT_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """A model call with its response."""
 
     call: CapturedRequest

@@ -13,8 +13,9 @@ and Content"; OpenLLMetry, "GenAI Semantic Conventions".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from harken.capture.otlp.flat_attributes import (
     read_flat_records,
@@ -49,8 +50,7 @@ _FLAT_TOOLS = ("llm.request.functions.", "llm.tools.", "gen_ai.request.tools.")
 Messages: TypeAlias = list[Message]
 
 
-@dataclass(frozen=True, slots=True)
-class SpanMessages:
+class SpanMessages(msgspec.Struct, frozen=True):
     """The messages of a request and of its response."""
 
     input_messages: Sequence[Message]
@@ -58,12 +58,11 @@ class SpanMessages:
     answers: Sequence[Message]
     """The output. Usually one message, several if several choices were requested."""
     tools: Sequence[Record]
-    leftovers: Record = field(default_factory=dict)
+    leftovers: Record = msgspec.field(default_factory=dict)
     """Other values of the attributes that hold them, by attribute."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(msgspec.Struct, frozen=True):
     """A list of messages, as one convention states it."""
 
     source: str

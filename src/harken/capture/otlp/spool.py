@@ -13,8 +13,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.capture.otlp.decode import JSON, PROTOBUF, redact_request
 from harken.capture.otlp.span import SpanId
@@ -25,8 +26,7 @@ _NAME_PATTERN = re.compile(r"(\d{1,18})\.(trace|logs)\.(json|pb)")
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
-@dataclass(frozen=True, slots=True)
-class SpooledRequest:
+class SpooledRequest(msgspec.Struct, frozen=True):
     """A request on disk."""
 
     kind: str

@@ -13,8 +13,8 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
 
+import msgspec
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
 from aiohttp.client_exceptions import (
     ClientConnectorError,
@@ -75,8 +75,7 @@ async def strip_added_headers(_request: web.Request, response: web.StreamRespons
             response.headers.pop(name, None)
 
 
-@dataclass(slots=True)
-class Forwarder:
+class Forwarder(msgspec.Struct):
     """Pass on requests. All methods run in one event loop."""
 
     upstreams: Upstreams
@@ -84,7 +83,7 @@ class Forwarder:
     tap: ProxyTap
     open: int = 0
     """The number of active requests."""
-    last_active_s: float = field(default_factory=time.monotonic)
+    last_active_s: float = msgspec.field(default_factory=time.monotonic)
     """The time of the last request or response."""
     is_ending: bool = False
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -67,8 +66,7 @@ class CallEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the call is incomplete. Empty if it is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One event of a call."""
 
     call: int
@@ -84,13 +82,12 @@ def encode_frame(call: int, kind: FrameKind, content: Content = b"") -> bytes:
     return _HEADER.pack(len(data), crc, call, kind) + data
 
 
-@dataclass(slots=True)
-class FrameReader:
+class FrameReader(msgspec.Struct):
     """Decode frames from the bytes of a file as they arrive."""
 
     damaged: bool = False
     """Whether an invalid frame was found. The bytes after it cannot be read."""
-    _buffered: bytearray = field(default_factory=bytearray)
+    _buffered: bytearray = msgspec.field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add bytes. Return the frames that they complete."""

@@ -13,16 +13,16 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
+
+import msgspec
 
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
 _READ_BYTES = 1 << 12
 
 
-@dataclass(slots=True)
-class RecorderProcess:
+class RecorderProcess(msgspec.Struct):
     """Run a command until it is closed."""
 
     command: Sequence[str]
@@ -32,7 +32,7 @@ class RecorderProcess:
     on_notice: Callable[[str], None]
     """Called when the process had to be restarted."""
     process: subprocess.Popen[bytes] | None = None
-    _is_closed: Event = field(default_factory=Event)
+    _is_closed: Event = msgspec.field(default_factory=Event)
     _thread: Thread | None = None
 
     def start(self) -> None:

@@ -7,9 +7,9 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Event, Thread
 
+import msgspec
 from aiohttp import web
 
 from harken.capture.proxy.forward import (
@@ -24,11 +24,10 @@ from harken.capture.proxy.upstreams import Upstreams
 _BACKLOG = 512
 
 
-@dataclass(slots=True)
-class ProxyServer:
+class ProxyServer(msgspec.Struct):
     """A running server."""
 
-    _forwarders: list[Forwarder] = field(default_factory=list)
+    _forwarders: list[Forwarder] = msgspec.field(default_factory=list)
 
     @property
     def open(self) -> int:

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -48,8 +47,7 @@ Item: TypeAlias = tuple[int, FrameKind, Content]
 Opens: TypeAlias = Callable[[Path], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolLimits:
+class SpoolLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of the data that is stored for the recorder."""
 
     body_bytes: int = 64 << 20
@@ -66,8 +64,7 @@ def create_spool_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
 
-@dataclass(slots=True)
-class ProxySpool:
+class ProxySpool(msgspec.Struct):
     """The spool of all calls. It is called from one thread, and has one of its own."""
 
     folder: Path
@@ -75,26 +72,26 @@ class ProxySpool:
     """Called when recording stops, and when it resumes."""
     on_written: Callable[[], None]
     """Called when data was written."""
-    limits: SpoolLimits = field(default_factory=SpoolLimits)
+    limits: SpoolLimits = msgspec.field(default_factory=SpoolLimits)
     opens: Opens = create_spool_file
     redactor: SpoolRedactor | None = None
     """Removes credentials before anything is written."""
-    unrecorded: Counter[str] = field(default_factory=Counter)
+    unrecorded: Counter[str] = msgspec.field(default_factory=Counter)
     """The number of calls that were not started, by reason."""
     problem: str = ""
     """Why recording is stopped. Empty if it is not."""
     calls: int = 0
     """The number of calls."""
-    _queue: SimpleQueue[Item | None] = field(default_factory=SimpleQueue)
+    _queue: SimpleQueue[Item | None] = msgspec.field(default_factory=SimpleQueue)
     _put_bytes: int = 0
     _written_bytes: int = 0
-    _failed: set[int] = field(default_factory=set)
+    _failed: set[int] = msgspec.field(default_factory=set)
     """Calls with missing data."""
-    _pending_ends: dict[int, CallEnd] = field(default_factory=dict)
+    _pending_ends: dict[int, CallEnd] = msgspec.field(default_factory=dict)
     """End frames of these calls that were not written yet."""
     _file: int = -1
     _file_number: int = 0
-    _sizes: dict[Path, int] = field(default_factory=dict)
+    _sizes: dict[Path, int] = msgspec.field(default_factory=dict)
     _lock: int = -1
     _thread: Thread | None = None
 
@@ -251,8 +248,7 @@ class ProxySpool:
             self._file = -1
 
 
-@dataclass(slots=True)
-class CallWriter:
+class CallWriter(msgspec.Struct):
     """Write the frames of one call."""
 
     _spool: ProxySpool

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -26,15 +25,13 @@ DONE_SUFFIX = ".done"
 HintsOf = Callable[[dict[str, str], str, bytes], ClientHints]
 
 
-@dataclass(frozen=True, slots=True)
-class UnrecordableCall:
+class UnrecordableCall(msgspec.Struct, frozen=True):
     """A call that cannot be recorded."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolStep:
+class SpoolStep(msgspec.Struct, frozen=True):
     """The next event to record."""
 
     call: int
@@ -48,37 +45,35 @@ class SpoolStep:
         return not isinstance(self.event, CapturedRequest)
 
 
-@dataclass(slots=True)
-class _OpenCall:
+class _OpenCall(msgspec.Struct):
     """A call without an end frame."""
 
     file: int
     """The file with its first frame."""
     head: CallHead | None = None
-    body: bytearray = field(default_factory=bytearray)
+    body: bytearray = msgspec.field(default_factory=bytearray)
     is_asked: bool = False
     problem: str = ""
     """Why it cannot be recorded."""
     answer: AnswerHead | None = None
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = msgspec.field(default_factory=bytearray)
 
 
-@dataclass(slots=True)
-class SpoolReader:
+class SpoolReader(msgspec.Struct):
     """Read the files of a folder while they grow."""
 
     folder: Path
     hints_of: HintsOf
-    damage: list[str] = field(default_factory=list)
+    damage: list[str] = msgspec.field(default_factory=list)
     """Error messages of files that are damaged. The caller reports and clears them."""
     _file: int = 0
     """The number of the current file. 0 if there is none yet."""
     _offset: int = 0
-    _frames: FrameReader = field(default_factory=FrameReader)
-    _open_calls: dict[int, _OpenCall] = field(default_factory=dict)
-    _unmarked: dict[int, int] = field(default_factory=dict)
+    _frames: FrameReader = msgspec.field(default_factory=FrameReader)
+    _open_calls: dict[int, _OpenCall] = msgspec.field(default_factory=dict)
+    _unmarked: dict[int, int] = msgspec.field(default_factory=dict)
     """Calls that ended and are not recorded yet -> the file with their first frame."""
-    _finished_calls: dict[int, set[int]] = field(default_factory=dict)
+    _finished_calls: dict[int, set[int]] = msgspec.field(default_factory=dict)
     """For each file: the recorded calls that end in it."""
 
     def __post_init__(self) -> None:

@@ -16,9 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from harken.capture.proxy.spool import WRITER_LOCK
 from harken.capture.proxy.spool_reader import HintsOf, SpoolReader, SpoolStep, UnrecordableCall
@@ -56,8 +57,7 @@ class CallRecorder(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class SpoolRecorder:
+class SpoolRecorder(msgspec.Struct):
     """Pass the events of spools to a recorder, and count calls."""
 
     into: CallRecorder
@@ -69,11 +69,11 @@ class SpoolRecorder:
     """Called with the folder of each run before its calls are recorded."""
     pause: Callable[[float], None] = time.sleep
     recorded: int = 0
-    unrecorded: Counter[str] = field(default_factory=Counter)
+    unrecorded: Counter[str] = msgspec.field(default_factory=Counter)
     """The number of calls that could not be recorded, by reason."""
-    _buffered_steps: list[SpoolStep] = field(default_factory=list)
+    _buffered_steps: list[SpoolStep] = msgspec.field(default_factory=list)
     """Ends of calls that were passed on, and are not in a log yet."""
-    _skipped_calls: set[int] = field(default_factory=set)
+    _skipped_calls: set[int] = msgspec.field(default_factory=set)
     """Calls whose request was not recorded. Their responses are skipped."""
 
     def catch_up(self, runs: Path, own: str = "") -> None:

@@ -7,7 +7,6 @@ off by a crash leaves nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,21 +18,19 @@ from harken.recording.streamed_text import redact_body
 _ENCODING = "content-encoding"
 
 
-@dataclass(slots=True)
-class _HeldCall:
+class _HeldCall(msgspec.Struct):
     """The parts of a call that are not written yet."""
 
     head: CallHead | None = None
     answer: AnswerHead | None = None
-    body: bytearray = field(default_factory=bytearray)
+    body: bytearray = msgspec.field(default_factory=bytearray)
 
 
-@dataclass(slots=True)
-class SpoolRedactor:
+class SpoolRedactor(msgspec.Struct):
     """Holds the bodies of open calls, and releases them without credentials."""
 
-    credentials: Credentials = field(default_factory=Credentials)
-    _calls: dict[int, _HeldCall] = field(default_factory=dict)
+    credentials: Credentials = msgspec.field(default_factory=Credentials)
+    _calls: dict[int, _HeldCall] = msgspec.field(default_factory=dict)
     _reported: str = ""
 
     def report_new(self) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
+
+import msgspec
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead
 from harken.capture.proxy.spool import CallWriter, ProxySpool
@@ -29,8 +30,7 @@ _SECRET_WORDS = ("token", "key", "secret", "auth", "cookie")
 _MAX_HEADER_CHARS = 1 << 14
 
 
-@dataclass(slots=True)
-class ProxyTap:
+class ProxyTap(msgspec.Struct):
     """Start the recording of model calls. Other requests are not recorded."""
 
     spool: ProxySpool
@@ -39,7 +39,7 @@ class ProxyTap:
     run: str
     """The prefix of call ids, unique among all proxies."""
     clock: Clock
-    _numbers: count[int] = field(default_factory=lambda: count(1))
+    _numbers: count[int] = msgspec.field(default_factory=lambda: count(1))
 
     def begin(self, method: str, target: Target, headers: Mapping[str, str]) -> TappedCall:
         """Start to record a request, if it is a model call."""
@@ -58,15 +58,14 @@ class ProxyTap:
         return tapped
 
 
-@dataclass(slots=True)
-class TappedCall:
+class TappedCall(msgspec.Struct):
     """The recording of one request. It records nothing if the request is not a model call."""
 
     _clock: Clock
     writer: CallWriter | None = None
     broken: str = ""
     """Why the call is incomplete."""
-    _started_s: float = field(default_factory=time.monotonic)
+    _started_s: float = msgspec.field(default_factory=time.monotonic)
     _first_byte_s: float | None = None
 
     def body(self, data: bytes) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
 
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError
@@ -35,8 +36,7 @@ _SECRET_NAME_PATTERN = re.compile(r"key|token|secret|auth|sig|code|password", re
 """Matches names of query parameters that may be credentials."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(msgspec.Struct, frozen=True):
     """The server of a provider."""
 
     name: str
@@ -46,8 +46,7 @@ class Upstream:
     """The network proxy for this server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The destination of a request."""
 
     upstream: Upstream
@@ -64,16 +63,14 @@ class Target:
         return without_credentials(urlsplit(self.upstream.url).path + self.path_and_query)
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamError:
+class UpstreamError(msgspec.Struct, frozen=True):
     """Why a request has no destination."""
 
     status: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Upstreams:
+class Upstreams(msgspec.Struct, frozen=True):
     """The configured servers, by name."""
 
     by_name: Mapping[str, Upstream]
@@ -96,7 +93,7 @@ class Upstreams:
                 404, f"no provider is called {name[:60]!r}; there are {provider_paths}"
             )
         if upstream.url == VENDOR_URLS["openai"] and CHATGPT_HEADER in headers:
-            upstream = replace(upstream, url=CHATGPT_URL)
+            upstream = msgspec.structs.replace(upstream, url=CHATGPT_URL)
         return Target(upstream, remaining_path)
 
     def address(self, name: str, server: str) -> str:

@@ -12,22 +12,20 @@ Source: docs/how-to/resume-in-another-client.md, "Allowed differences".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from harken.capture.resume import normalize
 from harken.capture.resume.normalize import RequestTransform
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedDifference:
+class AllowedDifference(msgspec.Struct, frozen=True):
     """An allowed difference, and its reason."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceRule(AllowedDifference):
+class DifferenceRule(AllowedDifference, frozen=True, kw_only=True):
     """An allowed difference between two requests."""
 
     clients: tuple[str, ...]

@@ -13,15 +13,15 @@ import json
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
+
+import msgspec
 
 from harken.errors import ConfigError, NameNotFound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(msgspec.Struct, frozen=True, kw_only=True):
     """A command-line coding agent.
 
     The placeholders `{session}`, `{model}`, `{prompt}`, `{url}` (of the mock provider) and `{home}`
@@ -41,7 +41,7 @@ class Client:
     """The arguments that resume a session, send one prompt, and exit."""
     variables: Mapping[str, str]
     """The environment variables for the mock provider."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The configuration files for the mock provider: paths below its home, and their contents."""
 
     @property

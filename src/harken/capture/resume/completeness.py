@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+
+import msgspec
 
 from harken.capture.resume.allowed_differences import (
     BLOCKS,
@@ -49,8 +50,7 @@ The stream None is that of the message.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MissingContent:
+class MissingContent(msgspec.Struct, frozen=True):
     """A text that is missing, or stands at another position."""
 
     place: int
@@ -59,14 +59,13 @@ class MissingContent:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Completeness:
+class Completeness(msgspec.Struct, frozen=True):
     """The comparison of another conversation with the materialized one."""
 
     lost: tuple[MissingContent, ...]
     allowed: tuple[AllowedDifference, ...]
     """The allowed differences that occurred."""
-    absent: dict[int, AllowedDifference | None] = field(default_factory=dict)
+    absent: dict[int, AllowedDifference | None] = msgspec.field(default_factory=dict)
     """Indexes of messages of which no text was written, with the allowed difference.
 
     The difference is None if it is not allowed. A message without text is not absent.
@@ -75,8 +74,7 @@ class Completeness:
     """Texts that the other conversation contains at another position of their stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A call, by its number among all calls of a conversation."""
 
     number: int
@@ -85,8 +83,7 @@ class _Call:
     is_read: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _StreamText:
+class _StreamText(msgspec.Struct, frozen=True):
     """A text of a message, in its stream."""
 
     place: int
@@ -200,8 +197,7 @@ def _align_equal(texts: Sequence[str], candidates: Sequence[str]) -> list[str]:
     return states
 
 
-@dataclass(slots=True)
-class _TextStream:
+class _TextStream(msgspec.Struct):
     """A part of a stream of texts, with a read position."""
 
     texts: list[str]
@@ -218,12 +214,11 @@ class _TextStream:
         return False
 
 
-@dataclass(slots=True)
-class _ConversationReader:
+class _ConversationReader(msgspec.Struct):
     """Reads the texts of a conversation. Calls are numbered, because ids may occur twice."""
 
-    calls: list[_Call] = field(default_factory=list)
-    _open: dict[str, list[int]] = field(default_factory=dict)
+    calls: list[_Call] = msgspec.field(default_factory=list)
+    _open: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """The numbers of calls without a result, by call id."""
 
     def texts(self, place: int, entry: ConversationEntry) -> Iterator[_StreamText]:

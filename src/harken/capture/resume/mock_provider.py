@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
+
+import msgspec
 
 OK = "ok"
 Record: TypeAlias = dict[str, Any]
@@ -26,8 +27,7 @@ Event: TypeAlias = tuple[str, Record | str]
 """The name of an event, which may be empty, and its data."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CannedResponse:
+class CannedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response of a protocol."""
 
     path_suffixes: tuple[str, ...]
@@ -159,8 +159,7 @@ _TOKEN_COUNTS = {"input_tokens": 1, "totalTokens": 1}
 _MODELS: dict[str, Any] = {"data": [], "models": [], "object": "list", "has_more": False}
 
 
-@dataclass(frozen=True, slots=True)
-class MockRequest:
+class MockRequest(msgspec.Struct, frozen=True):
     """A request for a model response."""
 
     path: str

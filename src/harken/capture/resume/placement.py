@@ -12,9 +12,10 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import msgspec
 
 from harken.capture.resume.clients import Client
 from harken.capture.resume.session_folders import claude_name, create_file, gemini_name, pi_name
@@ -24,8 +25,7 @@ from harken.formats.runtimes.base import NewSessionInfo, ReadReport, RuntimeForm
 IMPORT_TIMEOUT_S = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientHome:
+class ClientHome(msgspec.Struct, frozen=True, kw_only=True):
     """The home and the environment of a client: the user's, or temporary ones."""
 
     home: Path
@@ -39,8 +39,7 @@ class ClientHome:
         return Path(value) if value else self.home / default
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSession:
+class PlacedSession(msgspec.Struct, frozen=True):
     """A session that its client can resume."""
 
     session: str
@@ -63,8 +62,7 @@ def place_session(
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _WrittenSession:
+class _WrittenSession(msgspec.Struct, frozen=True):
     native: RuntimeFormat
     data: bytes
     new: NewSessionInfo

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 Message: TypeAlias = dict[str, Any]
 """A message in the format of Anthropic, OpenAI or Gemini."""
@@ -22,8 +23,7 @@ _MAX_VALUE_CHARS = 60
 """The maximum length of a value in a difference."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageComparison:
+class MessageComparison(msgspec.Struct, frozen=True):
     """The comparison of one message."""
 
     state: State

@@ -8,8 +8,9 @@ not from the rules of the writer.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.capture.resume.allowed_differences import AllowedDifference
 from harken.capture.resume.completeness import Completeness
@@ -20,8 +21,7 @@ CANNOT_HOLD = AllowedDifference(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of transferred, summarized and omitted messages of a conversation."""
 
     messages: int
@@ -29,7 +29,7 @@ class Transfer:
     go_over: int
     summarized: int
     """Messages that are replaced by the summary of a compaction."""
-    unwritten: dict[AllowedDifference, int] = field(default_factory=dict)
+    unwritten: dict[AllowedDifference, int] = msgspec.field(default_factory=dict)
     """Messages of which nothing was written, by reason."""
 
     def as_json(self) -> dict[str, Any]:

@@ -16,8 +16,9 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from harken.capture.resume.allowed_differences import DIFFERENCE_RULES, DifferenceRule
 from harken.capture.resume.clients import Client
@@ -35,16 +36,15 @@ from harken.formats.wire.registry import find_protocol
 from harken.world.shell.process_group import ProcessGroup
 
 
-@dataclass(frozen=True, slots=True)
-class RequestComparison:
+class RequestComparison(msgspec.Struct, frozen=True):
     """The comparison of two requests."""
 
     rows: tuple[MessageComparison, ...]
     ignored: tuple[DifferenceRule, ...]
     """The rules for allowed differences that applied."""
-    expected: Request = field(default_factory=list)
+    expected: Request = msgspec.field(default_factory=list)
     """The expected request without the allowed differences."""
-    sent: Request = field(default_factory=list)
+    sent: Request = msgspec.field(default_factory=list)
     """The sent request without the allowed differences."""
 
     @property
@@ -101,8 +101,7 @@ _POLL_S = 0.1
 _MAX_OUTPUT_CHARS, _READ_BYTES = 300, 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRun:
+class ClientRun(msgspec.Struct, frozen=True, kw_only=True):
     """A trial run of a client."""
 
     folder: Path
@@ -144,8 +143,7 @@ class ClientRun:
         return text[-_MAX_OUTPUT_CHARS:] or "it said nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(msgspec.Struct, frozen=True):
     """The result of a verification."""
 
     written: Completeness

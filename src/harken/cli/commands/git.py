@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.attribution.git.hooks import GitHooks, RecordPlace
 from harken.attribution.git.repository import GitRepository
@@ -79,7 +79,11 @@ def status(as_json: bool) -> int:
         rows, place = hooks.status(), hooks.place
     if as_json:
         print_json(
-            {"folder": str(hooks.folder), "in": place, "hooks": [asdict(row) for row in rows]}
+            {
+                "folder": str(hooks.folder),
+                "in": place,
+                "hooks": [msgspec.structs.asdict(row) for row in rows],
+            }
         )
     else:
         print_text(f"{hooks.folder} (context in {place})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -96,7 +95,7 @@ def heading(hook: HookInfo, settings: Settings) -> str:
 def row(hook: HookInfo, settings: Settings) -> dict[str, Any]:
     """Return a hook as JSON values."""
     path = None if hook.path is None else str(hook.path)
-    return {**asdict(hook), "path": path, "used": hook.name in settings.use_hooks}
+    return {**msgspec.structs.asdict(hook), "path": path, "used": hook.name in settings.use_hooks}
 
 
 def describe_hook_file(file: HookFile) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.capture.resume.clients import RUNTIMES, get_client
 from harken.cli.options.conversation import (
@@ -126,10 +126,12 @@ def _row(
         "ctx": conversation.moment.ctx,
         "message": conversation.moment.number,
         "same": verified.is_same,
-        "messages": [asdict(row) for row in verified.comparison.rows],
-        "lost": [asdict(missing) for missing in verified.lost],
-        "reordered": [asdict(missing) for missing in verified.completeness.reordered],
-        "omitted_by_client": [asdict(missing) for missing in verified.omitted],
+        "messages": [msgspec.structs.asdict(row) for row in verified.comparison.rows],
+        "lost": [msgspec.structs.asdict(missing) for missing in verified.lost],
+        "reordered": [
+            msgspec.structs.asdict(missing) for missing in verified.completeness.reordered
+        ],
+        "omitted_by_client": [msgspec.structs.asdict(missing) for missing in verified.omitted],
         "transfer": count_transfer(conversation.counts, verified.written).as_json(),
         "left_out": {item.name: item.reason for item in verified.completeness.allowed},
         "ignored": {item.name: item.reason for item in verified.comparison.ignored},

@@ -14,7 +14,6 @@ hook and the comment are folded into it. An OK is no item. A stopped turn is mar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -101,11 +100,10 @@ class DialogItem(SparseRecord, frozen=True, kw_only=True):
 _Event: TypeAlias = TranscriptEntry | PieceOfText
 
 
-@dataclass(slots=True)
-class _Content:
+class _Content(msgspec.Struct):
     """The versions of one content: entries and pieces of selected agents, oldest first."""
 
-    versions: list[_Event] = field(default_factory=list)
+    versions: list[_Event] = msgspec.field(default_factory=list)
     in_dialog: bool = False
     listed: tuple[int, AnswerStatus | None] | None = None
     """The number of different versions and the status when it was listed; None if it was not."""

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.capture.files import file_reader, importer
@@ -111,11 +111,11 @@ def test_large_file_is_parsed_in_the_main_process(crew: ReaderPool, tmp_path: Pa
         raise FileTooLarge
 
     # The second one: the file grew after it was listed.
-    for candidate in (file, replace(file, size=1)):
+    for candidate in (file, msgspec.structs.replace(file, size=1)):
         [(_, brings)] = crew.ahead([candidate], bring)
         with pytest.raises(FileTooLarge):
             brings()
-    assert local_files == [file, replace(file, size=1)]
+    assert local_files == [file, msgspec.structs.replace(file, size=1)]
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.capture.resume.clients import create_session_id, get_client
@@ -74,14 +74,18 @@ def test_environment_folder_is_respected(
     client_home: ClientHome, tmp_path: Path, runtime: str, variable: str, below: str
 ) -> None:
     named_folder = tmp_path / "elsewhere"
-    placement = put(replace(client_home, environ={variable: str(named_folder)}), runtime)
+    placement = put(
+        msgspec.structs.replace(client_home, environ={variable: str(named_folder)}), runtime
+    )
     assert placement.file is not None
     assert placement.file.is_relative_to(named_folder / below)
     assert not client_home.home.exists()
 
 
 def test_tilde_in_the_environment_is_expanded(client_home: ClientHome) -> None:
-    placement = put(replace(client_home, environ={"CODEX_HOME": "~/codex"}), "codex")
+    placement = put(
+        msgspec.structs.replace(client_home, environ={"CODEX_HOME": "~/codex"}), "codex"
+    )
     assert placement.file is not None
     assert placement.file.is_relative_to(client_home.home / "codex")
 
@@ -91,7 +95,9 @@ def test_opencode_imports_the_session_itself(client_home: ClientHome, tmp_path: 
     folder.mkdir()
     client_home.home.mkdir()
     environ = {"PATH": str(install(tmp_path / "bin", "opencode")), "HOME": str(client_home.home)}
-    placement = put(replace(client_home, environ=environ), "opencode", new(str(folder)))
+    placement = put(
+        msgspec.structs.replace(client_home, environ=environ), "opencode", new(str(folder))
+    )
     assert placement.file is None
     assert placement.session.startswith("ses_")
     assert (client_home.home / f".local/share/opencode/{placement.session}.json").exists()
@@ -106,9 +112,13 @@ def test_opencode_import_error_is_reported(client_home: ClientHome, tmp_path: Pa
     program.chmod(0o755)
     environ = {"PATH": f"{tmp_path}{os.pathsep}{os.defpath}"}
     with pytest.raises(ConfigError, match="OpenCode does not import the session: Bad session$"):
-        put(replace(client_home, environ=environ), "opencode", new(str(tmp_path)))
+        put(msgspec.structs.replace(client_home, environ=environ), "opencode", new(str(tmp_path)))
     with pytest.raises(ConfigError, match="No such file"):
-        put(replace(client_home, environ={"PATH": "/nowhere"}), "opencode", new(str(tmp_path)))
+        put(
+            msgspec.structs.replace(client_home, environ={"PATH": "/nowhere"}),
+            "opencode",
+            new(str(tmp_path)),
+        )
 
 
 def test_unwritable_folder_is_an_error_on_one_line(client_home: ClientHome) -> None:

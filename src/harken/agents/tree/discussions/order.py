@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.core.arguments import format_existing
@@ -25,8 +26,7 @@ _ORDERS = ("given", "random", "random:SEED", f"{MODERATOR}NAME")
 _SEED_PATTERN = re.compile(r"random:\s*(\d{1,15})")
 
 
-@dataclass(frozen=True, slots=True)
-class DiscussionOrder:
+class DiscussionOrder(msgspec.Struct, frozen=True):
     """The order of a discussion, as `discussion_opened` has it."""
 
     rounds: int = 1

@@ -9,8 +9,9 @@ question to a judge or a moderator is sent in the group of events that makes its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+import msgspec
 
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
@@ -76,8 +77,7 @@ def open_round(
     return agent.session.state.rounds[call]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRunner:
+class RoundRunner(msgspec.Struct, frozen=True):
     """Runs the steps of a round that are due."""
 
     agent: Agent
