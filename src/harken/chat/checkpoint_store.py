@@ -7,7 +7,8 @@ resume commits the pending events.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.agents.checkpointer import Checkpointer
 from harken.config.home import Home
@@ -23,8 +24,7 @@ LOCK_TIMEOUT_S = 3.0
 """The time that a chat waits for the store's lock. The chat is blocked meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointStore:
+class CheckpointStore(msgspec.Struct, frozen=True):
     """A store, or the error that prevents its use."""
 
     store: Store | None = None

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import registered_name
 from harken.agents.built_in.changed_files import ChangedFiles
@@ -101,7 +103,7 @@ def open_chat(
         if old is None and wish.log is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = build_world_settings(home, wish, settings, path, tools, on_notice)
-        around = replace(around, more_tools=build_store_tools(wish, checkpoints))
+        around = msgspec.structs.replace(around, more_tools=build_store_tools(wish, checkpoints))
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.world.permissions.mode import Mode
@@ -18,8 +19,7 @@ if TYPE_CHECKING:  # agents are slow to import, and `harken chat --help` does no
     from harken.world.tool import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOptions:
+class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command-line options of a chat."""
 
     model: str | None = None

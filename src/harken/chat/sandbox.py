@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,8 +16,7 @@ from harken.world.shell.sandbox import Sandbox, SandboxMode
 _BARE = "Commands run without a sandbox: the shell of an agent has all your rights"
 
 
-@dataclass(frozen=True, slots=True)
-class ShellSandbox:
+class ShellSandbox(msgspec.Struct, frozen=True):
     """The sandbox of shell commands, or the reason for having none."""
 
     sandbox: Sandbox | None = None

@@ -11,7 +11,6 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -47,8 +46,7 @@ from harken.tickets.starts import main_principal
 _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class StartedAgents:
+class StartedAgents(msgspec.Struct, frozen=True):
     """Runs the tasks of started agents in a home. An `AgentRunner`."""
 
     home: Home
@@ -85,10 +83,10 @@ class StartedAgents:
             outcome = _answer(chat, runner, "" if is_begun else task.prompt, limit)
             runner.run(chat.runtime.world.close())
             chat.end()
-            outcome = replace(outcome, context_id=chat.agent.state.commit_id or "")
+            outcome = msgspec.structs.replace(outcome, context_id=chat.agent.state.commit_id or "")
             if outcome.is_answer and calls.is_cut_off(chat.agent.agent_id):
                 text = f"its answer was cut off at the limit of its length: {outcome.answer}"
-                return replace(outcome, answer=text, is_answer=False)
+                return msgspec.structs.replace(outcome, answer=text, is_answer=False)
             return outcome
 
     def _has_session(self, name: str) -> bool:
@@ -105,15 +103,15 @@ class StartedAgents:
             ticket_id=task.ticket,
             thread_id=task.thread_id,
         )
-        options = replace(
+        options = msgspec.structs.replace(
             self.options, log=log, identity=identity, store_tools=task.tools, old=None, wakes=False
         )
         if is_begun:
-            return replace(options, old=log)
+            return msgspec.structs.replace(options, old=log)
         if task.context_id and not _COMMIT_PATTERN.fullmatch(task.context_id):
             raise ConfigError(f"{task.context_id[:80]!r} is not the full name of a commit: ctx-...")
         template = load_settings(self.home).templates.find(task.template)
-        return replace(
+        return msgspec.structs.replace(
             options,
             model=options.model or template.model,
             template=_with_tools(template, task.tool_names),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+import msgspec
 
 from harken.config.trust import INSTRUCTIONS, Trust, iter_project_folders
 from harken.terminal.text import escape_control_characters, program_name
@@ -34,8 +35,7 @@ How you work here:
   path:line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
+class Instructions(msgspec.Struct, frozen=True):
     """The instructions of a project for agents."""
 
     file: Path
@@ -44,8 +44,7 @@ class Instructions:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPrompt:
+class ChatPrompt(msgspec.Struct, frozen=True):
     """The system prompt of a new chat."""
 
     text: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from harken.core.events import Event, LlmResponse
 from harken.core.ids import AgentId
@@ -21,18 +22,17 @@ _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
 """The stop reasons of a complete answer."""
 
 
-@dataclass(slots=True)
-class TurnLimit:
+class TurnLimit(msgspec.Struct):
     """Counts the model calls of each agent in a turn, and cancels a turn with too many.
 
     A turn that is continued by another process counts on from the `earlier` calls.
     """
 
     max_calls: int = MAX_MODEL_CALLS
-    earlier: Counter[AgentId] = field(default_factory=Counter)
+    earlier: Counter[AgentId] = msgspec.field(default_factory=Counter)
     exceeded_by: AgentId | None = None
     """The agent that exceeded the limit."""
-    _calls: Counter[AgentId] = field(default_factory=Counter)
+    _calls: Counter[AgentId] = msgspec.field(default_factory=Counter)
     _task: asyncio.Task[object] | None = None
 
     def on_event(self, event: Event) -> None:

@@ -7,8 +7,9 @@ provider counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
@@ -19,8 +20,7 @@ CHARACTERS_A_TOKEN = 4
 _NEVER_SENT = frozenset({"error", "cancelled", "interrupted"})
 
 
-@dataclass(slots=True)
-class UsageTotal:
+class UsageTotal(msgspec.Struct):
     """The usage of the added events."""
 
     input_tokens: int | None = None
@@ -35,7 +35,7 @@ class UsageTotal:
     model_calls: int = 0
     actions: int = 0
     """The number of tool calls and structural actions."""
-    agents: set[AgentId] = field(default_factory=set)
+    agents: set[AgentId] = msgspec.field(default_factory=set)
     """The agents that called a model."""
 
     def add(self, event: Event) -> None:

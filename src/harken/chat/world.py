@@ -9,8 +9,9 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.websearch import websearch_tool
@@ -85,8 +86,7 @@ USER_COMMAND_S = 86_400.0
 """The time limit of a command of the user. Ctrl-C ends it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorldSettings:
+class WorldSettings(msgspec.Struct, frozen=True):
     """The settings with which a world is opened."""
 
     outputs: Path

@@ -10,11 +10,12 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from threading import Thread
 from time import monotonic
 from urllib.parse import urlsplit
+
+import msgspec
 
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import Provider
@@ -28,8 +29,7 @@ MAX_MODELS = 2000
 HasModule = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderStatus:
+class ProviderStatus(msgspec.Struct, frozen=True):
     """A provider, and the steps that are missing before its models can be used."""
 
     provider: Provider
@@ -171,8 +171,7 @@ SUGGESTED = {
 """Provider -> the default model that it recommends for most work, as of 2026-11-21."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(msgspec.Struct, frozen=True):
     """A default model, and the steps that are missing before it can be used."""
 
     model: str
@@ -200,8 +199,7 @@ def can_chat(model: str) -> bool:
     return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOffer:
+class ModelOffer(msgspec.Struct, frozen=True):
     """A selectable model, with its price if it is known."""
 
     name: str

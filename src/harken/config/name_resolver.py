@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from harken.config.home import LATEST, Home, command_prefix
 from harken.errors import (
@@ -53,22 +54,19 @@ _MIN_SIMILARITY = 0.5
 _KIND = "session or commit"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLog:
+class SessionLog(msgspec.Struct, frozen=True):
     """A session that has a log in the home folder."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class NamedLogFile:
+class NamedLogFile(msgspec.Struct, frozen=True):
     """A path outside the home folder that may be a session log. The file may be missing."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedName:
+class ImportedName(msgspec.Struct, frozen=True):
     """An imported session. It has no log here, only commits."""
 
     session: ImportedSession
@@ -83,8 +81,7 @@ class ImportedName:
         return self.session.branch_tips[0].ctx
 
 
-@dataclass(frozen=True, slots=True)
-class CommitName:
+class CommitName(msgspec.Struct, frozen=True):
     """A commit, named by its id or a label."""
 
     id: CommitId

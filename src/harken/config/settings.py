@@ -7,7 +7,7 @@ project, the environment, the command line. This is the only code that reads the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,7 @@ _USER_SOURCES = (MODEL, _COMMAND_LINE)
 _PERMISSION_RANK: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run."""
 
     model: str | None = None
@@ -76,17 +75,17 @@ class Settings:
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     """Permission rules such as `bash(git status*)`, those of the home first."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    model_parameters: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     """By the full name of the model."""
-    providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
+    providers: Mapping[str, Provider] = msgspec.field(default_factory=lambda: BUILT_IN)
     """Providers with their keys; an empty key if there is none."""
-    prices: Prices = field(default_factory=Prices)
+    prices: Prices = msgspec.field(default_factory=Prices)
     redact: RedactAt = "export"
     """When credentials are redacted: in all that leaves the machine, or before it is stored."""
     compact_at: float = 0.8
     """The fraction of the window at which a context is compacted; 0 disables compaction."""
-    windows: ContextWindows = field(default_factory=ContextWindows)
+    windows: ContextWindows = msgspec.field(default_factory=ContextWindows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use in addition to the working folder."""
     sandbox: Sandboxed = "auto"
@@ -95,7 +94,7 @@ class Settings:
     """Whether commands in the sandbox have network access."""
     pass_env: tuple[str, ...] = ()
     """Secret environment variables that the programs of agents get nevertheless."""
-    web: WebTable = field(default_factory=WebTable)
+    web: WebTable = msgspec.field(default_factory=WebTable)
     """The search provider, and the hosts that agents may fetch from."""
     store: str | None = None
     """The address of the service that stores commits. None if the file in the home stores them."""
@@ -103,11 +102,11 @@ class Settings:
     """The backing store of that file: the address of a service, or an absolute path."""
     most_mb: float | None = None
     """The size limit of that file."""
-    templates: Templates = field(default_factory=Templates)
+    templates: Templates = msgspec.field(default_factory=Templates)
     actions: Collection[str] = tuple(ACTIONS)
     """The structural actions of agents that have no list of allowed tools."""
-    skills: Skills = field(default_factory=Skills)
-    prompt_files: PromptFiles = field(default_factory=PromptFiles)
+    skills: Skills = msgspec.field(default_factory=Skills)
+    prompt_files: PromptFiles = msgspec.field(default_factory=PromptFiles)
     """Slash commands that the user, or a trusted project, wrote."""
     hook_folders: tuple[Path, ...] = ()
     """The folders of hook files, those of a trusted project first."""
@@ -117,7 +116,7 @@ class Settings:
     """Whether the hooks of the Claude Code settings are used."""
     claude_may_allow: bool = False
     """Whether an action that these hooks allow runs without asking the user."""
-    commands: Hooks = field(default_factory=Hooks)
+    commands: Hooks = msgspec.field(default_factory=Hooks)
     """The hooks of the Claude Code settings; none if they are not used."""
     servers: tuple[McpServerConfig, ...] = ()
     """MCP servers: the user's own first, then those of a trusted project."""
@@ -194,22 +193,22 @@ def load_settings(
         load_user_servers(user_config, user_file), mcp_servers, disabled_servers(user_config)
     )
     if environ.get(MODEL, "").strip():
-        settings = replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
+        settings = msgspec.structs.replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
-        settings = replace(settings, model=model, model_from=_COMMAND_LINE)
-    settings = replace(
+        settings = msgspec.structs.replace(settings, model=model, model_from=_COMMAND_LINE)
+    settings = msgspec.structs.replace(
         settings,
         permission=permission or settings.permission,
         claude_hooks=claude_hooks or settings.claude_hooks,
     )
-    settings = replace(settings, servers=servers)
+    settings = msgspec.structs.replace(settings, servers=servers)
     root = None if project is None else project.root
     note = describe_widening(config, before.permission, settings, mcp_servers, root)
     if project is not None:
         note = project.note(home, runs_commands=settings.claude_hooks) or note
     claude = claude_code.load_claude_agents(project, environ, commands=settings.claude_hooks)
     commands = claude_code.load_claude_hooks(project, environ) if settings.claude_hooks else Hooks()
-    return replace(
+    return msgspec.structs.replace(
         settings,
         providers=add_keys(settings.providers, environ),
         templates=Templates(folders, [claude]),
@@ -319,13 +318,13 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
     """Return the settings, overridden by those of a file."""
     if config.model is not None:
         model = _resolve_script(config.model, file.parent)
-        settings = replace(settings, model=model, model_from=str(file))
+        settings = msgspec.structs.replace(settings, model=model, model_from=str(file))
     per_model, windows = dict(settings.model_parameters), dict(settings.windows.user_windows)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
         if table.context_window is not None:
             windows[name] = table.context_window
-    return replace(
+    return msgspec.structs.replace(
         settings,
         permission=config.permission or settings.permission,
         allow=(*settings.allow, *config.permissions.allow),

@@ -11,7 +11,6 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -34,8 +33,7 @@ MARKERS = (FOLDER, MCP_JSON, CLAUDE, INSTRUCTIONS)
 _FILES = (MCP_JSON, INSTRUCTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True):
     """A folder with a `.harken/`."""
 
     root: Path

@@ -8,7 +8,6 @@ other changes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Any
 
@@ -24,8 +23,7 @@ _MAX_NUMBER_DIGITS = 18
 """Longer digit strings are treated as ids."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The modifications of a rerun. By default nothing is changed."""
 
     edit: Sequence[tuple[str, str]] = ()
@@ -37,7 +35,7 @@ class Change:
     model: str | None = None
     without_hooks: Sequence[str] = ()
     """Names of hooks to remove."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Model parameters (`temperature`, `seed`, ...) to add or replace; None removes one."""
 
     def context(self, rows: Sequence[ContextMessage]) -> list[Message]:

@@ -13,8 +13,9 @@ verified by the provider only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
+
+import msgspec
 
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
 from harken.errors import ConfigError
@@ -29,8 +30,7 @@ _Violations: TypeAlias = Iterator[tuple[int, str]]
 _Check: TypeAlias = Callable[[Sequence[ChatMessage]], _Violations]
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRule:
+class ProviderRule(msgspec.Struct, frozen=True):
     """A rule that a provider enforces."""
 
     name: str
@@ -39,8 +39,7 @@ class ProviderRule:
     check: _Check
 
 
-@dataclass(frozen=True, slots=True)
-class RuleViolation:
+class RuleViolation(msgspec.Struct, frozen=True):
     """A violation of a rule in a context."""
 
     rule: ProviderRule

@@ -14,9 +14,11 @@ session is not changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, load_agent
@@ -53,8 +55,7 @@ _COMMON_PARAMETERS = frozenset(
 _PROVIDERS_BY_PREFIX = {"claude": "anthropic", **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai")}
 
 
-@dataclass(frozen=True, slots=True)
-class RerunResult:
+class RerunResult(msgspec.Struct, frozen=True):
     """The result of a rerun."""
 
     log: Path
@@ -250,7 +251,7 @@ def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
     if (change.model or "").startswith("replay:"):
         return change
     dropped = {name: None for name in point.parameters if name not in _COMMON_PARAMETERS}
-    return replace(change, parameters={**dropped, **change.parameters})
+    return msgspec.structs.replace(change, parameters={**dropped, **change.parameters})
 
 
 def _build_world(point: ForkPoint, live: World | None) -> RecordedWorld:

@@ -8,9 +8,11 @@ place of the old ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from harken.core.events import AgentConfigured, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, reference_message_id
@@ -60,11 +62,10 @@ def branch_scene(
     branch(point.log, log, request, before=True, change=apply, changes=changes, options=options)
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(msgspec.Struct):
     """A message with the results of its calls. All of them are logged again if one changed."""
 
-    items: list[tuple[int | None, Message]] = field(default_factory=list)
+    items: list[tuple[int | None, Message]] = msgspec.field(default_factory=list)
     """Each message with its position in the old context; None for a new message."""
 
     def is_kept(self, old: Sequence[Message]) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harken.agents.runtime import AgentRuntime
 from harken.context.materialize import make_resolver
@@ -35,8 +36,7 @@ DEFAULT_CONCURRENCY = 4
 """Default number of concurrent cells."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
     """The settings to combine. Settings that are None or empty are as recorded."""
 
     models: Sequence[str | None] = (None,)
@@ -46,14 +46,13 @@ class Grid:
     """Names of hooks to remove."""
     seeds: Sequence[int | None] = (None,)
     """Values of the parameter `seed`; without support of the provider, just repetitions."""
-    change: Change = field(default_factory=Change)
+    change: Change = msgspec.field(default_factory=Change)
     """A change that applies to every cell."""
     follow: bool = False
     """Whether later inputs of the recorded agent are sent again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepCell:
+class SweepCell(msgspec.Struct, frozen=True):
     """A combination of settings."""
 
     change: Change
@@ -80,8 +79,7 @@ class SweepCell:
         return "cell-" + canonical.hash_value(canonical.REQUEST_DOMAIN, settings)[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class SweepResults:
+class SweepResults(msgspec.Struct, frozen=True):
     """The results of a sweep, with a row for each cell in the order of the grid."""
 
     rows: list[dict[str, Any]]
@@ -99,7 +97,7 @@ def iter_cells(grid: Grid) -> Iterator[SweepCell]:
     for model, prompt, hooks, seed in product(
         grid.models, grid.prompts, grid.without_hooks, grid.seeds
     ):
-        change = replace(
+        change = msgspec.structs.replace(
             base,
             model=base.model if model is None else model,
             system=base.system if prompt is None else prompt,
@@ -167,7 +165,9 @@ def _with_seed(point: ForkPoint, cell: SweepCell) -> Change:
     model = cell.change.model or point.request.model
     if cell.seed is None or find_family(model) == "anthropic":
         return cell.change
-    return replace(cell.change, parameters={**cell.change.parameters, "seed": cell.seed})
+    return msgspec.structs.replace(
+        cell.change, parameters={**cell.change.parameters, "seed": cell.seed}
+    )
 
 
 def _find_complete(folder: Path, key: str) -> Path | None:

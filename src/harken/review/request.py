@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core.commits import TicketId
 from harken.errors import TicketError
@@ -14,8 +15,7 @@ from harken.tickets.ticket import Disposition, Ticket, short_id
 from harken.tickets.tracker import Tickets, resolve_context
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeToReview:
+class ChangeToReview(msgspec.Struct, frozen=True, kw_only=True):
     """A change: its diff, and the texts of a new ticket for it."""
 
     title: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from harken.core.clock import Clock, parse_rfc3339, system_clock
 from harken.core.commits import TicketId
@@ -60,8 +61,7 @@ template or model, so another home or a person may do it. `elsewhere`: another p
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StartEvent:
+class StartEvent(msgspec.Struct, frozen=True):
     """A step of a start, for a person to read."""
 
     phase: Phase
@@ -72,8 +72,7 @@ class StartEvent:
     """The answer, or the error."""
 
 
-@dataclass(slots=True, kw_only=True)
-class StartRunner:
+class StartRunner(msgspec.Struct, kw_only=True):
     """Runs the agents of a ledger, one after the other."""
 
     ledger: StartLedger
@@ -86,11 +85,11 @@ class StartRunner:
     process attempts each start once, at once."""
     has_failed: bool = False
     """Whether an attempt failed, or a ticket could not be read."""
-    _attempted: set[str] = field(default_factory=set)
+    _attempted: set[str] = msgspec.field(default_factory=set)
     """Starts of which an attempt of this process failed."""
-    _unavailable: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _unavailable: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
     """Starts that this home cannot run: the time at which that was seen, and why."""
-    _damaged: dict[TicketId, str] = field(default_factory=dict)
+    _damaged: dict[TicketId, str] = msgspec.field(default_factory=dict)
     """The problems of tickets, each reported once."""
 
     def run_all(self, only: Collection[TicketId] | None = None) -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from harken.core.commits import TicketId
 from harken.store.base import Store
 from harken.world.tool import Tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTask:
+class AgentTask(msgspec.Struct, frozen=True, kw_only=True):
     """A session to run: its agent, context, prompt and tools."""
 
     session: str
@@ -32,8 +32,7 @@ class AgentTask:
     """Called when this process has the session, before the agent runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOutcome:
+class AgentOutcome(msgspec.Struct, frozen=True):
     """The end of a session."""
 
     answer: str

@@ -7,7 +7,6 @@ start of the reviewer and from its context socket, never from the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -155,7 +154,7 @@ def _file_finding(store: Store, caller: ToolContext, title: str, change: TicketC
         for finding in _own_findings(tickets, change.parent):
             if finding.state.title == title and not finding.is_closed:
                 return f"{short_id(finding.id)} is filed already"
-        change = replace(change, add_reviewers=(tickets.author,))
+        change = msgspec.structs.replace(change, add_reviewers=(tickets.author,))
         return f"{short_id(tickets.create(title, change).id)} is filed"
 
 
@@ -199,7 +198,7 @@ def _verify(
             has_approved = parent is not None and _approve_if_resolved(tickets, parent)
             return f"{short_id(finding)} is accepted{', and the review' if has_approved else ''}"
         if before.is_closed:
-            change = replace(change, status="open")
+            change = msgspec.structs.replace(change, status="open")
             tickets.update(finding, change, note=note, action="reopen", check=check)
         return f"{short_id(finding)} is open again"
 

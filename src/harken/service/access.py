@@ -11,8 +11,9 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from harken.core.loopback import browser_refusal
 from harken.errors import ConfigError
@@ -64,8 +65,7 @@ def read_token(path: Path) -> str:
 HEALTH_PATH = "/v1/health"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessCheck:
+class AccessCheck(msgspec.Struct, frozen=True):
     """Checks whether a request is allowed."""
 
     token: str | None

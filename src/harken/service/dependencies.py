@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, cast
 
 import anyio
+import msgspec
 from fastapi import Depends, Request
 
 from harken.store.base import Store
@@ -16,8 +16,7 @@ from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import MAX_BATCH_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceLimits:
+class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the service. A request that exceeds one is rejected without effect."""
 
     body_bytes: int = MAX_BATCH_BYTES

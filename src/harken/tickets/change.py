@@ -7,7 +7,6 @@ adds and removes, and not the lists that result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
@@ -18,8 +17,7 @@ from harken.tickets.ticket import Disposition, Status, TicketOrigin, TicketState
 T = TypeVar("T", bound=str)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketChange:
+class TicketChange(msgspec.Struct, frozen=True, kw_only=True):
     """New values of fields. A field without a value stays as it is."""
 
     title: str | None = None
@@ -40,7 +38,7 @@ class TicketChange:
     remove_blockers: tuple[TicketId, ...] = ()
     add_attachments: tuple[ArtifactRef, ...] = ()
     remove_attachments: tuple[ArtifactRef, ...] = ()
-    reviews: Mapping[str, Disposition] = field(default_factory=dict)
+    reviews: Mapping[str, Disposition] = msgspec.field(default_factory=dict)
     """Reviewers with their dispositions."""
     add_reviewers: tuple[str, ...] = ()
     """Reviewers whose disposition is `pending`, unless they have one."""

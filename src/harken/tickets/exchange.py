@@ -8,7 +8,6 @@ own, and a change of fields is made by the importer. An unchanged issue changes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
 import msgspec
@@ -76,13 +75,12 @@ class IssueFormat(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class IssueImport:
+class IssueImport(msgspec.Struct):
     """The tickets that an import created, changed, or left unchanged."""
 
-    created: list[TicketId] = field(default_factory=list)
-    updated: list[TicketId] = field(default_factory=list)
-    unchanged: list[TicketId] = field(default_factory=list)
+    created: list[TicketId] = msgspec.field(default_factory=list)
+    updated: list[TicketId] = msgspec.field(default_factory=list)
+    unchanged: list[TicketId] = msgspec.field(default_factory=list)
 
 
 def import_issues(tickets: Tickets, issues: Iterable[Issue], *, tracker: str) -> IssueImport:

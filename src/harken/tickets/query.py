@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from harken.core.clock import parse_rfc3339
 from harken.core.commits import TicketId
@@ -13,8 +14,7 @@ from harken.tickets.ticket import Status, Ticket, TicketType
 SortKey: TypeAlias = Literal["priority", "created", "updated", "title", "status", "id"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TicketFilter:
+class TicketFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions of a list, all of which a ticket must fulfill. A value of None fits any ticket."""
 
     statuses: tuple[Status, ...] | None = None

@@ -9,7 +9,6 @@ Source: docs/formats/tickets.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -59,8 +58,7 @@ def read_versions(store: Store, names: Sequence[ArtifactRef]) -> dict[ArtifactRe
     return versions
 
 
-@dataclass(frozen=True, slots=True)
-class TicketReading:
+class TicketReading(msgspec.Struct, frozen=True):
     """The tickets of a store, and the problems of those that cannot be read."""
 
     tickets: list[Ticket]

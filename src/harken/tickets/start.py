@@ -9,7 +9,6 @@ that no start is lost while no process watches; only `ready` asks whether the ti
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -28,8 +27,7 @@ _WORK: tuple[TicketEvent, ...] = ("ready", "in_progress")
 """Events after which an agent works on the ticket, possibly as the successor of another one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartCondition:
+class StartCondition(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that starts an agent."""
 
     name: str
@@ -38,12 +36,11 @@ class StartCondition:
     template: str = ""
     """The template of the agent. Empty: that of its commits, else the one named as the principal.
     """
-    tickets: TicketFilter = field(default_factory=TicketFilter)
+    tickets: TicketFilter = msgspec.field(default_factory=TicketFilter)
     """The tickets, as of the version, for which it holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentStart:
+class AgentStart(msgspec.Struct, frozen=True, kw_only=True):
     """An agent to start."""
 
     id: str

@@ -8,7 +8,6 @@ and done, and of several processes one begins a start.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -38,8 +37,7 @@ FIRST_RETRY_S = 30.0
 StartState: TypeAlias = Literal["running", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedStart:
+class RecordedStart(msgspec.Struct, frozen=True):
     """A start that was recorded, as of its last step."""
 
     ticket: TicketId
@@ -88,8 +86,7 @@ class RecordedStart:
         return parse_rfc3339(self.step.time) + int(delay_s * 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class StartsReading:
+class StartsReading(msgspec.Struct, frozen=True):
     """The starts of a store."""
 
     due: Sequence[AgentStart] = ()
@@ -97,7 +94,7 @@ class StartsReading:
     blocked: Sequence[AgentStart] = ()
     """Not recorded: another start of the principal in this ticket comes first."""
     recorded: Sequence[RecordedStart] = ()
-    damaged: Mapping[TicketId, str] = field(default_factory=dict)
+    damaged: Mapping[TicketId, str] = msgspec.field(default_factory=dict)
     """The problems of tickets that cannot be read."""
 
     @property
@@ -305,7 +302,9 @@ class StartLedger:
         template = next(filter(None, [start.condition.template, *own]), start.principal)
         is_agent = any(own) or template == start.principal or start.condition.event != "in_progress"
         principal = start.principal if start.principal and is_agent else template
-        return replace(start, context_id=context_id, template=template, principal=principal)
+        return msgspec.structs.replace(
+            start, context_id=context_id, template=template, principal=principal
+        )
 
 
 def list_recorded(ticket: TicketId, history: TicketHistory) -> list[RecordedStart]:
@@ -324,7 +323,7 @@ def list_recorded(ticket: TicketId, history: TicketHistory) -> list[RecordedStar
 def _follow(start: RecordedStart, after: Ticket) -> RecordedStart:
     """Return a start as of its next step."""
     record = after.version.start or start.record
-    return replace(start, record=record, step=after.version, head=after.head)
+    return msgspec.structs.replace(start, record=record, step=after.version, head=after.head)
 
 
 def main_principal(principal: str) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+
+import msgspec
 
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339, system_clock
@@ -152,7 +153,7 @@ class Tickets:
         def apply(before: Ticket) -> TicketState:
             if before.is_closed:
                 raise TicketError(short_id(before.id), "is closed: reopen it first")
-            return replace(_DEFERRED, deferred_until=until_utc).apply(before.state)
+            return msgspec.structs.replace(_DEFERRED, deferred_until=until_utc).apply(before.state)
 
         return self._append(ticket, "defer", note, apply)
 

@@ -7,9 +7,9 @@ one description and one behavior. The docstring of a verb is the description tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 from harken.core.commits import ArtifactRef, TicketId
@@ -268,7 +268,7 @@ def _build_change(tickets: Tickets, fields: CreateTicket | UpdateTicket) -> Tick
     )
     if isinstance(fields, CreateTicket):
         return change
-    return replace(
+    return msgspec.structs.replace(
         change,
         title=fields.title,
         remove_labels=fields.remove_labels,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
@@ -170,7 +170,9 @@ def test_the_status_line_leaves_out_what_matters_least() -> None:
 
 
 def test_where_the_window_is_known_the_status_says_how_full_it_is() -> None:
-    assert line(replace(STATUS, context_window=17_000), 50).endswith(" · ask · 73% of context")
+    assert line(msgspec.structs.replace(STATUS, context_window=17_000), 50).endswith(
+        " · ask · 73% of context"
+    )
 
 
 def test_a_hint_takes_the_place_of_the_status() -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from harken.world.result import InvalidArguments
 from harken.world.tool import Tool
@@ -22,8 +23,7 @@ _QUOTED_PATTERN = r"""
 _WORD_PATTERN = re.compile(rf"\s*( {_QUOTED_PATTERN} | \S+ )", re.VERBOSE)
 
 
-@dataclass(frozen=True, slots=True)
-class ActionForm:
+class ActionForm(msgspec.Struct, frozen=True):
     """The syntax of an action as a slash command."""
 
     tool: Tool

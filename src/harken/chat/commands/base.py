@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import click
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
@@ -116,8 +117,7 @@ class CommandContext(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextSession:
+class NextSession(msgspec.Struct, frozen=True, kw_only=True):
     """The session in which the chat continues."""
 
     log: Path | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.chat.render.tool_calls import format_call
 from harken.chat.usage import CHARACTERS_A_TOKEN, format_tokens
@@ -19,8 +20,7 @@ MIN_AGENTS = 6
 """The number of agents that are always shown; more if there is room."""
 
 
-@dataclass(slots=True)
-class AgentStatus:
+class AgentStatus(msgspec.Struct):
     """The current work of an agent."""
 
     work: str
@@ -28,16 +28,15 @@ class AgentStatus:
     """The time of its start, in seconds of the caller's clock."""
     characters: int = 0
     """The number of characters of its answer received so far."""
-    calls: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, str] = msgspec.field(default_factory=dict)
     """The texts of calls without a result, by id."""
 
 
-@dataclass(slots=True)
-class AgentActivity:
+class AgentActivity(msgspec.Struct):
     """The busy agents. Times are those of one clock, in seconds."""
 
-    agents: dict[AgentId, AgentStatus] = field(default_factory=dict)
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    agents: dict[AgentId, AgentStatus] = msgspec.field(default_factory=dict)
+    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     """The tools, which describe the subject of their calls."""
 
     def __bool__(self) -> bool:

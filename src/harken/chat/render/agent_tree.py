@@ -7,7 +7,8 @@ order is that of the tree: an agent's hooks, then the agent, then its subagents,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.chat.render.activity import FRAMES, AgentActivity, format_status
 from harken.chat.usage import UsageTotal, format_cost, format_tokens
@@ -24,8 +25,7 @@ _MIN_USAGE_COLUMNS = 40
 """The minimum number of columns beside the names for which the usage is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
+class TreeNode(msgspec.Struct, frozen=True):
     """An agent and its position in the tree."""
 
     state: AgentState
@@ -33,14 +33,13 @@ class TreeNode:
     is_hook: bool = False
 
 
-@dataclass(slots=True)
-class LiveTree:
+class LiveTree(msgspec.Struct):
     """The tree of a session as lines."""
 
     session: SessionState
     activity: AgentActivity
     is_open: bool = False
-    usage: dict[AgentId, UsageTotal] = field(default_factory=dict)
+    usage: dict[AgentId, UsageTotal] = msgspec.field(default_factory=dict)
     _first: int = 0
     """The index of the first visible agent."""
     _page: int = 1

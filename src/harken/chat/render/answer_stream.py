@@ -7,7 +7,8 @@ area.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.chat.render.event_printer import format_thought
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta
@@ -17,14 +18,13 @@ from harken.terminal.pieces import Piece, Prose
 from harken.terminal.styled_text import Line
 
 
-@dataclass(slots=True)
-class AnswerStream:
+class AnswerStream(msgspec.Struct):
     """One answer. Times are those of one clock, in seconds."""
 
     has_shown: bool = False
     """Whether a part of this answer was printed."""
-    _blocks: Blocks = field(default_factory=Blocks)
-    _thoughts: list[str] = field(default_factory=list)
+    _blocks: Blocks = msgspec.field(default_factory=Blocks)
+    _thoughts: list[str] = msgspec.field(default_factory=list)
     _thinking_since: float = 0.0
     _joined: bool = False
 

@@ -7,7 +7,6 @@ looks the same. It uses only the log; the text of an answer that was streamed is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -81,15 +80,14 @@ _ODD_ENDS = {
 }
 
 
-@dataclass(slots=True)
-class EventPrinter:
+class EventPrinter(msgspec.Struct):
     """Prints events, oldest first."""
 
     state: SessionState
     tools: Mapping[str, Tool]
     live: bool = True
     """Whether the session runs: then the end of a turn prints an answer that was not streamed."""
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = msgspec.field(default_factory=Answers)
     """The outcomes of answers that hooks judged, for a replayed session."""
     shows_drafts: bool = False
     """Whether answers that nobody received are printed, in a replayed session."""
@@ -98,15 +96,15 @@ class EventPrinter:
     """The last result that was not printed in full."""
     _announced_name: str = ""
     """The agent that the last printed line has announced."""
-    _announced_ids: set[AgentId] = field(default_factory=set)
+    _announced_ids: set[AgentId] = msgspec.field(default_factory=set)
     """The agents that were announced."""
-    _requested_ids: set[AgentId] = field(default_factory=set)
+    _requested_ids: set[AgentId] = msgspec.field(default_factory=set)
     """The agents that called a model."""
-    _hooks: set[AgentId] = field(default_factory=set)
+    _hooks: set[AgentId] = msgspec.field(default_factory=set)
     """The agents that were hooks. A removed hook may still send its last message."""
-    _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
-    _pieces: dict[MessageId, str] = field(default_factory=dict)
-    _commands: dict[MessageId, str] = field(default_factory=dict)
+    _calls: dict[tuple[AgentId, str], FunctionCall] = msgspec.field(default_factory=dict)
+    _pieces: dict[MessageId, str] = msgspec.field(default_factory=dict)
+    _commands: dict[MessageId, str] = msgspec.field(default_factory=dict)
     """The user's actions: the first word of each command, by its entry."""
 
     def render(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:

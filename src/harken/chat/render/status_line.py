@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from harken.chat.usage import UsageTotal, format_cost, format_tokens, format_tokens_in_out
 from harken.core.events import Usage
@@ -13,8 +13,7 @@ from harken.views.message_text import format_count
 MAX_FOLDER_CELLS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """The contents of the status line."""
 
     model: str

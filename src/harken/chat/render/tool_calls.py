@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
+
+import msgspec
 
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.messages import Content
@@ -32,8 +33,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedResult:
+class FoldedResult(msgspec.Struct, frozen=True):
     """The visible part of a result."""
 
     lines: list[Line]
@@ -41,8 +41,7 @@ class FoldedResult:
     """The number of lines that are left out or truncated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folding:
+class Folding(msgspec.Struct, frozen=True):
     """Whether long texts are folded, and the text that refers to the folded lines."""
 
     is_full: bool = False

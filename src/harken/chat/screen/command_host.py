@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
@@ -59,8 +60,7 @@ KEYS = """\
 """The keys of `key_bindings.py` and of prompt_toolkit's editor."""
 
 
-@dataclass(slots=True)
-class CommandHost:
+class CommandHost(msgspec.Struct):
     """Implements the commands of the user for the screen."""
 
     chat: OpenChat

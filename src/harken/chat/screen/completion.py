@@ -12,11 +12,11 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from threading import Thread
 
+import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
@@ -31,12 +31,11 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "
 _WORD_PATTERN = re.compile(r"\S+$")
 
 
-@dataclass(slots=True)
-class FileTree:
+class FileTree(msgspec.Struct):
     """A cached list of the files below a folder."""
 
     folder: Path
-    files: list[str] = field(default_factory=list)
+    files: list[str] = msgspec.field(default_factory=list)
     """Relative paths, those of upper folders first."""
     _walked_at: float = -_FRESH_S
     walking: bool = False

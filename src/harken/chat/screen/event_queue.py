@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from harken.chat.screen.prompts import ScreenPrompts
 from harken.core.events import Event
@@ -84,11 +85,10 @@ def _ignore(*_: object) -> None:
     """Do nothing: there is no screen yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenHandle:
+class ScreenHandle(msgspec.Struct, frozen=True):
     """The prompts that agents ask, and the queue of events."""
 
-    questions: ScreenPrompts = field(default_factory=ScreenPrompts)
+    questions: ScreenPrompts = msgspec.field(default_factory=ScreenPrompts)
     """The `user` of a `World`."""
-    event_queue: EventQueue = field(default_factory=EventQueue)
+    event_queue: EventQueue = msgspec.field(default_factory=EventQueue)
     """Its `on_chunk` is that of a `AgentRuntime`."""

@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from prompt_toolkit.history import FileHistory
 
 from harken.core.secrets.redaction import Credentials
@@ -21,11 +21,10 @@ CHARACTERS = 2000
 _MARKER_PATTERN = re.compile(r"\[paste (\d+): \d+ (?:lines?|characters)\]")
 
 
-@dataclass(slots=True)
-class Pastes:
+class Pastes(msgspec.Struct):
     """The pasted long texts, in order."""
 
-    texts: list[str] = field(default_factory=list)
+    texts: list[str] = msgspec.field(default_factory=list)
 
     def fold(self, text: str) -> str:
         r"""Return the marker of a pasted text, or the text itself if it is short.

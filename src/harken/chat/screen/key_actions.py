@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.agents.open_calls import has_open_calls
 from harken.chat.commands.base import is_command, run_command
@@ -91,15 +92,14 @@ TOGETHER_S = 0.03
 """Shorter than the time between two keys that a person types."""
 
 
-@dataclass(slots=True)
-class KeyActions:
+class KeyActions(msgspec.Struct):
     """Runs the operations of keys."""
 
     table: CommandHost
     inputs: Inputs
     turns: Turns
     arming: KeyGuard
-    pastes: Pastes = field(default_factory=Pastes)
+    pastes: Pastes = msgspec.field(default_factory=Pastes)
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     ends_until: float = -1.0
     """The time until which another Ctrl-C ends the chat."""

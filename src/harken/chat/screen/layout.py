@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
@@ -54,8 +54,7 @@ _DRAFT_FIRST = "keys go to your text · Enter sends it, Shift-Tab sets it aside 
 _SET_ASIDE = "set aside (Shift-Tab brings it back): "
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutState:
+class LayoutState(msgspec.Struct, frozen=True):
     """The values that the layout reads whenever it is drawn."""
 
     question: Callable[[], ScreenPrompt | None]

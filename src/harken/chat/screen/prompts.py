@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from harken.terminal.styled_text import PROMPT, Line, clean_text, diff_lines, is_diff, wrap
 from harken.views.message_text import format_count
@@ -20,8 +21,7 @@ Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 """The expected input: a key of the choices, the number of a rule, a reason, an answer in words."""
 
 
-@dataclass(slots=True)
-class ScreenPrompt:
+class ScreenPrompt(msgspec.Struct):
     """A question without an answer."""
 
     request: UserQuestion | ApprovalRequest

@@ -17,8 +17,9 @@ import gc
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from threading import Thread
+
+import msgspec
 
 from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
@@ -75,14 +76,13 @@ def exclude_from_gc() -> Iterator[None]:
 FRAME_S = 0.05
 
 
-@dataclass(slots=True)
-class FrameLimiter:
+class FrameLimiter(msgspec.Struct):
     """Calls `draw` on request, at most every `frame_s` seconds. The last request is never lost."""
 
     draw: Callable[[], None]
     frame_s: float = FRAME_S
     _drawn_at: float = float("-inf")
-    _later: asyncio.Handle | None = field(default=None)
+    _later: asyncio.Handle | None = None
 
     def request_draw(self) -> None:
         """Draw as soon as the rate limit allows, from the running event loop."""

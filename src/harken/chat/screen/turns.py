@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.open_calls import has_open_calls
@@ -51,11 +53,10 @@ class IdleNotifier:
         await call_user(self.chat.primary, UserInputPending(kind="idle_prompt"))
 
 
-@dataclass(slots=True)
-class TypeAhead:
+class TypeAhead(msgspec.Struct):
     """Messages that are sent when the turn ends, oldest first."""
 
-    messages: list[str] = field(default_factory=list)
+    messages: list[str] = msgspec.field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.messages)
@@ -91,8 +92,7 @@ class TypeAhead:
         return rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a turn: with an answer, a failed model call, or a cancellation."""
 
     answer: LoggedString | None = None
@@ -187,7 +187,7 @@ class Turns:
 
         result = await self._await_result(answer())
         if result is not None:
-            self._end(replace(result, answer=messages[0] if messages else None))
+            self._end(msgspec.structs.replace(result, answer=messages[0] if messages else None))
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
@@ -210,7 +210,7 @@ class Turns:
             owes = owes_answer_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer the last message")
-        self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
+        self._end(msgspec.structs.replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Await `work` and return its result. Return None if the chat ends."""

@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import click
+import msgspec
 
 from harken.cli.commands.view.command import open_viewer
 from harken.cli.options.home import home_option, json_option
@@ -44,8 +44,7 @@ _TIMEOUT_S = 60.0
 _NEEDED = {"opentelemetry", "requests"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtlpExportOptions:
+class OtlpExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command-line options of the export of spans."""
 
     url: str
@@ -130,7 +129,7 @@ def _name_of(viewer: SessionViewer) -> str:
 
 def _print_summary(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({**asdict(summary), "endpoint": endpoint})
+        print_json({**msgspec.structs.asdict(summary), "endpoint": endpoint})
     else:
         print_text(f"{format_count(summary.spans, 'span')} sent to {endpoint}")
     if summary.credentials:

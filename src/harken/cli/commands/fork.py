@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,13 @@ from harken.views.tree import format_origin
 _MAX_DIGITS = 18
 
 
-@dataclass(slots=True)
-class ForkChange:
+class ForkChange(msgspec.Struct):
     """The changes of a fork, besides an edited message."""
 
     model: str | None
     without_hooks: tuple[str, ...]
     keep_triggers: bool
-    disarmed: list[str] = field(default_factory=list)
+    disarmed: list[str] = msgspec.field(default_factory=list)
     """The triggers that were disarmed."""
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -62,7 +61,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> int:
     for head in different:
         click.echo(f"harken: {describe_different(head)}", err=True)
     if as_json:
-        about_tiers = {} if moved is None else {"moved": asdict(moved)}
+        about_tiers = {} if moved is None else {"moved": msgspec.to_builtins(moved)}
         print_json({**msgspec.to_builtins(result), "dry_run": dry_run, **about_tiers})
         return int(bool(different))
     print_text(format_summary(result, dry_run=dry_run))
@@ -156,8 +155,7 @@ def free_bytes(home: Home) -> int:
     return shutil.disk_usage(home.folder).free
 
 
-@dataclass(frozen=True, slots=True)
-class TierTransfer:
+class TierTransfer(msgspec.Struct, frozen=True):
     """The data sent to the backing store, and evicted locally."""
 
     commits: int

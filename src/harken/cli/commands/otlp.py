@@ -6,12 +6,12 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import identity_options
@@ -72,8 +72,7 @@ def command(
     _summarize(serving.stats, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class _Serving:
+class _Serving(msgspec.Struct, frozen=True):
     server: OtlpServer
     stats: ReceiverStats
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import LOG
@@ -101,19 +101,18 @@ def _store(home: Home) -> Store:
     return open_store(home, settings)
 
 
-@dataclass(slots=True)
-class PushLoop:
+class PushLoop(msgspec.Struct):
     """Pushes logs repeatedly, and reports the results."""
 
     shipper: Shipper
     logs: Callable[[], Sequence[Path]]
     as_json: bool
-    left_out: dict[Path, str] = field(default_factory=dict)
-    _shipped_states: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    left_out: dict[Path, str] = msgspec.field(default_factory=dict)
+    _shipped_states: dict[Path, tuple[int, int]] = msgspec.field(default_factory=dict)
     """The size and time of each log when it was shipped."""
-    _reported_secrets: dict[str, int] = field(default_factory=dict)
+    _reported_secrets: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of credentials already reported."""
-    _results: dict[str, ShipResult] = field(default_factory=dict)
+    _results: dict[str, ShipResult] = msgspec.field(default_factory=dict)
     """The last result of each session."""
     _retry_at: float = 0.0
     """The time of the next retry of skipped logs, in seconds of the monotonic clock."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.cli.commands.view.command import open_viewer
 from harken.cli.options.home import home_option, json_option
@@ -105,8 +105,7 @@ def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
     return 0 if is_same else 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(msgspec.Struct, frozen=True):
     """The selected requests."""
 
     agent_id: AgentId | None

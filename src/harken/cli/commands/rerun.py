@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.chat.commands.base import MODES
 from harken.cli.commands.sessions.picker import check_new_name
@@ -152,8 +152,7 @@ def _text(file: Path) -> str:
         raise ConfigError(f"{file}: not UTF-8 text, as a system prompt must be") from None
 
 
-@dataclass(frozen=True, slots=True)
-class RerunEnvironment:
+class RerunEnvironment(msgspec.Struct, frozen=True):
     """The environment of reruns: models, store and tools of this machine, as in a chat."""
 
     home: Home

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import idle_timeout_option
@@ -98,8 +98,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
         print_text("stopped; all acknowledged requests are stored")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command-line options of the service."""
 
     host: str
@@ -111,8 +110,7 @@ class ServeOptions:
     open_to_network: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BoundService:
+class BoundService(msgspec.Struct, frozen=True):
     """The address of the service, and its token or None."""
 
     listener: socket.socket

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
@@ -28,8 +28,7 @@ MAX_PRINCIPALS = 10
 _AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectSize:
+class ObjectSize(msgspec.Struct, frozen=True):
     """An object and its size."""
 
     size_bytes: int
@@ -37,8 +36,7 @@ class ObjectSize:
     name: Name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreInfo:
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers and sizes of the objects in a store."""
 
     stats: StoreStats

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.capture.files.imported_sessions import ImportedConversation, find_conversation
 from harken.cli.options.name_types import COMMIT
@@ -29,8 +29,7 @@ AT_HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConversation:
+class ResolvedConversation(msgspec.Struct, frozen=True):
     """A conversation up to a message."""
 
     conversation: ImportedConversation

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import click
+import msgspec
 
 from harken.cli.options.time import parse_time_us
 from harken.config.home import current_folder
@@ -41,8 +41,7 @@ def scope_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeOptions:
+class ScopeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that select sessions and times."""
 
     since: str | None

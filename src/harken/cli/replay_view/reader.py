@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from harken.cli.replay_view.page import (
     context_lines,
     facts_line,
@@ -42,8 +44,7 @@ _MIN_ROWS = 8
 """In a window with fewer rows there is no rule and no facts."""
 
 
-@dataclass(slots=True)
-class _Drawn:
+class _Drawn(msgspec.Struct):
     """The rows of a page, with the page and the width they belong to."""
 
     key: tuple[int, Sight, int]

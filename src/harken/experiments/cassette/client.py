@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from typing import Protocol as Shape
+
+import msgspec
 
 from harken.core import canonical
 from harken.core.messages import ChatMessage, extend_context_hash
@@ -122,8 +123,7 @@ class _AsyncClient:
         """Leave the connections to the client that opened them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ParsedRequest:
+class _ParsedRequest(msgspec.Struct, frozen=True):
     """A redacted model request."""
 
     request: Any

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,21 +46,20 @@ _AGENT_MEMBERS = (
 )
 
 
-@dataclass(slots=True)
-class AgentEventLists:
+class AgentEventLists(msgspec.Struct):
     """The events of a session by agent, in the order in which they are added."""
 
-    events: dict[Lane, list[ev.Event]] = field(default_factory=dict)
-    positions: dict[MessageId, Place] = field(default_factory=dict)
-    order: dict[MessageId, int] = field(default_factory=dict)
+    events: dict[Lane, list[ev.Event]] = msgspec.field(default_factory=dict)
+    positions: dict[MessageId, Place] = msgspec.field(default_factory=dict)
+    order: dict[MessageId, int] = msgspec.field(default_factory=dict)
     """Event id -> index in the session."""
-    of_agent: dict[AgentId, Lane] = field(default_factory=dict)
-    agents: dict[Lane, AgentId] = field(default_factory=dict)
-    births: dict[Lane, list[ev.AgentCreated]] = field(default_factory=dict)
+    of_agent: dict[AgentId, Lane] = msgspec.field(default_factory=dict)
+    agents: dict[Lane, AgentId] = msgspec.field(default_factory=dict)
+    births: dict[Lane, list[ev.AgentCreated]] = msgspec.field(default_factory=dict)
     """Lane -> creation events of its children, in order."""
-    tools: dict[MessageId, ev.ToolsDefined] = field(default_factory=dict)
-    _name_counts: Counter[Lane] = field(default_factory=Counter)
-    _code_calls: dict[tuple[Lane, str | None], int] = field(default_factory=dict)
+    tools: dict[MessageId, ev.ToolsDefined] = msgspec.field(default_factory=dict)
+    _name_counts: Counter[Lane] = msgspec.field(default_factory=Counter)
+    _code_calls: dict[tuple[Lane, str | None], int] = msgspec.field(default_factory=dict)
     """Lane and id of a call of code -> index of its message. The id has the number of a message."""
 
     @classmethod
@@ -349,8 +347,7 @@ def _normalize_content(content: Content) -> object:
     return msgspec.to_builtins(content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventDivergence:
+class EventDivergence(msgspec.Struct, frozen=True, kw_only=True):
     """The first event of an agent that differs between two runs."""
 
     agent_key: Lane

@@ -7,14 +7,14 @@ went on from there, maybe with other tools, so a replay is resumed there, too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.ids import MessageId, Origin
 
 
-@dataclass(frozen=True, slots=True)
-class BranchStart:
+class BranchStart(msgspec.Struct, frozen=True):
     """The begin of the own events of a branch. Both are empty if a session is no branch."""
 
     changes: frozenset[MessageId] = frozenset()

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import msgspec
 
 from harken.core import events as ev
 from harken.errors import ConfigError, HarkenError
@@ -33,8 +34,7 @@ from harken.views.steps import RequestSteps
 MAX_NAME_CHARS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayCheck:
+class ReplayCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The result of replaying a session."""
 
     agents: int
@@ -48,8 +48,7 @@ class ReplayCheck:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildCheck:
+class RebuildCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The result of rebuilding the requests of a session that another program ran."""
 
     requests: int

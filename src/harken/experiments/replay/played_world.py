@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -176,8 +175,7 @@ def _collect_prompts(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _ToolCall:
+class _ToolCall(msgspec.Struct, frozen=True):
     """A tool call of an agent and its result."""
 
     reference: ev.Reference

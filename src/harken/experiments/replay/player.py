@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,11 +62,10 @@ _EXTERNAL_EVENTS = (
 """Events that agents never create themselves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayExtras:
+class ReplayExtras(msgspec.Struct, frozen=True, kw_only=True):
     """Code and settings that the caller of a replay provides."""
 
-    kinds: Mapping[str, type[Agent]] = field(default_factory=dict)
+    kinds: Mapping[str, type[Agent]] = msgspec.field(default_factory=dict)
     """Agent classes to run, by the kind in the log; other agents are replaced by stand-ins."""
     tools: Sequence[Tool] = ()
     """Tools whose properties (`reads_only`, ...) are used; they are not run."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NoReturn
+
+import msgspec
 
 from harken.agents.agent import Agent
 from harken.core import events as ev
@@ -28,20 +29,19 @@ def crash() -> NoReturn:
     raise Crash
 
 
-@dataclass(slots=True)
-class ReplayProgress:
+class ReplayProgress(msgspec.Struct):
     """The recorded events and the replayed events."""
 
     recorded: AgentEventLists
-    replayed: AgentEventLists = field(default_factory=AgentEventLists)
-    kinds: dict[str, type[Agent]] = field(default_factory=dict)
+    replayed: AgentEventLists = msgspec.field(default_factory=AgentEventLists)
+    kinds: dict[str, type[Agent]] = msgspec.field(default_factory=dict)
     """Class of each kind of agent."""
     has_diverged: bool = False
     """Whether a replayed event differed from the record."""
     crash: Callable[[], NoReturn] = crash
     """Stops the replay at a recorded crash."""
-    _events: list[ev.Event] = field(default_factory=list)
-    _verdicts: dict[tuple[Lane, str], ev.HookVerdict] = field(default_factory=dict)
+    _events: list[ev.Event] = msgspec.field(default_factory=list)
+    _verdicts: dict[tuple[Lane, str], ev.HookVerdict] = msgspec.field(default_factory=dict)
     """Lane and subject -> the recorded verdict of the agent on that message or call."""
     _position: int = 0
 

@@ -9,9 +9,10 @@ because their results are unknown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
+
+import msgspec
 
 from harken.agents.action_schemas import ACTIONS
 from harken.core import canonical
@@ -54,8 +55,7 @@ Key: TypeAlias = tuple[str, str, bytes]
 """Agent name, tool name, and encoded arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(msgspec.Struct, frozen=True):
     """A call with its recorded result."""
 
     reference: ev.Reference
@@ -64,16 +64,15 @@ class RecordedCall:
     """Events that the call caused while it ran, in order, such as questions to the user."""
 
 
-@dataclass(slots=True)
-class RecordedCalls:
+class RecordedCalls(msgspec.Struct):
     """All calls of a session. Each is returned once, in the order of the log."""
 
     by_key: dict[Key, list[RecordedCall]]
     names: Mapping[AgentId, str]
     """Names of the recorded agents."""
-    events_by_call: Mapping[ev.Reference, Sequence[ev.Event]] = field(default_factory=dict)
+    events_by_call: Mapping[ev.Reference, Sequence[ev.Event]] = msgspec.field(default_factory=dict)
     """Events that a call caused while it ran, also for interrupted calls."""
-    _used_counts: dict[Key, int] = field(default_factory=dict)
+    _used_counts: dict[Key, int] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+import msgspec
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
@@ -33,8 +34,7 @@ from harken.views.links import Links
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
 
-@dataclass(slots=True)
-class RecordedAnswers:
+class RecordedAnswers(msgspec.Struct):
     """The recorded responses of all models of a session. Each is used once."""
 
     recording: ReplayLog
@@ -46,7 +46,9 @@ class RecordedAnswers:
     """Cancels the current turn, as the user did."""
     miss_text: str = ""
     """The difference between the first unrecorded request and the nearest recorded one."""
-    _unused_requests: dict[tuple[str, str], list[ev.LlmRequest]] = field(default_factory=dict)
+    _unused_requests: dict[tuple[str, str], list[ev.LlmRequest]] = msgspec.field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """Group the requests by agent name and hash."""

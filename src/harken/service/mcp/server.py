@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
+import msgspec
 from mcp.server.lowlevel import Server
 from mcp_types import (
     CallToolRequestParams,
@@ -38,8 +38,7 @@ MAX_ERROR_CHARS = 2_000
 log = logging.getLogger("harken.service.mcp")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolServer:
+class ToolServer(msgspec.Struct, frozen=True, kw_only=True):
     """Tools, and how their results are made safe."""
 
     tools: Sequence[Tool]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,8 +47,7 @@ _FAILURES = 10
 """The maximum number of failures that are printed one by one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummarizeOptions:
+class SummarizeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command."""
 
     include_summarized: bool
@@ -80,12 +78,11 @@ class SummarizeOptions:
         )
 
 
-@dataclass(slots=True)
-class SummaryTotals:
+class SummaryTotals(msgspec.Struct):
     """The totals of all summarized commits."""
 
-    results: list[SummaryResult] = field(default_factory=list)
-    failed: list[SummaryResult] = field(default_factory=list)
+    results: list[SummaryResult] = msgspec.field(default_factory=list)
+    failed: list[SummaryResult] = msgspec.field(default_factory=list)
 
     def add(self, outcome: SummaryResult) -> None:
         """Count the result of one commit."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+import msgspec
 
 from harken.chat.world import build_mcp_servers
 from harken.cli.command_group import CommandGroup, check_options_before_subcommand
@@ -51,7 +51,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
         click.echo(escape_control_characters(note), err=True)
     servers = [row for row, _ in start_servers(home, settings, settings.servers)]
     if as_json:
-        print_json([asdict(server) for server in servers])
+        print_json([msgspec.structs.asdict(server) for server in servers])
     elif not servers:
         print_text(
             f"No MCP servers. `{program_name()} mcp add NAME -- COMMAND` adds "
@@ -74,7 +74,7 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
         raise NameNotFound("MCP server", name, by_name)
     [(server, prompts)] = start_servers(home, settings, [by_name[name]])
     if as_json:
-        print_json({**asdict(server), "prompts": prompts})
+        print_json({**msgspec.structs.asdict(server), "prompts": prompts})
     else:
         show(server, limit=None)
         for prompt in prompts:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import idle_timeout_option
@@ -73,8 +73,7 @@ def command(
     _serve_stdio(context, home, principal)
 
 
-@dataclass(frozen=True, slots=True)
-class _HttpOptions:
+class _HttpOptions(msgspec.Struct, frozen=True):
     """The options with --http."""
 
     port: int

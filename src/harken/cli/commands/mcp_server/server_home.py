@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import click
+import msgspec
 from click.globals import pop_context, push_context
 
 from harken.config.home import Home
@@ -22,8 +22,7 @@ CONTEXT_TIMEOUT_S = 3.0
 _CONTEXT_POLL_S = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerHome:
+class ServerHome(msgspec.Struct, frozen=True, kw_only=True):
     """A home, and the identity of the changes that clients make in it."""
 
     home: Home

@@ -6,13 +6,13 @@ import secrets
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.cli.commands.proxy.status import ProxyStatus
 from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
@@ -38,8 +38,7 @@ _SOON_S = 3.0
 _POLL_INTERVAL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyOptions:
+class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command-line options of the proxy."""
 
     port: int | None

@@ -6,7 +6,6 @@ import getpass
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -35,8 +34,7 @@ from harken.views.message_text import format_count
 REVOKE = "Revoke the secret at its issuer: recipients, such as model providers, may still have it."
 
 
-@dataclass(frozen=True, slots=True)
-class _TextMatches:
+class _TextMatches(msgspec.Struct, frozen=True):
     """The locations of a text."""
 
     places: Sequence[PurgeMatch]

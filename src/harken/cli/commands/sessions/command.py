@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -166,8 +165,7 @@ def _format_conditions(conditions: Mapping[str, str | None]) -> list[str]:
     return [word for name, text in conditions.items() if text for word in (f"--{name}", text)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedSession:
+class ListedSession(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A session that may be listed. Expensive values are computed on access."""
 
     name: str
@@ -342,8 +340,7 @@ def describe(path: Path) -> dict[str, Any]:
         return {**row, "error": str(error)}
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(msgspec.Struct, frozen=True):
     """The beginning of a log."""
 
     first_message: str | None

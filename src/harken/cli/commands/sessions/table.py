@@ -10,9 +10,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 
+import msgspec
 from rich.cells import cell_len
 
 from harken.terminal.styled_text import shorten
@@ -30,8 +30,7 @@ _MAX_PROJECT = 20
 _RIGHT = frozenset({"size", "cost"})
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(msgspec.Struct, frozen=True):
     """The texts of a session in the table."""
 
     name: str
@@ -45,7 +44,7 @@ class SessionRow:
     """Whether its state is worth a word where there is no column for it."""
 
 
-_COLUMNS = tuple(field.name for field in fields(SessionRow) if field.name != "is_unfinished")
+_COLUMNS = tuple(name for name in SessionRow.__struct_fields__ if name != "is_unfinished")
 
 
 def table_lines(rows: Sequence[SessionRow], width: int | None) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harken.analytics.number_text import format_dollars
 from harken.analytics.times import format_minute
@@ -32,8 +33,7 @@ _MAX_GROUPS = 20
 _RUNTIME_NAMES = {location.runtime: location.name for location in SOURCE_LOCATIONS}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupAnswer(msgspec.Struct, frozen=True):
     """Lines with the same origin, and the explanation of their edit."""
 
     path: str
@@ -43,8 +43,7 @@ class GroupAnswer:
     """The records about the commit, of lines without an edit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The answer for a target."""
 
     title: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from harken.attribution.target import (
     STDIN,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _HARKEN = "harken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Continuation:
+class _Continuation(msgspec.Struct, frozen=True, kw_only=True):
     """How to go on with the agent after the answer."""
 
     question: str | None
@@ -51,8 +50,7 @@ class _Continuation:
     is_printed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WhyOutput:
+class WhyOutput(msgspec.Struct, frozen=True):
     """An answer with all that is printed of it, read before the stores are closed."""
 
     answer: Answer
