@@ -53,6 +53,50 @@ def test_modules_classes_and_folders_are_checked(tmp_path: Path) -> None:
     ]
 
 
+DATACLASS = "@dataclass(frozen=True, slots=True)\nclass Size:\n    width: int = 0\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DATACLASS,
+        DATACLASS.replace(":\n", "(Generic[T]):\n", 1),
+        "import dataclasses\n@dataclasses." + DATACLASS[1:],
+    ],
+)
+def test_dataclass_that_could_be_a_struct_is_reported(tmp_path: Path, text: str) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "size.py").write_text(text)
+    [violation] = violations(package, "dataclasses that could be structs")
+    assert violation.endswith(" Size")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Size(msgspec.Struct, frozen=True):\n    width: int = 0\n",
+        "@check_arguments\n" + DATACLASS,
+        DATACLASS.replace("Size", "Size(Sequence[int])"),
+        DATACLASS.replace("= 0", "= field(default=0, repr=False)"),
+    ],
+)
+def test_dataclass_that_cannot_be_a_struct_is_allowed(tmp_path: Path, text: str) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "size.py").write_text(text)
+    assert violations(package, "dataclasses that could be structs") == []
+
+
+def test_dataclasses_of_light_modules_are_allowed(tmp_path: Path) -> None:
+    module = tmp_path / "harken" / "cli" / "command_tree.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(DATACLASS)
+    assert violations(tmp_path / "harken", "dataclasses that could be structs") == []
+    for place in check_names.LIGHT_MODULES:
+        assert (check_names.SOURCE.parent / place).is_file(), place
+
+
 def test_main_fails_above_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     package = tmp_path / "package"
     package.mkdir()

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from harken import LocalWorld, LoggedString, Tool, tool
@@ -98,6 +99,16 @@ def test_tool_may_have_another_name_than_its_function() -> None:
     assert _add.name == _add.schema["name"] == "plus"
     with pytest.raises(InvalidArguments, match="plus has no argument 'b'"):
         run_tool(_add, b=1)
+
+
+def test_changed_copy_of_a_tool_is_checked_as_a_new_one() -> None:
+    @tool
+    def read(path: str) -> str:
+        """Read a file."""
+        return path
+
+    with pytest.raises(TypeError, match="is not a name of at most 64 characters"):
+        msgspec.structs.replace(read, name="read file")
 
 
 @pytest.mark.parametrize("name", ["mcp.x/read", "read file", "öffne", "n" * 65, "read\n"])
