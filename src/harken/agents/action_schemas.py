@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-import msgspec
-
+from harken.core import structs
 from harken.core.events import Place
 from harken.core.verdict import BLOCKING_POINTS
 from harken.world.tool import Tool, tool
@@ -273,9 +272,7 @@ def verdict_at(points: Collection[str]) -> Tool | None:
         return verdict
     properties = dict(verdict.parameters["properties"])
     properties["verdict"] = {**properties["verdict"], "enum": ["accept", "comment"]}
-    return msgspec.structs.replace(
-        verdict, parameters={**verdict.parameters, "properties": properties}
-    )
+    return structs.replace(verdict, parameters={**verdict.parameters, "properties": properties})
 
 
 def is_action(tool: Tool | None) -> bool:
@@ -294,7 +291,7 @@ def with_listings(templates: str, hooks: str) -> dict[str, Tool]:
     """
     listings = {task.name: templates, hook.name: hooks}
     described = {
-        name: msgspec.structs.replace(
+        name: structs.replace(
             ACTIONS[name], description=f"{ACTIONS[name].description}{_HINTS[name]}{listing}"
         )
         for name, listing in listings.items()

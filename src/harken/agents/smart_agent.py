@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeAlias
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.action_schemas import is_action
 from harken.agents.agent import Agent, check_free, get_agent
@@ -54,6 +52,7 @@ from harken.agents.turn.model_call import ModelCall
 from harken.agents.turn.request import request_model
 from harken.agents.turn.requested_compaction import compact_if_requested
 from harken.agents.turn_end import StoppedByHook, TurnEnded
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.event_types.spec import AgentSpec, Budget, HookPoint, Limits
 from harken.core.events import Cause, Closed, Place, TranscriptEntry
@@ -212,9 +211,7 @@ class SmartAgent(ToolAgent):
         copy = create_subagent(self, instructions, tools, None, spec)
         if isinstance(copy, SmartAgent):
             parameters = spec.parameters  # also if the original has none
-            copy._birth_options = msgspec.structs.replace(
-                copy._birth_options, parameters=parameters
-            )
+            copy._birth_options = structs.replace(copy._birth_options, parameters=parameters)
         return copy
 
     @property

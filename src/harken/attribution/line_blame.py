@@ -19,6 +19,7 @@ from harken.attribution.matching.virtual_file import BaseLine, EarlierLine
 from harken.attribution.text.line_ranges import join_ranges
 from harken.attribution.text.line_text import hash_key, line_key
 from harken.attribution.trivial_lines import doubt_duplicates, settle_trivial_lines
+from harken.core import structs
 
 _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
@@ -106,7 +107,7 @@ class FileBlame(msgspec.Struct):
                 bool(edits) and origin.edit is not None and origin.edit.row.id == edits[-1].row.id
             )
             if edits and not is_same:
-                origin = msgspec.structs.replace(origin, edit=edits[-1], confidence="uncertain")
+                origin = structs.replace(origin, edit=edits[-1], confidence="uncertain")
             doubted.append(origin)
         return doubted
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import msgspec
-
 from harken.attribution.edits.file_edit import split_added
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.records.recorded_edits import RecordedEdit
 from harken.attribution.text.line_text import is_informative, line_key
+from harken.core import structs
 
 _MAX_DISTANCE = 30
 """A neighbor is searched in so many lines."""
@@ -74,7 +73,7 @@ def doubt_duplicates(origins: Sequence[LineOrigin]) -> list[LineOrigin]:
                 )
                 is_near = size <= _NEAR_DISTANCE or is_inserted
                 if origins[index].is_agent and is_other and is_near:
-                    doubted[index] = msgspec.structs.replace(origins[index], confidence="uncertain")
+                    doubted[index] = structs.replace(origins[index], confidence="uncertain")
     return doubted
 
 
@@ -104,7 +103,7 @@ def _doubt_place(origins: Sequence[LineOrigin], index: int) -> LineOrigin:
         return origin
     if _is_in_place(origins, index) and not _is_of_neighbor(origins, index):
         return origin
-    return msgspec.structs.replace(origin, confidence="uncertain")
+    return structs.replace(origin, confidence="uncertain")
 
 
 def _is_of_neighbor(origins: Sequence[LineOrigin], index: int) -> bool:
@@ -153,7 +152,7 @@ def _settle_run(
         elif origin.is_agent:
             is_supported = _is_supported(run, index, above, below) and not _is_doubled(run, index)
             settled.append(
-                origin if is_supported else msgspec.structs.replace(origin, confidence="uncertain")
+                origin if is_supported else structs.replace(origin, confidence="uncertain")
             )
         elif is_between and above is not None:
             settled.append(_with_origin(origin, above))
@@ -259,7 +258,7 @@ def _settle_blank(origin: LineOrigin, neighbors: Sequence[LineOrigin]) -> LineOr
 def _with_origin(origin: LineOrigin, neighbor: LineOrigin) -> LineOrigin:
     if not neighbor.is_agent:
         return LineOrigin(origin.line, origin.commit)
-    return msgspec.structs.replace(neighbor, line=origin.line)
+    return structs.replace(neighbor, line=origin.line)
 
 
 def _is_same_edit(origin: LineOrigin, other: LineOrigin) -> bool:

@@ -6,14 +6,13 @@ error and is never ignored.
 
 from __future__ import annotations
 
-import msgspec
-
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import allowed_for, install_hooks
+from harken.core import structs
 from harken.core.event_types.spec import NO_LIMITS, Limits, SpecChange
 from harken.core.events import AgentConfigured
 from harken.errors import ConfigError
@@ -33,7 +32,7 @@ def configure_from_template(template: Template | None, root: Agent) -> None:
     server_names = [server_in(name) for name in template.tools or () if name.endswith("__*")]
     # The servers are not started yet, so their tools are not known.
     servers = filter(None, server_names)
-    template = msgspec.structs.replace(template, mcp=(*template.mcp, *servers)).expanded(tool_names)
+    template = structs.replace(template, mcp=(*template.mcp, *servers)).expanded(tool_names)
     for name in template.tools or ():
         if name not in tool_names:
             available = ", ".join(sorted(tool_names))

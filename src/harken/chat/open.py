@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import registered_name
 from harken.agents.built_in.changed_files import ChangedFiles
@@ -55,6 +53,7 @@ from harken.config.identity import load_chat_identity
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_store
+from harken.core import structs
 from harken.core.event_types.spec import Budget
 from harken.errors import ConfigError, HarkenError, NameNotFound
 from harken.session.log.compressed import is_packed
@@ -103,7 +102,7 @@ def open_chat(
         if old is None and wish.log is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = build_world_settings(home, wish, settings, path, tools, on_notice)
-        around = msgspec.structs.replace(around, more_tools=build_store_tools(wish, checkpoints))
+        around = structs.replace(around, more_tools=build_store_tools(wish, checkpoints))
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)

@@ -10,6 +10,7 @@ import msgspec
 from harken.config.home import Home, current_folder, environment
 from harken.config.settings import Settings
 from harken.config.trust import FOLDER, Trust
+from harken.core import structs
 from harken.errors import ConfigError
 from harken.world.shell.sandbox import Sandbox, SandboxMode
 
@@ -42,7 +43,7 @@ def build_shell_sandbox(
     wanted = wanted or settings.sandbox
     if wanted == "off":
         return ShellSandbox(notes=(f"{_BARE} (sandbox off).",))
-    wanted_walls = msgspec.structs.replace(
+    wanted_walls = structs.replace(
         build_sandbox(home, settings, outputs),
         allowed=[*allowed, *settings.allow_folders],
         network=settings.network,

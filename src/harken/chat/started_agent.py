@@ -33,6 +33,7 @@ from harken.chat.turn_limit import TurnLimit
 from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.context.checkpoint import CommitIdentity
+from harken.core import structs
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
@@ -83,10 +84,10 @@ class StartedAgents(msgspec.Struct, frozen=True):
             outcome = _answer(chat, runner, "" if is_begun else task.prompt, limit)
             runner.run(chat.runtime.world.close())
             chat.end()
-            outcome = msgspec.structs.replace(outcome, context_id=chat.agent.state.commit_id or "")
+            outcome = structs.replace(outcome, context_id=chat.agent.state.commit_id or "")
             if outcome.is_answer and calls.is_cut_off(chat.agent.agent_id):
                 text = f"its answer was cut off at the limit of its length: {outcome.answer}"
-                return msgspec.structs.replace(outcome, answer=text, is_answer=False)
+                return structs.replace(outcome, answer=text, is_answer=False)
             return outcome
 
     def _has_session(self, name: str) -> bool:
@@ -103,15 +104,15 @@ class StartedAgents(msgspec.Struct, frozen=True):
             ticket_id=task.ticket,
             thread_id=task.thread_id,
         )
-        options = msgspec.structs.replace(
+        options = structs.replace(
             self.options, log=log, identity=identity, store_tools=task.tools, old=None, wakes=False
         )
         if is_begun:
-            return msgspec.structs.replace(options, old=log)
+            return structs.replace(options, old=log)
         if task.context_id and not _COMMIT_PATTERN.fullmatch(task.context_id):
             raise ConfigError(f"{task.context_id[:80]!r} is not the full name of a commit: ctx-...")
         template = load_settings(self.home).templates.find(task.template)
-        return msgspec.structs.replace(
+        return structs.replace(
             options,
             model=options.model or template.model,
             template=_with_tools(template, task.tool_names),
@@ -124,7 +125,7 @@ def _with_tools(template: Template, names: Sequence[str]) -> Template:
     """Return a template that allows these tools as well."""
     if template.tools is None:
         return template
-    return msgspec.structs.replace(template, tools=(*template.tools, *names))
+    return structs.replace(template, tools=(*template.tools, *names))
 
 
 def _remove_unstarted(log: Path) -> bool:

@@ -38,6 +38,7 @@ from harken.config.mcp import (
     load_user_servers,
 )
 from harken.config.trust import FOLDER, Project, Trust
+from harken.core import structs
 from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -193,22 +194,22 @@ def load_settings(
         load_user_servers(user_config, user_file), mcp_servers, disabled_servers(user_config)
     )
     if environ.get(MODEL, "").strip():
-        settings = msgspec.structs.replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
+        settings = structs.replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
-        settings = msgspec.structs.replace(settings, model=model, model_from=_COMMAND_LINE)
-    settings = msgspec.structs.replace(
+        settings = structs.replace(settings, model=model, model_from=_COMMAND_LINE)
+    settings = structs.replace(
         settings,
         permission=permission or settings.permission,
         claude_hooks=claude_hooks or settings.claude_hooks,
     )
-    settings = msgspec.structs.replace(settings, servers=servers)
+    settings = structs.replace(settings, servers=servers)
     root = None if project is None else project.root
     note = describe_widening(config, before.permission, settings, mcp_servers, root)
     if project is not None:
         note = project.note(home, runs_commands=settings.claude_hooks) or note
     claude = claude_code.load_claude_agents(project, environ, commands=settings.claude_hooks)
     commands = claude_code.load_claude_hooks(project, environ) if settings.claude_hooks else Hooks()
-    return msgspec.structs.replace(
+    return structs.replace(
         settings,
         providers=add_keys(settings.providers, environ),
         templates=Templates(folders, [claude]),
@@ -318,13 +319,13 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
     """Return the settings, overridden by those of a file."""
     if config.model is not None:
         model = _resolve_script(config.model, file.parent)
-        settings = msgspec.structs.replace(settings, model=model, model_from=str(file))
+        settings = structs.replace(settings, model=model, model_from=str(file))
     per_model, windows = dict(settings.model_parameters), dict(settings.windows.user_windows)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
         if table.context_window is not None:
             windows[name] = table.context_window
-    return msgspec.structs.replace(
+    return structs.replace(
         settings,
         permission=config.permission or settings.permission,
         allow=(*settings.allow, *config.permissions.allow),

@@ -17,6 +17,7 @@ import msgspec
 from harken.context.commit_content import read_artifact, read_data
 from harken.context.message_reader import read_entry_messages
 from harken.core import commits as core
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import (
@@ -109,13 +110,13 @@ class CommitIdentity:
     def assign(self, commit: Commit) -> Commit:
         """Return a commit of an import with this identity. Fields that it has already stay."""
         members = _list_members(self, commit.session_id, commit.principal, commit.template)
-        return msgspec.structs.replace(commit, **members)
+        return structs.replace(commit, **members)
 
 
 @lru_cache(64)
 def _list_members(
     identity: CommitIdentity, session_id: str, principal: str, template: str
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return the members of the origin of a commit with an identity. It is called often."""
     agent = principal.removeprefix(session_id).removeprefix(SEPARATOR)
     return asdict(identity.origin(session_id, agent, template=template))
@@ -215,9 +216,7 @@ def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: Commit
     expected = store.branches().get(branch)
     while expected in (None, parent):
         try:
-            store.write(
-                msgspec.structs.replace(batch, moves={branch: BranchMove(commit, expected)})
-            )
+            store.write(structs.replace(batch, moves={branch: BranchMove(commit, expected)}))
             return
         except BranchConflict as error:  # Another writer moved it since.
             if error.actual == expected:
@@ -326,7 +325,7 @@ def _parse_content(
         entries = parse()
     except (ObjectNotFound, NameNotFound, FormatError):
         return content
-    return msgspec.structs.replace(
+    return structs.replace(
         content,
         entries=[core.encode_entry(entry.message, time=entry.time)[0] for entry in entries],
         messages=[entry.message for entry in entries],

@@ -17,6 +17,7 @@ from harken.context.message_reader import (
     read_entry_messages,
     read_messages,
 )
+from harken.core import structs
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, encode_entry
 from harken.core.messages import Message
 from harken.errors import ArtifactNotMessages, FormatError, NameNotFound
@@ -183,7 +184,7 @@ def _flatten_sequences(
 
 
 def _with_artifact(stored: StoredCommit, artifact: ArtifactRef) -> StoredCommit:
-    commit = msgspec.structs.replace(stored.commit, artifact=artifact)
+    commit = structs.replace(stored.commit, artifact=artifact)
     return StoredCommit(stored.id, commit, stored.notes)
 
 

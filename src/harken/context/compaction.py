@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-import msgspec
-
 from harken.context.checkpoint import CommitDraft, checkpoint_all, write_on_branch
 from harken.context.commit_content import read_delta_entries
 from harken.context.history import get_commit
 from harken.context.materialize import materialize, select_commits
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, CommitNotes, encode_delta
 from harken.core.messages import ChatMessage, Message
@@ -73,7 +72,7 @@ def snapshot(store: Store, ctx: CommitId, *, branch: str = "") -> CommitId:
     stored = get_commit(store, ctx)
     commits = select_commits(store, ctx)
     entries, objects = read_delta_entries(store, commits)
-    commit = msgspec.structs.replace(
+    commit = structs.replace(
         stored.commit,
         parent=ctx,
         type="snapshot",

@@ -24,7 +24,7 @@ from blake3 import blake3
 
 from harken.context.materialize import make_resolver, select_commits
 from harken.context.message_reader import read_messages
-from harken.core import canonical, commits
+from harken.core import canonical, commits, structs
 from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes
 from harken.core.events import ContextLoaded
@@ -254,7 +254,7 @@ def _find_in_notes(store: Store, secret: TextRemover, matches: PurgeMatches) -> 
         for stored in store.commits(batch).values():
             old_notes = stored.notes
             labels = tuple(map(secret.replace, old_notes.labels))
-            new_notes = msgspec.structs.replace(
+            new_notes = structs.replace(
                 old_notes, summary=secret.replace(old_notes.summary), labels=labels
             )
             if new_notes == old_notes:

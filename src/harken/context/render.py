@@ -32,7 +32,7 @@ from harken.context.commit_content import (
     read_contents,
 )
 from harken.context.materialize import Stop, select_commits
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.arguments import check_arguments
 from harken.core.commits import SHORT_NAME_DIGITS, ArtifactRef, CommitId, hash_raw
 from harken.errors import FormatError, NameNotFound, ObjectNotFound, StoreLocked, StoreWriteError
@@ -223,9 +223,7 @@ def _write_derived(store: Store, key: str, record: _RenderRecord, data: bytes) -
     if record.tier != 4:
         record_ref = hash_raw(encoded)
         derived = dict(zip(_derived_keys(key), (ref, record_ref), strict=True))
-        batch = msgspec.structs.replace(
-            batch, raw={**batch.raw, record_ref: encoded}, derived=derived
-        )
+        batch = structs.replace(batch, raw={**batch.raw, record_ref: encoded}, derived=derived)
     with suppress(StoreWriteError, StoreLocked):
         store.write(batch)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NewType, TypeAlias, TypeVar
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.messages import (
     ChatMessage,
     Message,
@@ -225,5 +225,5 @@ def _with_default_shape(entry: DeltaEntry) -> DeltaEntry:
     """Return an equal entry in which a default shape is the default object itself."""
     if entry.occurrence.shape != "text":
         return entry
-    occurrence = msgspec.structs.replace(entry.occurrence, shape=Occurrence().shape)
-    return msgspec.structs.replace(entry, occurrence=occurrence)
+    occurrence = structs.replace(entry.occurrence, shape=Occurrence().shape)
+    return structs.replace(entry, occurrence=occurrence)

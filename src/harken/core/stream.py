@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.event_types.message_parser import decode_extra, encode_extra
 from harken.core.events import Usage
 from harken.core.messages import (
@@ -219,11 +220,9 @@ def _extend_first(
     if first is None or isinstance(first, ToolCallSlot):
         ids = [call.id for call in calls]
         index = 0 if first is None else ids.index(first.id)
-        calls[index] = msgspec.structs.replace(
-            calls[index], extra=_join_extra(calls[index].extra, members)
-        )
+        calls[index] = structs.replace(calls[index], extra=_join_extra(calls[index].extra, members))
     else:
-        parts[0] = msgspec.structs.replace(first, extra=_join_extra(first.extra, members))
+        parts[0] = structs.replace(first, extra=_join_extra(first.extra, members))
 
 
 def _join_extra(extra: Extra | msgspec.UnsetType | None, members: Mapping[str, Any]) -> Any:

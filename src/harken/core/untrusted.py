@@ -13,9 +13,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TypeGuard
 
-from msgspec.structs import replace
-
 from harken.core.messages import Content, TextPart
+from harken.core.structs import replace
 
 _COMMENT_PREFIX = "[hook"
 _BRACKETS = "[\uff3b\ufe47\u2045\u3014\u3010\u3016\u3018\u301a\u27e6\u2772\ufe5d\u298b"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.messages import Content, Message, replace_content_text
 from harken.errors import AmbiguousName, ConfigError, NameNotFound
 from harken.views.context import ContextMessage
@@ -112,7 +112,7 @@ def replace_text(message: Message, text: str) -> Message:
     content: Content = replace_content_text(message.content, text)
     if message.role == "tool" and content is None:
         content = text
-    return msgspec.structs.replace(message, content=content)
+    return structs.replace(message, content=content)
 
 
 def _list_messages(rows: Sequence[ContextMessage]) -> list[str]:

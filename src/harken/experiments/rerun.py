@@ -26,6 +26,7 @@ from harken.agents.open_calls import answer_or_stop
 from harken.agents.runtime import AgentRuntime
 from harken.agents.tool_agent import ToolAgent
 from harken.context.materialize import make_resolver
+from harken.core import structs
 from harken.core.events import ToolsDefined
 from harken.core.messages import FunctionCall, Message
 from harken.errors import BudgetExceeded, ConfigError, ModelError
@@ -251,7 +252,7 @@ def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
     if (change.model or "").startswith("replay:"):
         return change
     dropped = {name: None for name in point.parameters if name not in _COMMON_PARAMETERS}
-    return msgspec.structs.replace(change, parameters={**dropped, **change.parameters})
+    return structs.replace(change, parameters={**dropped, **change.parameters})
 
 
 def _build_world(point: ForkPoint, live: World | None) -> RecordedWorld:

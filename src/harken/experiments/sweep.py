@@ -19,7 +19,7 @@ import msgspec
 
 from harken.agents.runtime import AgentRuntime
 from harken.context.materialize import make_resolver
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core import events as ev
 from harken.errors import ConfigError, LogError
 from harken.experiments.change import Change
@@ -97,7 +97,7 @@ def iter_cells(grid: Grid) -> Iterator[SweepCell]:
     for model, prompt, hooks, seed in product(
         grid.models, grid.prompts, grid.without_hooks, grid.seeds
     ):
-        change = msgspec.structs.replace(
+        change = structs.replace(
             base,
             model=base.model if model is None else model,
             system=base.system if prompt is None else prompt,
@@ -165,9 +165,7 @@ def _with_seed(point: ForkPoint, cell: SweepCell) -> Change:
     model = cell.change.model or point.request.model
     if cell.seed is None or find_family(model) == "anthropic":
         return cell.change
-    return msgspec.structs.replace(
-        cell.change, parameters={**cell.change.parameters, "seed": cell.seed}
-    )
+    return structs.replace(cell.change, parameters={**cell.change.parameters, "seed": cell.seed})
 
 
 def _find_complete(folder: Path, key: str) -> Path | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from harken.core import structs
 from harken.core.event_types.message_parser import MESSAGE_KEYS, decode_extra, encode_extra
 from harken.core.messages import ChatMessage, Message, Meta, Part, TextPart, ToolCall, ToolCallSlot
 from harken.formats.tool_calls import iter_items, normalize_content
@@ -48,7 +49,7 @@ def with_place_for_meta(message: Message) -> Message:
     items = [*iter_items(bare)]
     if items[0].meta == {}:
         empty: Any = msgspec.UNSET if isinstance(items[0], ToolCall) else None
-        bare = _with_item(bare, items, msgspec.structs.replace(items[0], meta=empty))
+        bare = _with_item(bare, items, structs.replace(items[0], meta=empty))
     return _join_lone_text(bare)
 
 
@@ -56,7 +57,7 @@ def with_first_part(message: Message) -> Message:
     """Return a message with an empty text if it has neither parts nor calls."""
     if message.content or message.tool_calls or message.content == "":
         return message
-    return msgspec.structs.replace(message, content="")
+    return structs.replace(message, content="")
 
 
 def has_meta(message: ChatMessage) -> bool:
@@ -69,19 +70,19 @@ def without_meta(message: Message) -> Message:
     content, calls = message.content, message.tool_calls
     if isinstance(content, list):
         content = [
-            part if isinstance(part, ToolCallSlot) else msgspec.structs.replace(part, meta=None)
+            part if isinstance(part, ToolCallSlot) else structs.replace(part, meta=None)
             for part in content
         ]
     if calls:
-        calls = [msgspec.structs.replace(call, meta=msgspec.UNSET) for call in calls]
-    return msgspec.structs.replace(message, content=content, tool_calls=calls)
+        calls = [structs.replace(call, meta=msgspec.UNSET) for call in calls]
+    return structs.replace(message, content=content, tool_calls=calls)
 
 
 def add_meta(message: Message, meta: Meta) -> Message:
     """Return a message with a `meta` in its first part or call."""
     items = [*iter_items(message)] or [TextPart("")]
     old = items[0].meta if isinstance(items[0].meta, dict) else {}
-    return _with_item(message, items, msgspec.structs.replace(items[0], meta={**old, **meta}))
+    return _with_item(message, items, structs.replace(items[0], meta={**old, **meta}))
 
 
 def take_meta(message: ChatMessage, name: str) -> tuple[ChatMessage, Any]:
@@ -93,7 +94,7 @@ def take_meta(message: ChatMessage, name: str) -> tuple[ChatMessage, Any]:
     remaining: Any = {key: value for key, value in meta.items() if key != name} or None
     if remaining is None and isinstance(items[0], ToolCall):
         remaining = msgspec.UNSET
-    bare = _with_item(message, items, msgspec.structs.replace(items[0], meta=remaining))
+    bare = _with_item(message, items, structs.replace(items[0], meta=remaining))
     return _join_lone_text(bare), meta[name]
 
 
@@ -101,7 +102,7 @@ def _join_lone_text(message: Message) -> Message:
     """Return a message with one plain text as a string."""
     match message.content:
         case [TextPart(meta=meta, extra=extra) as only] if not meta and not extra:
-            return msgspec.structs.replace(message, content=normalize_content([only]))
+            return structs.replace(message, content=normalize_content([only]))
     return message
 
 
@@ -111,7 +112,7 @@ def _replace_first(message: ChatMessage, change: Any) -> Message:
     extra: Any = encode_extra(change(decode_extra(items[0].extra)))
     if extra is None and isinstance(items[0], ToolCall):
         extra = msgspec.UNSET
-    return _with_item(message, items, msgspec.structs.replace(items[0], extra=extra))
+    return _with_item(message, items, structs.replace(items[0], extra=extra))
 
 
 def _with_item(

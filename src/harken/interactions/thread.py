@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.clock import normalize_rfc3339
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
@@ -208,7 +209,7 @@ class ThreadReader(msgspec.Struct):
             )
             for index, unit in enumerate(self._units_by_key[event.message_id])
         ]
-        rows = [msgspec.structs.replace(row, first_seen=first_seen) for row in rows]
+        rows = [structs.replace(row, first_seen=first_seen) for row in rows]
         self.waiting.append(_PendingRows(event.message_id, rows, is_entry=True))
 
     def _add_request(self, agent: AgentState, event: ev.LlmRequest) -> Iterator[ThreadRow]:
@@ -271,11 +272,9 @@ class ThreadReader(msgspec.Struct):
             for index, unit in enumerate(units)
         ]
         rows = [
-            msgspec.structs.replace(
+            structs.replace(
                 row,
-                entry=msgspec.structs.replace(
-                    row.entry, timestamp=first_seen.time or row.entry.timestamp
-                ),
+                entry=structs.replace(row.entry, timestamp=first_seen.time or row.entry.timestamp),
                 request=event.request,
                 first_seen=first_seen,
             )
@@ -317,11 +316,9 @@ class ThreadReader(msgspec.Struct):
             if pending.is_entry:
                 position = self._positions[pending.of]
                 pending.rows = [
-                    msgspec.structs.replace(
+                    structs.replace(
                         row,
-                        entry=msgspec.structs.replace(
-                            row.entry, position_in_context=position + index
-                        ),
+                        entry=structs.replace(row.entry, position_in_context=position + index),
                     )
                     for index, row in enumerate(pending.rows)
                 ]

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339
 from harken.core.event_types.message_parser import redact_message
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ContentPart, Message, TextPart, ToolCall, ToolCallSlot
 from harken.core.stream import Finish
+from harken.core.structs import replace
 from harken.interactions.call import MessageLike
 from harken.interactions.records import (
     LoggedMessage,
@@ -244,7 +245,7 @@ class ThreadWriter:
             content = [TextPart(unit.content)] if isinstance(unit.content, str) else unit.content
             parts += content or []
             for call in unit.tool_calls or ():
-                calls.append(msgspec.structs.replace(call, id=f"{prefix}_{len(calls)}"))
+                calls.append(structs.replace(call, id=f"{prefix}_{len(calls)}"))
                 parts.append(ToolCallSlot(calls[-1].id))
         content_parts = [part for part in parts if not isinstance(part, ToolCallSlot)]
         # Calls after all other parts need no slots.
@@ -261,7 +262,7 @@ class ThreadWriter:
         if logged.role is MessageRole.TOOL_CALL:
             call = (message.tool_calls or [])[0]
             id_ = f"call_{self.session.next_id().removeprefix('msg_')}"
-            return Message("assistant", None, [msgspec.structs.replace(call, id=id_)])
+            return Message("assistant", None, [structs.replace(call, id=id_)])
         if logged.role is MessageRole.TOOL_RESULT:
             open_call = next(iter(self._agent.open_calls.values()), None)
             id_ = "unnamed" if open_call is None else open_call.id

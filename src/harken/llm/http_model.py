@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.arguments import check_arguments
 from harken.core.loopback import is_loopback
 from harken.core.stream import Chunk, Finish, ThinkingDelta
@@ -199,7 +199,7 @@ class HttpModelClient:
         for model in dict.fromkeys([finish.model or requested_model, requested_model]):
             cost_usd = self._cost(finish.usage, model)
             if cost_usd is not None:
-                return msgspec.structs.replace(finish, cost_usd=cost_usd)
+                return structs.replace(finish, cost_usd=cost_usd)
         return finish
 
     def _sdk(self) -> Any:

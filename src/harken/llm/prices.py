@@ -16,6 +16,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.clock import Clock, system_clock
 from harken.core.events import Usage
 
@@ -166,7 +167,7 @@ def load_built_in_prices() -> tuple[Price, ...]:
     text = Path(__file__).with_name("prices.toml").read_text("utf-8")
     lists = msgspec.convert(tomllib.loads(text)["list"], list[_PriceList])
     return tuple(
-        msgspec.structs.replace(price, source=list_.source, read=list_.read)
+        structs.replace(price, source=list_.source, read=list_.read)
         for list_ in lists
         for price in list_.prices
     )

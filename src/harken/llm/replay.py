@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId, MessageId
@@ -219,7 +219,7 @@ def _count_common(recording: ReplayLog, hashes: Sequence[str]) -> dict[MessageId
                 if matching >= 0:
                     common[id_] = matching
                 continue
-            recorded = msgspec.structs.replace(recorded, context=later_segments)
+            recorded = structs.replace(recorded, context=later_segments)
         try:
             messages = recording.context(recorded)
         except (KeyError, ValueError):

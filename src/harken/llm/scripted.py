@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.arguments import check_arguments
 from harken.core.events import Usage
 from harken.core.messages import (
@@ -79,7 +79,7 @@ class ScriptRule(msgspec.Struct, frozen=True, kw_only=True):
         """Return the answer to a context of `seen` messages."""
         text = match.expand(self.answer) if self.expand and self.answer else self.answer
         calls = [
-            call if call.id else msgspec.structs.replace(call, id=f"call_{seen:03d}_{index}")
+            call if call.id else structs.replace(call, id=f"call_{seen:03d}_{index}")
             for index, call in enumerate(self.calls)
         ]
         parts: list[ContentPart] = [ThinkingPart(self.thinking)] if self.thinking else []

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.clock import parse_rfc3339
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId, reference_message_id
@@ -281,7 +282,7 @@ class RecordedSession(msgspec.Struct):
         """Log the client's name of an agent that was created without one."""
         if hints.agent != self.hint_of(recorder):
             existing = self.session.agents[recorder.agent_id].spec.foreign or ForeignAgent()
-            foreign = msgspec.structs.replace(existing, agent=hints.agent)
+            foreign = structs.replace(existing, agent=hints.agent)
             self.session.append(ev.AgentConfigured(agent_id=recorder.agent_id, foreign=foreign))
 
     def _create_subagent(self, request: ParsedCall, call: OpenToolCall | None) -> AgentRecorder:
@@ -331,16 +332,14 @@ class RecordedSession(msgspec.Struct):
     def _complete_finish(self, finish: Finish, response_id: str, protocol: Protocol) -> Finish:
         """Add the id to the end of a response, and the cost if the price of the model is known."""
         id_ = replace_surrogates(response_id[:_MAX_ID_CHARS])
-        finish = msgspec.structs.replace(finish, response_id=id_ or None)
+        finish = structs.replace(finish, response_id=id_ or None)
         if finish.usage is None or finish.cost_usd is not None:
             return finish
         day = datetime.fromtimestamp(self.clock.now_us // 1_000_000, UTC).date()
         model = f"{_PROVIDERS.get(protocol.name, '')}/{finish.model or ''}"
         price = self.prices.price(model, day)
         return (
-            finish
-            if price is None
-            else msgspec.structs.replace(finish, cost_usd=price.cost(finish.usage))
+            finish if price is None else structs.replace(finish, cost_usd=price.cost(finish.usage))
         )
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
-
+from harken.core import structs
 from harken.core.commits import ArtifactRef, TicketId
 from harken.store.base import Store
 from harken.tickets import query
@@ -106,7 +105,7 @@ def verifying_tools(store: Store, finding: Ticket) -> list[Tool]:
 
 
 def _as_report(new_tool: Tool) -> Tool:
-    return msgspec.structs.replace(new_tool, reports=True, changed_resource=_RESOURCE)
+    return structs.replace(new_tool, reports=True, changed_resource=_RESOURCE)
 
 
 def _read_change(store: Store, reviewed: TicketId, position: ChangePosition) -> str:
@@ -154,7 +153,7 @@ def _file_finding(store: Store, caller: ToolContext, title: str, change: TicketC
         for finding in _own_findings(tickets, change.parent):
             if finding.state.title == title and not finding.is_closed:
                 return f"{short_id(finding.id)} is filed already"
-        change = msgspec.structs.replace(change, add_reviewers=(tickets.author,))
+        change = structs.replace(change, add_reviewers=(tickets.author,))
         return f"{short_id(tickets.create(title, change).id)} is filed"
 
 
@@ -198,7 +197,7 @@ def _verify(
             has_approved = parent is not None and _approve_if_resolved(tickets, parent)
             return f"{short_id(finding)} is accepted{', and the review' if has_approved else ''}"
         if before.is_closed:
-            change = msgspec.structs.replace(change, status="open")
+            change = structs.replace(change, status="open")
             tickets.update(finding, change, note=note, action="reopen", check=check)
         return f"{short_id(finding)} is open again"
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.ids import USER, AgentId, MessageId, Origin, reference_number
@@ -91,7 +91,7 @@ def branch(
     CredentialInLog if `options` redact and the log has a credential,
     LogWriteError if `to` exists or cannot be written, and as a reader of the log.
     """
-    prefix = msgspec.structs.replace(_find_prefix(path, at, before=before), changes=tuple(changes))
+    prefix = structs.replace(_find_prefix(path, at, before=before), changes=tuple(changes))
     return _write_branch(path, to, prefix, change, options or SessionOptions())
 
 
@@ -114,7 +114,7 @@ def branch_with_edit(
     the branch goes on, and an answer to `ask_user` gets its result. Raises ConfigError if the event
     is no message of a transcript, and as `branch`.
     """
-    prefix = msgspec.structs.replace(
+    prefix = structs.replace(
         _find_prefix(path, at, before=True), changes=(f"edited {at}", *changes)
     )
     edited = _edit_group(prefix.next_group, MessageId(at), text)
@@ -128,7 +128,7 @@ def branch_with_edit(
                 session.append(event)
             _end_request(session, edited, MessageId(at))
             if result is not None:
-                session.append(msgspec.structs.replace(result, content=text))
+                session.append(structs.replace(result, content=text))
         if change is not None:
             change(session)
 
@@ -159,7 +159,7 @@ def _find_prefix(path: Path, point: str | None, *, before: bool) -> _Prefix:
         raise NameNotFound("message", point, [f"msg_000 to {prefix.upto}"])
     if not prefix.size_bytes:
         raise ConfigError(f"{point} is the first event of the session; a branch has at least it")
-    return msgspec.structs.replace(prefix, next_group=tuple(group))
+    return structs.replace(prefix, next_group=tuple(group))
 
 
 def _write_branch(
@@ -172,7 +172,7 @@ def _write_branch(
     if os.path.lexists(to) or is_packed(to):
         raise LogWriteError(to, reason="branching: the session exists")
     partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
-    origin = msgspec.structs.replace(_find_origin(path, prefix), changes=prefix.changes)
+    origin = structs.replace(_find_origin(path, prefix), changes=prefix.changes)
     _remove_stale(to)
     try:
         with closing(LogFile(partial, disk=options.disk, create=True)) as file:
@@ -265,10 +265,10 @@ def _edit_group(group: Sequence[ev.Event], edited_id: MessageId, text: str) -> l
                 kind = ev.event_type(event)
                 raise ConfigError(f"{edited_id} is an event of type {kind}, not a message")
             content = replace_content_text(event.content, text)
-            event = msgspec.structs.replace(event, content=content)
+            event = structs.replace(event, content=content)
         elif isinstance(event, ev.LlmResponse) and event.entry == edited_id:
             event = _edited_response(event.agent_id, event.request, edited_id)
-        events.append(msgspec.structs.replace(event))
+        events.append(structs.replace(event))
         if event.message_id == edited_id and _is_discussion_answer(group, edited_id):
             break  # the discussion goes on with the answer: its other forms follow from it
     return events
@@ -304,7 +304,8 @@ def _find_result(
             text = text_of(event.content)
         elif event.role == "tool" and event.substance == edited_id:
             if text_of(event.content) == text:
-                return msgspec.structs.replace(event, message_id="", time=None)
+                unset: dict[str, Any] = {"message_id": "", "time": None}  # Set when it is logged.
+                return structs.replace(event, **unset)
             break
     raise ConfigError(
         f"{edited_id} is the user's answer to a call, not its result: edit the result of the call"

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
-
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.event_types.spec import NO_SPEC
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
@@ -270,7 +269,7 @@ def _change_call(state: SessionState, event: ev.ActionRewritten | ev.ActionStart
                 changes: dict[str, Any] = {"is_started": True}
             else:
                 changes = {"rewritten_by": event.cause}
-            agent.open_calls[call.id] = msgspec.structs.replace(call, **changes)
+            agent.open_calls[call.id] = structs.replace(call, **changes)
             return
 
 
@@ -299,7 +298,7 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     agent.spec = agent.spec.apply(event.spec)
     for member in ("parameters", "foreign"):
         if (value := getattr(event, member)) is not None:
-            agent.spec = msgspec.structs.replace(agent.spec, **{member: value})
+            agent.spec = structs.replace(agent.spec, **{member: value})
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:

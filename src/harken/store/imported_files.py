@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.commits import ArtifactRef, CommitId, HeadName, encode_sequence, hash_raw
 from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import ObjectKind, Store, StoredObject
@@ -197,7 +197,7 @@ def _decode_members(
         return f"{record} is missing"
     try:
         file = _decode(bodies[record], head, raw)
-        return msgspec.structs.replace(file, earlier=next(iter(earlier), None))
+        return structs.replace(file, earlier=next(iter(earlier), None))
     except (ValueError, RecursionError) as error:
         return str(error)
 

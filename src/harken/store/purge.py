@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.commits import (
     ArtifactRef,
     Commit,
@@ -86,9 +86,7 @@ def plan_purge(
     old_targets = {name: old.stand_in for name, old in tombstones.items()}
     final_targets = _follow_chains({**old_targets, **targets})
     new_tombstones = {
-        name: msgspec.structs.replace(
-            tombstone if name in targets else tombstones[name], stand_in=end
-        )
+        name: structs.replace(tombstone if name in targets else tombstones[name], stand_in=end)
         for name, end in final_targets.items()
         if old_targets.get(name) != end or name in targets
     }
@@ -120,7 +118,7 @@ def select_new_tombstones(
             contents.objects.pop(tombstone.stand_in, None)
     names = {tombstone.stand_in: CommitId(name) for name, tombstone in new.items()}
     contents.commits = [
-        msgspec.structs.replace(commit, id=names.get(commit.id, commit.id))
+        structs.replace(commit, id=names.get(commit.id, commit.id))
         for commit in contents.commits
         if commit.id in contents.objects
     ]
@@ -210,7 +208,7 @@ def _replace_new(
         (new.name if key == name else key): (new if key == name else obj)
         for key, obj in contents.objects.items()
     }
-    tombstone = msgspec.structs.replace(tombstone, stand_in=new.name)
+    tombstone = structs.replace(tombstone, stand_in=new.name)
     contents.tombstones = {**contents.tombstones, name: tombstone}
 
 

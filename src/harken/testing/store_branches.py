@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-import msgspec
-
+from harken.core import structs
 from harken.core.commits import CommitId
 from harken.errors import BranchConflict, NameNotFound
 from harken.store.base import BranchMove, Store, WriteBatch
@@ -86,11 +85,11 @@ class BranchSuite(RefusalSuite):
         batches = [batch_of("first")]
         batches.append(batch_of("second", parent=commit_in(batches[0]), second=1))
         first, second = map(commit_in, batches)
-        store.write(msgspec.structs.replace(batches[0], moves={"main": BranchMove(first)}))
+        store.write(structs.replace(batches[0], moves={"main": BranchMove(first)}))
         for reader in self.stores(store):
             assert (reader.branches(), [*reader.commits([first])]) == ({"main": first}, [first])
         moves = {"main": BranchMove(second, first), "old": BranchMove(first)}
-        store.write(msgspec.structs.replace(batches[1], moves=moves))
+        store.write(structs.replace(batches[1], moves=moves))
         store.write(WriteBatch(moves={"old": BranchMove(second, first)}))
         for reader in self.stores(store):
             assert reader.branches() == {"main": second, "old": second}
@@ -103,7 +102,7 @@ class BranchSuite(RefusalSuite):
         for expected in (None, names[0]):
             moves = {"new": BranchMove(commit_in(batch)), "main": BranchMove(names[0], expected)}
             try:
-                store.write(msgspec.structs.replace(batch, moves=moves))
+                store.write(structs.replace(batch, moves=moves))
             except BranchConflict as error:
                 facts = (error.branch, error.expected, error.actual)
                 assert facts == ("main", expected, names[1])
@@ -121,11 +120,11 @@ class BranchSuite(RefusalSuite):
             refused(
                 NameNotFound,
                 store.write,
-                msgspec.structs.replace(batch, moves={"main": BranchMove(to)}),
+                structs.replace(batch, moves={"main": BranchMove(to)}),
             )
         for branch in ("", "a b", "ctx-1", "tkt-1", "a@b", "a//b", "/a", "a/"):
             move = BranchMove(commit_in(batch))
-            refused(ValueError, store.write, msgspec.structs.replace(batch, moves={branch: move}))
+            refused(ValueError, store.write, structs.replace(batch, moves={branch: move}))
         assert (store.branches(), store.newest_commits(5)) == ({}, [])
 
     def test_of_batches_at_once_exactly_one_moves_a_branch(self) -> None:
@@ -139,9 +138,7 @@ class BranchSuite(RefusalSuite):
         def write(batch: WriteBatch) -> None:
             try:
                 store.write(
-                    msgspec.structs.replace(
-                        batch, moves={"main": BranchMove(commit_in(batch), root)}
-                    )
+                    structs.replace(batch, moves={"main": BranchMove(commit_in(batch), root)})
                 )
                 winners.append(commit_in(batch))
             except BranchConflict as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from harken.core import canonical, commits
+from harken.core import canonical, commits, structs
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
@@ -83,7 +81,7 @@ class PurgeSuite:
             assert entry.occurrence.name == "[purged]"
             [stored] = reader.commits([name]).values()
             assert stored.id == name
-            assert stored.commit == msgspec.structs.replace(commit, template="[purged]")
+            assert stored.commit == structs.replace(commit, template="[purged]")
             assert stored.notes == notes
             assert reader.commits_by_label() == {"x": [name]}
             assert [item.id for item in reader.chain(name)] == [name, commit_in(root)]
@@ -170,11 +168,11 @@ class PurgeSuite:
         child = batch_of("after", parent=commit_in(root), second=1)
         name, commit = _part_with(root, _SECRET), commit_in(root)
         new_part = _replaced(root.objects[name])
-        new_commit = msgspec.structs.replace(root.commits[0][0], template="[purged]")
+        new_commit = structs.replace(root.commits[0][0], template="[purged]")
         part = Hash(compute_name(ObjectKind.PART, new_part))
         stones: dict[Name, Tombstone] = {
-            name: msgspec.structs.replace(_PURGED, stand_in=part),
-            commit: msgspec.structs.replace(_PURGED, stand_in=new_commit.id),
+            name: structs.replace(_PURGED, stand_in=part),
+            commit: structs.replace(_PURGED, stand_in=new_commit.id),
         }
         others = {key: body for key, body in root.objects.items() if key != name}
         notes = CommitNotes(summary="s", labels=("x",))
@@ -184,9 +182,9 @@ class PurgeSuite:
             commits=[(new_commit, notes), *child.commits],
             tombstones=stones,
         )
-        missing = msgspec.structs.replace(_PURGED, stand_in="f" * 64)
+        missing = structs.replace(_PURGED, stand_in="f" * 64)
         refused(ObjectNotFound, store.write, WriteBatch(tombstones={name: missing}))
-        wrong_kind = msgspec.structs.replace(_PURGED, stand_in=commit)
+        wrong_kind = structs.replace(_PURGED, stand_in=commit)
         refused(ValueError, store.write, WriteBatch(tombstones={name: wrong_kind}))
         store.write(received)
         store.write(received)
@@ -219,7 +217,7 @@ class PurgeSuite:
         [(ref, entries)] = batch.deltas.items()
         good = _replaced(batch.objects[name])
         missing = [DeltaEntry(Hash("f" * 64), entries[0].occurrence)]
-        moved = msgspec.structs.replace(batch.commits[0][0], parent=None)
+        moved = structs.replace(batch.commits[0][0], parent=None)
         before = self._everything(store)
         impossible: list[tuple[type[Exception], dict[Name, bytes]]] = [
             (ObjectNotFound, {"e" * 64: good}),

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from harken.core import structs
 from harken.core.commits import ArtifactRef, TicketId
 from harken.tickets.ticket import Disposition, Status, TicketOrigin, TicketState, TicketType
 
@@ -52,7 +53,7 @@ class TicketChange(msgspec.Struct, frozen=True, kw_only=True):
         if self.has_no_parent:
             values["parent"] = None
         labels = _merge(state.labels, self.add_labels, self.remove_labels)
-        after = msgspec.structs.replace(
+        after = structs.replace(
             state,
             labels=tuple(sorted(labels)),
             blocked_by=_merge(state.blocked_by, self.add_blockers, self.remove_blockers),
@@ -62,7 +63,7 @@ class TicketChange(msgspec.Struct, frozen=True, kw_only=True):
         )
         if after.status == "deferred" or not after.deferred_until:
             return after
-        return msgspec.structs.replace(after, deferred_until="")
+        return structs.replace(after, deferred_until="")
 
     def _merge_reviewers(self, before: Mapping[str, Disposition]) -> dict[str, Disposition]:
         new: dict[str, Disposition] = dict.fromkeys(self.add_reviewers, "pending")
@@ -82,7 +83,7 @@ def reset_reviews(before: TicketState, after: TicketState, author: str) -> Ticke
         name: disposition if name == author else "pending"
         for name, disposition in after.reviewers.items()
     }
-    return msgspec.structs.replace(after, reviewers=reviewers)
+    return structs.replace(after, reviewers=reviewers)
 
 
 _PLAIN_FIELDS = (

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 from blake3 import blake3
 
+from harken.core import structs
 from harken.core.commits import ArtifactRef, TicketId
 from harken.tickets import query
 from harken.tickets.query import TicketFilter
@@ -124,8 +125,8 @@ def _iter_changes(history: TicketHistory, event: TicketEvent) -> Iterator[tuple[
 
 def _without_status(first: TicketVersion) -> TicketVersion:
     """Return a version before the first one: an open ticket without reviewers."""
-    state = msgspec.structs.replace(first.ticket, status="open", reviewers={})
-    return msgspec.structs.replace(first, ticket=state)
+    state = structs.replace(first.ticket, status="open", reviewers={})
+    return structs.replace(first, ticket=state)
 
 
 def _ready_changes(

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, TicketId
 from harken.errors import TicketError
@@ -196,7 +197,7 @@ class StartLedger:
                 reason = f"{start.principal} is busy with it: try again after that"
                 raise TicketError(short_id(start.ticket), reason)
         own = [v.context_id for _, v in history if v.author == start.principal and v.context_id]
-        record = msgspec.structs.replace(
+        record = structs.replace(
             start.record,
             owner=self.owner,
             attempts=0,
@@ -210,7 +211,7 @@ class StartLedger:
 
         Return None if the start has ended meanwhile, or has another owner.
         """
-        return self._step(start, msgspec.structs.replace(start.record, owner=self.owner))
+        return self._step(start, structs.replace(start.record, owner=self.owner))
 
     def finish(self, start: RecordedStart, answer: str, context_id: str) -> RecordedStart | None:
         """Record the end of a start, for its principal at its last commit.
@@ -240,7 +241,7 @@ class StartLedger:
         Return None if its end is recorded already, or if another owner has taken it over.
         """
         attempts = start.record.attempts + 1
-        record = msgspec.structs.replace(start.record, attempts=attempts)
+        record = structs.replace(start.record, attempts=attempts)
         is_ended = not may_pass or attempts >= MAX_FAILED_ATTEMPTS
         return self._step(start, record, note=reason, is_failed=is_ended)
 
@@ -302,9 +303,7 @@ class StartLedger:
         template = next(filter(None, [start.condition.template, *own]), start.principal)
         is_agent = any(own) or template == start.principal or start.condition.event != "in_progress"
         principal = start.principal if start.principal and is_agent else template
-        return msgspec.structs.replace(
-            start, context_id=context_id, template=template, principal=principal
-        )
+        return structs.replace(start, context_id=context_id, template=template, principal=principal)
 
 
 def list_recorded(ticket: TicketId, history: TicketHistory) -> list[RecordedStart]:
@@ -323,7 +322,7 @@ def list_recorded(ticket: TicketId, history: TicketHistory) -> list[RecordedStar
 def _follow(start: RecordedStart, after: Ticket) -> RecordedStart:
     """Return a start as of its next step."""
     record = after.version.start or start.record
-    return msgspec.structs.replace(start, record=record, step=after.version, head=after.head)
+    return structs.replace(start, record=record, step=after.version, head=after.head)
 
 
 def main_principal(principal: str) -> str:

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Protocol
 
-import msgspec
-
 from harken.context.socket_client import VARIABLE, current_context
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId
 from harken.errors import HarkenError, LogError
@@ -74,7 +73,7 @@ def _make_tool(verb: type[TicketVerb], open_tickets: TicketOpener) -> Tool:
         return str(await in_thread(partial(_run, call, open_tickets, caller)))
 
     made = typed_tool(verb, run, name=f"ticket_{verb.name}", reads_only=verb.reads_only)
-    return msgspec.structs.replace(made, changed_resource="" if verb.reads_only else "tickets")
+    return structs.replace(made, changed_resource="" if verb.reads_only else "tickets")
 
 
 def _run(call: TicketVerb, open_tickets: TicketOpener, caller: ToolContext | None) -> str:

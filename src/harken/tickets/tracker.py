@@ -12,8 +12,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-import msgspec
-
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, parse_rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, TicketId
@@ -153,7 +152,7 @@ class Tickets:
         def apply(before: Ticket) -> TicketState:
             if before.is_closed:
                 raise TicketError(short_id(before.id), "is closed: reopen it first")
-            return msgspec.structs.replace(_DEFERRED, deferred_until=until_utc).apply(before.state)
+            return structs.replace(_DEFERRED, deferred_until=until_utc).apply(before.state)
 
         return self._append(ticket, "defer", note, apply)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
-import msgspec
 from msgspec import Meta, Struct
 
+from harken.core import structs
 from harken.core.commits import ArtifactRef, TicketId
 from harken.tickets.change import TicketChange
 from harken.tickets.query import TicketFilter, filter_tickets, sort_tickets
@@ -268,7 +268,7 @@ def _build_change(tickets: Tickets, fields: CreateTicket | UpdateTicket) -> Tick
     )
     if isinstance(fields, CreateTicket):
         return change
-    return msgspec.structs.replace(
+    return structs.replace(
         change,
         title=fields.title,
         remove_labels=fields.remove_labels,

@@ -15,8 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from harken.core import structs
 from harken.core.events import Evidence, RequestPart
 from harken.core.messages import (
     ChatMessage,
@@ -101,7 +100,7 @@ def _non_text_parts(content: Content) -> list[ImagePart | UnknownPart]:
     """Return the parts that are not text, without metadata that varies between occurrences."""
     parts = content if isinstance(content, list) else []
     return [
-        msgspec.structs.replace(part, meta=None)
+        structs.replace(part, meta=None)
         for part in parts
         if isinstance(part, ImagePart | UnknownPart)
     ]

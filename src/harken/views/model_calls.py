@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.events import (
     ContextLoaded,
     Event,
@@ -135,4 +136,4 @@ def _convert_errors(request: LlmRequest) -> Iterator[None]:
 def _with_segments(request: LlmRequest, segments: Sequence[Segment] | None) -> LlmRequest:
     if segments is None:
         return request
-    return msgspec.structs.replace(request, context=list(segments))
+    return structs.replace(request, context=list(segments))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
+from harken.core import structs
 from harken.core.event_types.spec import AgentSpec
 from harken.core.events import AgentMoved, Event, HookVerdict, Json, Place, SessionStarted
 from harken.core.ids import AgentId, MessageId, Origin
@@ -82,7 +81,7 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
     for agent in state.agents.values():
         _record_place(places, agent)
     rows = list(_iter_rows(state, places, verdicts))
-    return [msgspec.structs.replace(row, origin=origin) for row in rows[:1]] + rows[1:]
+    return [structs.replace(row, origin=origin) for row in rows[:1]] + rows[1:]
 
 
 def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
-import msgspec
-
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
@@ -115,9 +114,7 @@ class LocalWorld(World):
             checked_arguments = tool.check(arguments)
             await self.permissions.check(tool, checked_arguments, caller, self.folder)
             request = PermissionRequest.of(tool, checked_arguments, caller, self.folder)
-            caller = msgspec.structs.replace(
-                caller, denies_path=self.permissions.find_path_filter(request)
-            )
+            caller = structs.replace(caller, denies_path=self.permissions.find_path_filter(request))
         async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
             # The log up to this action must be durable before the action has an effect.
             if not tool.idempotent:

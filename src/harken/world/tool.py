@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.arguments import check_arguments, format_existing
 from harken.core.messages import Content, ImagePart, TextPart, UnknownPart
 from harken.world.result import InvalidArguments, ToolTimeout
@@ -146,7 +146,7 @@ class Tool(msgspec.Struct, frozen=True):
         or a tool that edits files, else a text.
         """
         is_path = edits_files or by == "path"
-        return msgspec.structs.replace(
+        return structs.replace(
             self,
             subject=by,
             subject_kind=kind or ("path" if is_path else "text"),

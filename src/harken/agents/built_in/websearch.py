@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent, log_birth
 from harken.agents.agent_classes import register_agent_class
@@ -27,6 +25,7 @@ from harken.agents.open_calls import answer_or_stop, has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import create_hook_copies, end_subtree, install_hooks
+from harken.core import structs
 from harken.core.event_types.spec import AgentSpec, MadeFor
 from harken.core.events import Reference
 from harken.core.logged_string import LoggedString
@@ -247,7 +246,7 @@ def websearch_tool() -> Tool:
     websearch.__doc__ = _DESCRIPTION.format(most=MAX_PAGES)
 
     # Run again after a crash, it continues with its existing agent and readers.
-    search_tool = msgspec.structs.replace(tool(reads_only=True)(websearch), sends_data=True)
+    search_tool = structs.replace(tool(reads_only=True)(websearch), sends_data=True)
     return search_tool.with_subject(by="question", kind="text")
 
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.agent_classes import register_agent_class
@@ -42,7 +40,7 @@ from harken.agents.hooks.review import rewritten_arguments
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates.claude_code_tools import from_claude_arguments
 from harken.agents.turn_end import StoppedByHook
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.spec import AgentSpec, Standing
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -204,7 +202,7 @@ class CommandHook(Hook):
 
     async def _run_for_event(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
         """Return the output of the commands for an event without a question."""
-        situation = msgspec.structs.replace(self._situation(question), hook_event=moment)
+        situation = structs.replace(self._situation(question), hook_event=moment)
         answer = await self._run_commands(situation, moment.event, moment.names)
         self._report(answer)
         return answer
@@ -333,11 +331,9 @@ class CommandHook(Hook):
         for entry, result in zip(commands, results, strict=True):
             answer = answer.merge(parse_output(entry, result))
         if event in _UNSTOPPABLE_EVENTS and answer.decision == "deny":
-            return msgspec.structs.replace(
-                answer, decision="", messages=(*answer.messages, answer.reason)
-            )
+            return structs.replace(answer, decision="", messages=(*answer.messages, answer.reason))
         if event in _IGNORED_EVENTS:
-            return msgspec.structs.replace(answer, decision="")
+            return structs.replace(answer, decision="")
         return answer
 
     def _transcript_paths(self, situation: Situation) -> dict[str, str]:

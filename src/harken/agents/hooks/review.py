@@ -11,14 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.agent import Agent, get_agent
 from harken.agents.guards import order_hooks
 from harken.agents.hooks.hook import ask_hook, hook_points, is_to_be_asked
 from harken.agents.hooks.verdict_call import answer_text
 from harken.agents.turn_end import StoppedByHook
+from harken.core import structs
 from harken.core.events import HookVerdict, Purpose, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import FunctionCall
@@ -165,5 +164,5 @@ def _with_replacement(question: HookQuestion, verdicts: Review) -> HookQuestion:
     text, call = verdicts.replacement.text or "", question.call
     if call is not None:
         function = FunctionCall(call.function.name, text)
-        call = msgspec.structs.replace(call, function=function)
+        call = structs.replace(call, function=function)
     return replace(question, text=text, call=call)

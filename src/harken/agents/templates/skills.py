@@ -28,6 +28,7 @@ import msgspec
 from harken.agents import texts
 from harken.agents.templates import front_matter
 from harken.agents.templates.front_matter import Malformed, file_errors, read_markdown_file
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, NameNotFound
 from harken.world.files.root import display_name
@@ -183,7 +184,7 @@ def skills_of(agent: Any) -> list[str] | None:
 
 def with_skills(base_tool: Tool, listing: str) -> Tool:
     """Return the tool `skill` with the list of an agent's skills in its description."""
-    return msgspec.structs.replace(base_tool, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
+    return structs.replace(base_tool, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
 
 
 _DESCRIPTION = """\

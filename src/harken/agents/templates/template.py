@@ -32,7 +32,7 @@ from harken.agents.templates.front_matter import (
     find_markdown_files,
     read_markdown_file,
 )
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.arguments import check_arguments
 from harken.core.event_types.spec import TemplateOrigin
 from harken.errors import ConfigError, NameNotFound
@@ -92,7 +92,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
         tools = (
             fnmatch.filter(sorted_names, name) if "*" in name else [name] for name in self.tools
         )
-        return msgspec.structs.replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
+        return structs.replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
 
     @property
     def origin(self) -> TemplateOrigin:

@@ -18,6 +18,7 @@ from harken.agents.hooks.duty import is_duty
 from harken.agents.hooks.hook import Hook
 from harken.agents.initial_transcript import UNNAMED, complete_transcript, message_dict
 from harken.agents.runtime import AgentRuntime
+from harken.core import structs
 from harken.core.event_types.spec import SMART, AgentSpec
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
@@ -92,7 +93,7 @@ def snapshot_subtree(agent: Agent, call: str, *, is_users: bool) -> AgentSnapsho
         hook_plans = [plan for plan in map(_strip_hook, hooks) if plan is not None]
     children = [child for child in agent.subagents.values() if child._can_restore]
     names = {child.agent_id: child.name for child in children}
-    return msgspec.structs.replace(
+    return structs.replace(
         snapshot_agent(agent),
         transcript=_closed_transcript(agent, call),
         hooks=hook_plans,
@@ -117,7 +118,7 @@ def _strip_hook(hook: Agent) -> AgentSnapshot | None:
     if not isinstance(hook, Hook) and not plan.spec.is_born_as_hook:
         return None
     system_messages = takewhile(lambda message: message.get("role") == "system", plan.transcript)
-    return msgspec.structs.replace(plan, transcript=[*system_messages], saved=None)
+    return structs.replace(plan, transcript=[*system_messages], saved=None)
 
 
 def _closed_transcript(agent: Agent, call: str) -> list[dict[str, Json]]:

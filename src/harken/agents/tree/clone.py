@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from harken.agents import texts
 from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
@@ -34,6 +32,7 @@ from harken.agents.tree.agent_snapshot import (
     log_snapshot_birth,
     snapshot_agent,
 )
+from harken.core import structs
 from harken.core.events import Reference
 from harken.world.result import InvalidArguments
 
@@ -80,13 +79,13 @@ def _plan_copy(above: Agent, original: Agent, name: str) -> AgentSnapshot:
     """Return the snapshot that the copy is made from, limited to the rights of its parent."""
     plan = snapshot_agent(original)
     limits = plan.spec.limits
-    limits = msgspec.structs.replace(
+    limits = structs.replace(
         limits,
         mcp=_select_servers(above, original, limits.mcp or ()) or None,
         tools=_limit_tools(above, limits.tools),
     )
-    spec = msgspec.structs.replace(plan.spec.without_role(), limits=limits)
-    return msgspec.structs.replace(plan, spec=spec, name=name)
+    spec = structs.replace(plan.spec.without_role(), limits=limits)
+    return structs.replace(plan, spec=spec, name=name)
 
 
 def _copy_hooks(above: Agent, original: Agent, copy: Agent) -> list[tuple[str, Agent]]:

@@ -28,7 +28,7 @@ from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import check_name, get_subagents, log_text_piece, set_interlocutors
 from harken.agents.tree.agent_snapshot import AgentSnapshot, snapshot_subtree
 from harken.agents.tree.restore import AgentRestorer
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.clock import format_rfc3339
 from harken.core.events import Reference
 from harken.core.ids import reference_message_id
@@ -180,7 +180,7 @@ async def resolve_path(
     is_of_agent = reference_message_id(call) in agent.session.state.cause_owners
     if world.permissions is not None and is_of_agent:
         user = None if world.user is None else LoggedUser(world.user, agent, call)
-        tool = msgspec.structs.replace(ACTIONS[action], reads_only=action == "restore")
+        tool = structs.replace(ACTIONS[action], reads_only=action == "restore")
         caller = ToolContext(agent, call, user)
         await world.permissions.check(tool, {"path": path_text}, caller, world.folder)
     return root, path

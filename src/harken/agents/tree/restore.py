@@ -23,6 +23,7 @@ from harken.agents.tree.agent_snapshot import (
     log_snapshot_birth,
     set_speakers,
 )
+from harken.core import structs
 from harken.core.clock import format_rfc3339
 from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import SMART, AgentSpec, HookPoint, Limits, Standing
@@ -52,7 +53,7 @@ class AgentRestorer:
             len(snapshot.subagents) + len(snapshot.hooks) for snapshot in plan.iter_snapshots()
         )
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
-        plan = self._restrict(msgspec.structs.replace(plan, name=name), "subagent")
+        plan = self._restrict(structs.replace(plan, name=name), "subagent")
         try:
             self._create_agents(plan, watched=True)
         except BaseException:
@@ -98,7 +99,7 @@ class AgentRestorer:
                 f"{plan.name} is a {plan.kind}, which cannot be restored from a file"
             )
         spec = self._spec(plan)
-        return msgspec.structs.replace(
+        return structs.replace(
             plan,
             model=self._model(plan),
             spec=spec if relation == "hook" else spec.without_role(),
@@ -222,7 +223,7 @@ def _points(spec: AgentSpec) -> frozenset[HookPoint]:
 def _mark_self_made(hook: AgentSnapshot) -> AgentSnapshot:
     """Mark a hook as self-made: it is asked before the guards, which judge its rewrites."""
     mark = AgentSpec(standing=Standing(made="file"))
-    return msgspec.structs.replace(hook, spec=hook.spec.with_points().merge(mark))
+    return structs.replace(hook, spec=hook.spec.with_points().merge(mark))
 
 
 def _strip_message(message: Mapping[str, Any]) -> dict[str, Any]:

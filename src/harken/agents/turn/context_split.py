@@ -13,6 +13,7 @@ import msgspec
 
 from harken.agents import texts
 from harken.context.checkpoint import estimate_message_tokens
+from harken.core import structs
 from harken.core.events import TranscriptEntry
 from harken.core.messages import (
     ChatMessage,
@@ -176,14 +177,14 @@ def _shorten_message(message: ChatMessage, max_chars: int) -> ChatMessage:
         return message
     names = Message.__struct_fields__
     copy = Message(**{name: getattr(message, name) for name in names})
-    return msgspec.structs.replace(copy, content=shortened)
+    return structs.replace(copy, content=shortened)
 
 
 def _shorten_part(part: ContentPart, max_chars: int) -> ContentPart:
     if isinstance(part, ImagePart):
         return TextPart(texts.IMAGE_OMITTED)
     return (
-        msgspec.structs.replace(part, text=_truncate_middle(part.text, max_chars))
+        structs.replace(part, text=_truncate_middle(part.text, max_chars))
         if isinstance(part, TextPart)
         else part
     )

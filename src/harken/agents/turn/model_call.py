@@ -17,6 +17,7 @@ from harken.agents import texts
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.runtime import OnChunk
 from harken.agents.structure import CODE_CALL_PREFIX
+from harken.core import structs
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
@@ -178,7 +179,7 @@ class ModelCall:
         return (
             Finish(stop_reason=reason)
             if received is None
-            else msgspec.structs.replace(received, stop_reason=reason)
+            else structs.replace(received, stop_reason=reason)
         )
 
     def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:
@@ -239,8 +240,7 @@ def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> M
     if all(_is_usable(id_, ids, used_ids) for id_ in ids):
         return message
     new_calls = [
-        msgspec.structs.replace(call, id=f"call_{prefix}_{index}")
-        for index, call in enumerate(calls)
+        structs.replace(call, id=f"call_{prefix}_{index}") for index, call in enumerate(calls)
     ]
     content = message.content
     if isinstance(content, list):
@@ -248,7 +248,7 @@ def with_call_ids(message: Message, used_ids: Collection[str], prefix: str) -> M
         content = [
             ToolCallSlot(next(new_ids)) if isinstance(p, ToolCallSlot) else p for p in content
         ]
-    return msgspec.structs.replace(message, tool_calls=new_calls, content=content)
+    return structs.replace(message, tool_calls=new_calls, content=content)
 
 
 def _is_usable(id_: str, ids: Sequence[str], used_ids: Collection[str]) -> bool:
@@ -261,8 +261,8 @@ def _remove_unmatched_slots(message: Message) -> Message:
     slot_ids = sorted(part.id for part in content if isinstance(part, ToolCallSlot))
     if not slot_ids or slot_ids == sorted(call.id for call in message.tool_calls or ()):
         return message
-    remaining = [part for part in content if not isinstance(part, ToolCallSlot)]
-    return msgspec.structs.replace(message, content=remaining or None)
+    remaining: list[ContentPart] = [part for part in content if not isinstance(part, ToolCallSlot)]
+    return structs.replace(message, content=remaining or None)
 
 
 def unanswered_requests(session: Session) -> list[LlmRequest]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import msgspec
-
 from harken.agents.agent import Agent
 from harken.agents.budget import check_spending
 from harken.agents.runtime import OnChunk
 from harken.agents.tool_agent import Toolset
 from harken.agents.turn.model_call import ModelCall
+from harken.core import structs
 from harken.core.events import LlmRequest, ToolsDefined
 from harken.core.ids import MessageId
 from harken.core.messages import extend_context_hash
@@ -51,7 +50,7 @@ async def request_model(
             tools=_ensure_tools_defined(session, tools),
         )
     )
-    logged_call = msgspec.structs.replace(observed_call, request_id=request_id)
+    logged_call = structs.replace(observed_call, request_id=request_id)
     notify(lambda observer: observer.on_llm_request(logged_call))
     call = ModelCall(session, agent.agent_id, request_id)
     try:

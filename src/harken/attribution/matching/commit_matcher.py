@@ -42,6 +42,7 @@ from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.text.line_text import information, is_informative, line_key
 from harken.attribution.text.moves import MIN_MOVED_LINES, find_moves
+from harken.core import structs
 
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
@@ -149,9 +150,7 @@ class CommitMatcher:
         """Return the matches of the lines of a diff, whatever git has of the file."""
         uses = _Uses()
         candidates, _ = self._selector.select(version, uses.is_used_up)
-        candidates = [
-            msgspec.structs.replace(candidate, placement="check") for candidate in candidates
-        ]
+        candidates = [structs.replace(candidate, placement="check") for candidate in candidates]
         matches = self._match(version, diff, candidates, set())
         edits = [candidate.edit for candidate in candidates]
         rivals = Rivals.of_edits(edits, self._selector.source.checkouts, version)
@@ -315,7 +314,7 @@ def _select(
                 or rivals.have_line(item.edit, item.match.source_key)
             )
             if is_weak or is_doubtful or _repeats_neighbor(item.edit, item.match.source_key):
-                selected[index] = msgspec.structs.replace(item, match=item.match.as_ambiguous())
+                selected[index] = structs.replace(item, match=item.match.as_ambiguous())
     return selected
 
 

@@ -27,6 +27,7 @@ from harken.attribution.text.alignment import Run, align
 from harken.attribution.text.line_text import information, is_informative, line_key
 from harken.attribution.text.moves import MIN_LINES_OF_OTHER_FILE, MIN_MOVED_LINES, find_moves
 from harken.attribution.text.token_alignment import match_tokens
+from harken.core import structs
 
 MatchKind: TypeAlias = Literal["exact", "reformatted", "similar", "ambiguous"]
 _MAX_CHANGE_LINES = 1 << 20
@@ -55,7 +56,7 @@ class LineMatch(msgspec.Struct, frozen=True):
 
     def as_ambiguous(self) -> LineMatch:
         """Return the match as one that may be wrong."""
-        return msgspec.structs.replace(self, kind="ambiguous")
+        return structs.replace(self, kind="ambiguous")
 
 
 class _Region(msgspec.Struct):

@@ -23,7 +23,7 @@ import msgspec
 from blake3 import blake3
 
 from harken.capture.redacted_file import iter_file
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.messages import text_of
 from harken.core.secrets.redaction import Credentials
 from harken.formats.base import ConversationEntry
@@ -171,7 +171,7 @@ class Outputs(msgspec.Struct, frozen=True):
             return entry
         artifact, size = output_digest
         output = {"file": name, "artifact": artifact, "bytes": size}
-        return msgspec.structs.replace(entry, source={**(entry.source or {}), "output": output})
+        return structs.replace(entry, source={**(entry.source or {}), "output": output})
 
     def _find_output_name(self, entry: ConversationEntry) -> str | None:
         """Return the name of the output file of a tool result, from its text or its call id."""

@@ -29,6 +29,7 @@ from harken.capture.files.report import Report
 from harken.capture.files.sources import File
 from harken.capture.files.write_buffer import BufferedFile
 from harken.capture.redacted_file import iter_file, redact_database
+from harken.core import structs
 from harken.core.commits import ArtifactRef, hash_raw
 from harken.core.secrets.redaction import Credentials
 from harken.errors import FormatError
@@ -154,7 +155,7 @@ def open_source_file(
             if credentials is not None:  # Then its bytes have no credentials.
                 _redact_copy(path, native, credentials)
             opened = opening(path, large_files=large_files, credentials=None)
-            return msgspec.structs.replace(opened, is_copy=True)
+            return structs.replace(opened, is_copy=True)
     except FormatError as error:
         report = Report(source=file.display_name, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))

@@ -51,6 +51,7 @@ from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.capture.redacted_file import FileNotRedactable, iter_file
 from harken.context.checkpoint import CommitIdentity
+from harken.core import structs
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
@@ -281,7 +282,7 @@ class Importer:
         report = _report(ending, history)
         if self._redact is not None and opened.credentials is not None:
             self._redact.add(opened.credentials)
-            report = msgspec.structs.replace(report, redacted=opened.credentials.kinds)
+            report = structs.replace(report, redacted=opened.credentials.kinds)
         head = None
         if opened.raw is not None:
             earlier = self._stored.find_uncontained(
@@ -335,7 +336,7 @@ class Importer:
         ctx = self._catalogue.find_lineage_commit(key, is_new=history.is_fresh(ready.parent))
         is_fresh = ctx is None
         if ctx is None or not self._exists(ctx):
-            commit = self._complete(msgspec.structs.replace(ready.commit, parent=parent))
+            commit = self._complete(structs.replace(ready.commit, parent=parent))
             stored_object, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})
@@ -349,7 +350,7 @@ class Importer:
         commit = self._identity.assign(commit)
         is_live = self._live_since is not None and commit.created_at >= self._live_since
         if is_live and commit.checkpoint == "import":
-            commit = msgspec.structs.replace(commit, checkpoint="turn_boundary")
+            commit = structs.replace(commit, checkpoint="turn_boundary")
         return commit
 
     def _find_spawner(
@@ -399,7 +400,7 @@ class _StoreLargeFiles:
 
 def _report(ending: FileSummary, history: CommitBuilder) -> Report:
     ends = [*ending.tips.items(), *ending.branches]
-    return msgspec.structs.replace(
+    return structs.replace(
         ending.report,
         tips=tuple(
             ConversationTip(sanitize_name(agent) or MAIN_AGENT, history.get_commit(step))

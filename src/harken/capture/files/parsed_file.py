@@ -20,7 +20,7 @@ from harken.context.checkpoint import (
     build_objects,
     prepare,
 )
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.commits import Commit, CommitNotes, DeltaEntry
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.read_point import ReadPoint
@@ -114,13 +114,13 @@ class CommitReader(msgspec.Struct):
         """Complete a read point that was set before the current step."""
         point = self.reading.point
         if point is not None and point is not self._point:
-            point = msgspec.structs.replace(point, steps=self._steps, time=self._time)
+            point = structs.replace(point, steps=self._steps, time=self._time)
             self._point = self.reading.point = point
 
     def read_summary(self, report: Report) -> FileSummary:
         """Return the summary of the file, after all steps were read."""
         reading = self.reading
-        full_report = msgspec.structs.replace(
+        full_report = structs.replace(
             report,
             format=self.native.name,
             runtime=self.native.runtime,

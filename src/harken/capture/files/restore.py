@@ -16,6 +16,7 @@ import msgspec
 
 from harken.capture.files.parsed_file import sanitize_name
 from harken.capture.files.report import Report
+from harken.core import structs
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
@@ -98,7 +99,7 @@ def _check_report(record: FileRecord) -> Report | None:
     ended = ""
     with suppress(ValueError, OverflowError):
         ended = normalize_rfc3339(report.ended) if report.ended else ""
-    return msgspec.structs.replace(
+    return structs.replace(
         report,
         runtime=sanitize_name(report.runtime),
         session=sanitize_name(report.session),

@@ -12,11 +12,10 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-import msgspec
-
 from harken.capture.files.file_reader import OpenedFile
 from harken.capture.files.parsed_file import CommitReader, FileSummary
 from harken.capture.files.report import Report
+from harken.core import structs
 from harken.core.commits import ArtifactRef, CommitId, HeadName
 from harken.errors import FormatError, ObjectCorrupted
 from harken.formats.runtimes.base import SessionFile
@@ -95,7 +94,7 @@ def summarize_stored(store: Store, file: OpenedFile, summary: FileSummary) -> Fi
     It has no read point: the file is read from its beginning when it has grown. Raises StoreError.
     """
     native = find_runtime_format(file.runtime)
-    report = msgspec.structs.replace(summary.report, title="", notes=(), bad=())
+    report = structs.replace(summary.report, title="", notes=(), bad=())
     if native is not None and file.raw is not None and not file.is_copy:
         pieces = [*store.read_chunks(file.raw)]
         source = SessionFile(report.source, lambda: pieces, is_in_memory=True)
@@ -104,5 +103,5 @@ def summarize_stored(store: Store, file: OpenedFile, summary: FileSummary) -> Fi
             for _ in reader.steps():
                 pass
             stored = reader.read_summary(Report(source=report.source, raw=file.raw)).report
-            report = msgspec.structs.replace(stored, agent_type=report.agent_type, task=report.task)
-    return msgspec.structs.replace(summary, report=report, point=None)
+            report = structs.replace(stored, agent_type=report.agent_type, task=report.task)
+    return structs.replace(summary, report=report, point=None)

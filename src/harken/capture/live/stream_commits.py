@@ -19,7 +19,7 @@ from msgspec import convert
 from harken.capture.live.boundary import BoundaryDetector, is_compaction
 from harken.capture.live.stream_event import StreamEvent
 from harken.context.checkpoint import CommitIdentity, CommitOrigin
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.clock import Clock, find_latest, format_rfc3339
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.event_types.message_parser import redact_message
@@ -173,10 +173,9 @@ class StreamCommits:
             return line_event
         now = format_rfc3339(self._clock())
         events = [
-            msgspec.structs.replace(event, timestamp=event.timestamp or now)
-            for event in line_event.events
+            structs.replace(event, timestamp=event.timestamp or now) for event in line_event.events
         ]
-        return msgspec.structs.replace(line_event, events=tuple(events))
+        return structs.replace(line_event, events=tuple(events))
 
     def _remember(self, line_event: StreamEvent) -> None:
         if line_event.uuid:
@@ -240,7 +239,7 @@ class StreamCommits:
         """Commit a compaction: its summary, and the earlier lines that the model still sees."""
         preserved = [self._lines[uuid] for uuid in boundary.preserved if uuid in self._lines]
         pending, agent.pending, agent.boundary = agent.pending, [], None
-        summary_line = msgspec.structs.replace(summary, source={"kind": "system", "summary": True})
+        summary_line = structs.replace(summary, source={"kind": "system", "summary": True})
         entries = self._read_entries([*pending[:-1], summary_line, *preserved])
         items = [Item.from_message(entry.message) for entry in entries]
         agent.recorder.set_context(items, reason="compaction")
@@ -297,7 +296,7 @@ class StreamCommits:
         try:
             entries = [_with_source(entry, source) for entry in entries_from_events(messages)]
             return [
-                msgspec.structs.replace(entry, message=redact_message(entry.message, self._redact))
+                structs.replace(entry, message=redact_message(entry.message, self._redact))
                 for entry in entries
             ]
         except (FormatError, ValueError) as error:
@@ -309,13 +308,13 @@ class StreamCommits:
 def _without_facts(line: StreamEvent) -> StreamEvent:
     """Return a line without the events that are not messages, which are collected once."""
     messages = tuple(event for event in line.events if isinstance(event.payload, _MESSAGES))
-    return msgspec.structs.replace(line, events=messages)
+    return structs.replace(line, events=messages)
 
 
 def _with_source(entry: ConversationEntry, source: dict[str, object]) -> ConversationEntry:
     if entry.message.role == "tool":
         source = {**source, "kind": "tool_result"}
-    return msgspec.structs.replace(entry, source=source)
+    return structs.replace(entry, source=source)
 
 
 def _answer_source(lines: Sequence[StreamEvent]) -> dict[str, object]:
@@ -343,7 +342,7 @@ def _redact_event(event: Event, credentials: Credentials) -> Event:
     redacted = credentials.replace_in_bytes(data)
     if redacted == data:
         return event
-    return msgspec.structs.replace(
+    return structs.replace(
         event, payload=convert(canonical.from_json(redacted), type(event.payload))
     )
 

@@ -33,6 +33,7 @@ from harken.capture.proxy.frames import (
     encode_frame,
 )
 from harken.capture.proxy.spool_redactor import SpoolRedactor
+from harken.core import structs
 
 WRITER_LOCK = "writer.lock"
 """Locked while a process writes this spool."""
@@ -203,7 +204,7 @@ class ProxySpool(msgspec.Struct):
         call, kind, content = item
         if call in self._failed and isinstance(content, CallEnd):
             reason = content.broken or "it could not be recorded completely"
-            return call, kind, msgspec.structs.replace(content, broken=reason)
+            return call, kind, structs.replace(content, broken=reason)
         return item
 
     def _note_failure(self, items: list[Item], reason: str) -> None:
@@ -293,6 +294,6 @@ class CallWriter(msgspec.Struct):
     def end(self, end: CallEnd) -> None:
         """Write the end of the call."""
         if self._reason:
-            end = msgspec.structs.replace(end, broken=self._reason)
+            end = structs.replace(end, broken=self._reason)
         self.put(FrameKind.END, end)
         self._number = 0

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Content, FrameKind
+from harken.core import structs
 from harken.core.secrets.redaction import Credentials
 from harken.recording.body import MAX_BODY_BYTES, decode_body
 from harken.recording.streamed_text import redact_body
@@ -69,12 +70,12 @@ class SpoolRedactor(msgspec.Struct):
         if head is not None:
             kind, headers = FrameKind.BODY, dict(head.headers)
             encoding = headers.pop(_ENCODING, "")
-            head = msgspec.structs.replace(head, headers=headers)
+            head = structs.replace(head, headers=headers)
             redacted = self.credentials.replace_in_bytes(msgspec.json.encode(head))
             yield number, FrameKind.CALL, msgspec.json.decode(redacted, type=CallHead)
         elif answer is not None:
             encoding = answer.content_encoding
-            answer = msgspec.structs.replace(answer, content_encoding="")
+            answer = structs.replace(answer, content_encoding="")
             yield number, FrameKind.ANSWER, answer
         decoded = decode_body(body, encoding, MAX_BODY_BYTES)
         if decoded.data and not decoded.problem:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from harken.core import structs
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError
 
@@ -93,7 +94,7 @@ class Upstreams(msgspec.Struct, frozen=True):
                 404, f"no provider is called {name[:60]!r}; there are {provider_paths}"
             )
         if upstream.url == VENDOR_URLS["openai"] and CHATGPT_HEADER in headers:
-            upstream = msgspec.structs.replace(upstream, url=CHATGPT_URL)
+            upstream = structs.replace(upstream, url=CHATGPT_URL)
         return Target(upstream, remaining_path)
 
     def address(self, name: str, server: str) -> str:

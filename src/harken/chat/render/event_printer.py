@@ -27,6 +27,7 @@ from harken.chat.render.tool_calls import (
     list_change_lines,
     truncate_lines,
 )
+from harken.core import structs
 from harken.core.events import (
     ActionRewritten,
     AgentConfigured,
@@ -356,7 +357,7 @@ class EventPrinter(msgspec.Struct):
             line = f"draft of {self.name(agent.id)}, {describe_outcome(outcome, hook)}: {text}"
             yield self._render_notice(agent.id, line, "dim italic")
         if outcome.status == "rewritten":
-            answer = msgspec.structs.replace(entry, content=outcome.text)
+            answer = structs.replace(entry, content=outcome.text)
             if agent.id == self.primary:
                 yield from self._answer(answer)
             elif outcome.text.strip():

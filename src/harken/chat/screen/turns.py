@@ -21,6 +21,7 @@ from harken.chat.commands.tree import owes_answer_since
 from harken.chat.commands.views import format_compaction
 from harken.chat.open_chat import OpenChat
 from harken.chat.usage import UsageTotal
+from harken.core import structs
 from harken.core.logged_string import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
 from harken.terminal.styled_text import Line, clean_text, shorten
@@ -187,7 +188,7 @@ class Turns:
 
         result = await self._await_result(answer())
         if result is not None:
-            self._end(msgspec.structs.replace(result, answer=messages[0] if messages else None))
+            self._end(structs.replace(result, answer=messages[0] if messages else None))
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
@@ -210,7 +211,7 @@ class Turns:
             owes = owes_answer_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer the last message")
-        self._end(msgspec.structs.replace(result, note="\n".join(filter(None, notes))), owes=owes)
+        self._end(structs.replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Await `work` and return its result. Return None if the chat ends."""

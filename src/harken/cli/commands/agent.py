@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from harken.agents.open_calls import has_open_calls
 from harken.cli.command_group import CommandGroup
@@ -17,6 +16,7 @@ from harken.cli.commands.chat.command import chat_options
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home, command_prefix
+from harken.core import structs
 from harken.errors import ModelError
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def run_command(
             )
         loaded_template = load_settings(home).templates.find(template)
         model = wish.model or loaded_template.model
-        wish = msgspec.structs.replace(
+        wish = structs.replace(
             wish, model=model, system_prompt=loaded_template.instructions, template=loaded_template
         )
-    opened_chat = open_chat(home, msgspec.structs.replace(wish, wakes=True), on_notice=tell)
+    opened_chat = open_chat(home, structs.replace(wish, wakes=True), on_notice=tell)
     with opened_chat, asyncio.Runner() as runner:
         print_session_notes(opened_chat, resumed=wish.old is not None)
         chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.max_calls)

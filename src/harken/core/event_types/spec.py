@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
+from harken.core import structs
 from harken.core.arguments import check_fields
 from harken.core.ids import AgentId
 
@@ -199,7 +200,7 @@ class AgentSpec(
         """Return this spec with the members that the addition sets."""
         merged = self.apply(SpecChange(limits=addition.limits, standing=addition.standing))
         members = _set_members(addition)
-        return msgspec.structs.replace(
+        return structs.replace(
             merged,
             **{
                 name: value for name, value in members.items() if name not in ("limits", "standing")
@@ -210,7 +211,7 @@ class AgentSpec(
         """Return this spec after a change of its limits and standing."""
         if change is None:
             return self
-        return msgspec.structs.replace(
+        return structs.replace(
             self,
             limits=_replace_members(self.limits, change.limits),
             standing=_replace_members(self.standing, change.standing),
@@ -244,11 +245,11 @@ class AgentSpec(
 
     def without_role(self) -> AgentSpec:
         """Return the spec of an agent that is no hook, without the members of a hook."""
-        return msgspec.structs.replace(self, keeps=None, copies=None, standing=NO_STANDING)
+        return structs.replace(self, keeps=None, copies=None, standing=NO_STANDING)
 
     def portable(self) -> AgentSpec:
         """Return the spec for another session, without references to this one."""
-        return msgspec.structs.replace(self, original=None, foreign=None, rerun=None)
+        return structs.replace(self, original=None, foreign=None, rerun=None)
 
     @property
     def may_act(self) -> bool:

@@ -11,9 +11,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.clock import Clock, system_clock
 from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
@@ -91,7 +89,7 @@ class RecordedExchange:
         self.recorder.log_response(
             self.request,
             [Item.from_message(redact_message(message)) for message in answer],
-            finish=msgspec.structs.replace(finish, model=model),
+            finish=structs.replace(finish, model=model),
             latency_s=(self._clock() - self._started_us) / 1e6,
             extra=extra,
         )
@@ -101,7 +99,7 @@ def redact_request(request: ModelRequest) -> ModelRequest:
     """Return a request without credentials. Its hash is unchanged if there are none."""
     messages = [redact_message(message) for message in request.messages]
     tools: list[ToolSchema] = [_redact_value(dict(tool)) for tool in request.tools]
-    return msgspec.structs.replace(
+    return structs.replace(
         request,
         messages=messages,
         tools=tools,

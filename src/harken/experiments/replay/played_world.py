@@ -10,6 +10,7 @@ import msgspec
 from harken.agents.templates.template import Template
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.ids import USER
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.replay.agent_events import AgentEventLists
@@ -93,7 +94,7 @@ class PlayedWorld(RecordedWorld):
         A tool that was interrupted and not run again is marked as not idempotent.
         """
         self.tools = {
-            tool.name: msgspec.structs.replace(
+            tool.name: structs.replace(
                 tool,
                 idempotent=tool.name not in self._interrupted_tools,
                 reads_only=tool.reads_only or tool.name in self._concurrent_tools,

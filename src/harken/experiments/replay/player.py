@@ -25,6 +25,7 @@ from harken.agents.smart_agent import SmartAgent
 from harken.agents.structure import is_code_call
 from harken.agents.tool_agent import can_go_on
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
@@ -311,9 +312,9 @@ class Replayer:
         self._hooks.hook_list = self.recorded.listing("hook", tool_lists)
 
     def _create_agent(self, event: ev.AgentCreated) -> None:
-        cause = None if event.cause is None else self._map_cause(event.cause)
+        cause: Any = None if event.cause is None else self._map_cause(event.cause)
         agent_id = self.session.allocate_agent_id()
-        replayed = msgspec.structs.replace(event, agent_id=agent_id, cause=cause, unknown=None)
+        replayed = structs.replace(event, agent_id=agent_id, cause=cause, unknown=None)
         self.session.append(replayed)
 
     def _append(self, event: ev.Event) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from harken.agents.action_schemas import ACTIONS, BASIC_ACTIONS, GRANTED_HOOK_ACTIONS, HOOK_ACTIONS
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall
 from harken.errors import InvalidEvent
@@ -185,9 +186,8 @@ class RecordedWorld(LocalWorld):
             | ev.TriggerDisarmed,
         ):
             return None
-        new_event = msgspec.structs.replace(
-            event, agent_id=agent_id, unknown=None, cause=self._map_cause(event.cause, ids)
-        )
+        cause: Any = self._map_cause(event.cause, ids)
+        new_event = structs.replace(event, agent_id=agent_id, unknown=None, cause=cause)
         if isinstance(new_event, ev.TranscriptEntry):
             new_event.substance = self._map_id(new_event.substance, ids)
         return new_event

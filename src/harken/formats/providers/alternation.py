@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.messages import (
     ChatMessage,
     Part,
@@ -175,7 +176,7 @@ class AlternatingContext(msgspec.Struct):
             if isinstance(item, TextPart):
                 if not item.text.strip():
                     continue
-                item = msgspec.structs.replace(item, text=replace_surrogates(item.text))
+                item = structs.replace(item, text=replace_surrogates(item.text))
             block = self.write(item, place)
             if block is not None:
                 blocks.append(block)

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import MESSAGE_KEYS, encode_extra
 from harken.core.messages import (
     ChatMessage,
@@ -311,7 +309,8 @@ def parse_block(block: Block) -> Part | ToolCall:
     }
     if item is None or not MESSAGE_KEYS.isdisjoint(unknown):
         return _parse_verbatim(block)
-    return msgspec.structs.replace(item, extra=encode_extra(unknown)) if unknown else item
+    extra: Any = encode_extra(unknown)  # Each kind of part has another type of it.
+    return structs.replace(item, extra=extra) if unknown else item
 
 
 def is_stated(name: str, value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.events import Usage
 from harken.core.messages import Extra, ImagePart, Meta, UnknownPart
 from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
@@ -155,7 +155,7 @@ class AnthropicStreamDecoder(msgspec.Struct):
                     block.start["input"] = parse_json_object("".join(block.arguments)) or {}
                 part = parse_block(block.start)
                 if isinstance(part, UnknownPart) and part.kind == "redacted_thinking":
-                    part = msgspec.structs.replace(part, meta=self._thinker)
+                    part = structs.replace(part, meta=self._thinker)
                 if isinstance(part, UnknownPart | ImagePart):
                     yield from self._positions.before_part()
                     yield PartDelta(part)

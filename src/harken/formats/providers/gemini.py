@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import MESSAGE_KEYS, decode_extra, encode_extra
 from harken.core.messages import (
     ChatMessage,
@@ -140,14 +140,15 @@ def _with_metadata(item: _Item, block: Record) -> _Item:
         for name, value in block.items()
         if value is None or name in SIGNATURES
     }
-    return msgspec.structs.replace(item, meta={METADATA_KEY: remaining}) if remaining else item
+    return structs.replace(item, meta={METADATA_KEY: remaining}) if remaining else item
 
 
 def with_extra(item: _Item, members: Record) -> _Item:
     """Return an item with added members of its `extra`."""
     if not members:
         return item
-    return msgspec.structs.replace(item, extra=encode_extra(decode_extra(item.extra) | members))
+    extra: Any = encode_extra(decode_extra(item.extra) | members)
+    return structs.replace(item, extra=extra)
 
 
 def part_members(extra: Extra | msgspec.UnsetType | None) -> Record:

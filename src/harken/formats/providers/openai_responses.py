@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeGuard, TypeVar
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import (
     MESSAGE_KEY,
     MESSAGE_KEYS,
@@ -268,7 +266,7 @@ def _parse_part(block: Record, kind: str) -> Part:
         return _unknown_block(block)
     empty = {name: value for name, value in block.items() if name not in stated}
     meta = {METADATA_KEY: {"block": empty}} if empty else None
-    return msgspec.structs.replace(part, meta=meta, extra=encode_extra(changes))
+    return structs.replace(part, meta=meta, extra=encode_extra(changes))
 
 
 def _unknown_block(block: Record) -> UnknownPart:
@@ -320,8 +318,8 @@ def _item_parts(item: Record) -> list[Part | ToolCall]:
     if isinstance(first, ToolCall) and kind in ("local_shell_call", "tool_search_call"):
         occurrence["type"] = kind
     if leftover:
-        extra = encode_extra({**decode_extra(first.extra), MESSAGE_KEY: leftover})
-        first = msgspec.structs.replace(first, extra=extra)
+        extra: Any = encode_extra({**decode_extra(first.extra), MESSAGE_KEY: leftover})
+        first = structs.replace(first, extra=extra)
     return [_with_metadata(first, {"item": occurrence}), *other_parts]
 
 
@@ -350,7 +348,7 @@ def _with_metadata(part: _Item, metadata: Record) -> _Item:
         **_metadata(part.meta),
         **{name: value for name, value in metadata.items() if value},
     }
-    return msgspec.structs.replace(part, meta={METADATA_KEY: metadata}) if metadata else part
+    return structs.replace(part, meta={METADATA_KEY: metadata}) if metadata else part
 
 
 def _build_message(blocks: list[Record]) -> Record:

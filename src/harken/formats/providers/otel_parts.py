@@ -13,9 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import MESSAGE_KEYS, encode_extra
 from harken.core.messages import (
     Content,
@@ -101,10 +99,11 @@ def parse_part(part: object) -> Part | ToolCall | Message:
         return item
     if isinstance(item, Message):
         other_part = unknown_part({"type": get_text(part, "type"), **leftovers})
-        return msgspec.structs.replace(item, content=[*_content_list(item.content), other_part])
+        return structs.replace(item, content=[*_content_list(item.content), other_part])
     if not MESSAGE_KEYS.isdisjoint(leftovers):
         return unknown_part(part)
-    return msgspec.structs.replace(item, extra=encode_extra(leftovers))
+    extra: Any = encode_extra(leftovers)  # Each kind of part has another type of it.
+    return structs.replace(item, extra=extra)
 
 
 def parse_content_part(part: object) -> Part:
@@ -199,7 +198,7 @@ def _parse_result(members: Members) -> Message:
 
 def _with_meta(content: Content, meta: Meta) -> Content:
     first, *other_parts = _content_list(content) or [TextPart("")]
-    return [msgspec.structs.replace(first, meta=meta), *other_parts]
+    return [structs.replace(first, meta=meta), *other_parts]
 
 
 def _content_list(content: Content) -> list[Any]:

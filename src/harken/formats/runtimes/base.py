@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import ConversationEntry
@@ -188,7 +189,7 @@ class ReadReport(msgspec.Struct, kw_only=True):
             branches=[*totals.branches],
             spawned=dict(totals.spawned),
             extra=point.extra,
-            point=msgspec.structs.replace(point, steps=0),
+            point=structs.replace(point, steps=0),
         )
 
 

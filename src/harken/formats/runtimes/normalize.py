@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.messages import (
     Content,
     ImagePart,
@@ -75,7 +76,7 @@ class _Answer(msgspec.Struct):
 
         A result belongs to the last call with its id, so earlier calls with that id come last.
         """
-        entry = msgspec.structs.replace(other.entry, source=other.entry.source or self.entry.source)
+        entry = structs.replace(other.entry, source=other.entry.source or self.entry.source)
         repeated_ids = {raw for raw, _ in other.calls}
         earlier = sorted(self.calls, key=lambda call: call[0] in repeated_ids)
         count = sum(raw not in repeated_ids for raw, _ in earlier)
@@ -85,7 +86,7 @@ class _Answer(msgspec.Struct):
     def build_entry(self, fit: TargetRules) -> ConversationEntry:
         """Return the entry of the answer."""
         if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
-            return msgspec.structs.replace(self.entry, message=fit.build_answer(self.items))
+            return structs.replace(self.entry, message=fit.build_answer(self.items))
         return self.entry
 
 
@@ -237,7 +238,7 @@ class _Normalizer:
             content = NO_OUTPUT_TEXT
         original = entry.message
         message = Message("tool", content, None, id_, original.name, original.is_error)
-        return msgspec.structs.replace(entry, message=message), images
+        return structs.replace(entry, message=message), images
 
     def _holds_images(self, result: ConversationEntry) -> bool:
         fit = self._rules
@@ -255,16 +256,14 @@ class _Normalizer:
         rules, message = self._rules, entry.message
         content = rules.convert_content(entry)
         if message.role == "system" and rules.has_notifications and rules.owns(entry):
-            return msgspec.structs.replace(entry, message=Message(message.role, content))
+            return structs.replace(entry, message=Message(message.role, content))
         if (entry.source or {}).get("kind") == NOTIFICATION and content:
             text_part = TextPart(NOTIFICATION_PREFIX + text_of(content))
             content = normalize_content([text_part, *_find_images(content)])
         if message.role == "system" and not rules.has_system:
             parts = [TextPart(SYSTEM_PREFIX + text_of(content))] if content else []
             return _user_entry([*parts, *_find_images(content)], entry)
-        return msgspec.structs.replace(
-            entry, message=Message(message.role, content, name=message.name)
-        )
+        return structs.replace(entry, message=Message(message.role, content, name=message.name))
 
 
 def is_unread(entry: ConversationEntry) -> bool:

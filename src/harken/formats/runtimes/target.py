@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.messages import (
     Content,
     FunctionCall,
@@ -153,7 +154,7 @@ class TargetRules(msgspec.Struct, frozen=True, kw_only=True):
                 f"[an image: {sendable_image.url if is_fetched else sendable_image.media_type}]"
             )
         return (
-            msgspec.structs.replace(sendable_image, meta=image.meta, extra=image.extra)
+            structs.replace(sendable_image, meta=image.meta, extra=image.extra)
             if self.owns(entry)
             else sendable_image
         )

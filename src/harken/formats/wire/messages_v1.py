@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harken.core import structs
 from harken.core.event_types.message_parser import decode_extra, parse_message
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message
@@ -55,16 +56,14 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     pieces = cutting.pieces(messages, "messages")
     request = cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
     extra = {_EXTRA_MEMBERS: request.parameters} if request.parameters else {}
-    return msgspec.structs.replace(
-        request, parameters=parameters, shape={**cutting.shape, **extra} or None
-    )
+    return structs.replace(request, parameters=parameters, shape={**cutting.shape, **extra} or None)
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
     members: Body = {"messages": [*values], **get_shape(request).get(_EXTRA_MEMBERS, {})}
     if request.parameters:
         members[_PARAMETERS] = request.parameters
-    return build_body(msgspec.structs.replace(request, parameters={}), members, _build_tool)
+    return build_body(structs.replace(request, parameters={}), members, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:

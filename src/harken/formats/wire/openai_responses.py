@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, ToolCallSlot, UnknownPart, text_of
 from harken.core.stream import Finish
@@ -159,15 +159,14 @@ def _without_content_meta(message: Message) -> Message:
         content = [
             part
             if isinstance(part, ToolCallSlot)
-            else msgspec.structs.replace(part, meta=keep_structure(part.meta))
+            else structs.replace(part, meta=keep_structure(part.meta))
             for part in content
         ]
     if calls:
         calls = [
-            msgspec.structs.replace(call, meta=keep_structure(call.meta) or msgspec.UNSET)
-            for call in calls
+            structs.replace(call, meta=keep_structure(call.meta) or msgspec.UNSET) for call in calls
         ]
-    return msgspec.structs.replace(message, content=content, tool_calls=calls)
+    return structs.replace(message, content=content, tool_calls=calls)
 
 
 CODEC = PieceCodec(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.formats.providers.sse import EventReader, ServerEvent
 from harken.formats.wire.base import ParsedResponse
 
@@ -80,12 +80,8 @@ class ResponseReader(msgspec.Struct):
             response = ParsedResponse(error=self._format_error(error))
         if self.status >= _MIN_ERROR_STATUS:
             suffix = f": {self._error}" if self._error else ""
-            return msgspec.structs.replace(response, error=f"HTTP {self.status}{suffix}")
-        return (
-            msgspec.structs.replace(response, pieces=(), error=self._error)
-            if self._error
-            else response
-        )
+            return structs.replace(response, error=f"HTTP {self.status}{suffix}")
+        return structs.replace(response, pieces=(), error=self._error) if self._error else response
 
     def _format_error(self, error: Exception) -> str:
         return truncate_to_line(f"an answer without sense: {error}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.events import AgentConfigured, AgentCreated, Event, Evidence
 from harken.core.ids import USER
 from harken.core.messages import MessageContent, split_occurrence
@@ -184,16 +184,16 @@ class _SessionExporter(msgspec.Struct):
         snapshot = entry.context_snapshot
         if snapshot is not None:
             model = self._redact_optional(snapshot.model_used)
-            changed["context_snapshot"] = msgspec.structs.replace(snapshot, model_used=model)
+            changed["context_snapshot"] = structs.replace(snapshot, model_used=model)
         if entry.memory_operation is not None:
             operation = entry.memory_operation
-            texts = {
+            texts: dict[str, Any] = {
                 name: self.plain(value)
                 for name in ("file_path", "query", "content_preview")
                 if (value := getattr(operation, name)) is not None
             }
-            changed["memory_operation"] = msgspec.structs.replace(operation, **texts)
-        return msgspec.structs.replace(entry, **changed) if changed else entry
+            changed["memory_operation"] = structs.replace(operation, **texts)
+        return structs.replace(entry, **changed) if changed else entry
 
     def redact_unit(self, unit: MessageUnit) -> MessageUnit:
         """Return a unit with credentials redacted, unless `as_is` is set.

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.clock import Clock, system_clock
 from harken.core.messages import message_hash
 from harken.core.secrets.redaction import find_kind
@@ -247,7 +247,7 @@ def _parse_row(exported: _ImportedFolder, path: Path, number: int, line: bytes) 
     if message_id == row.message_id:
         return row
     exported.messages.setdefault(message_id, exported.messages[row.message_id])
-    return msgspec.structs.replace(row, message_id=message_id)
+    return structs.replace(row, message_id=message_id)
 
 
 def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
@@ -264,7 +264,7 @@ def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
         record = msgspec.convert(value, LoggedMessage)
         if record.id not in ("", id_):
             raise ConfigError(f"{path}: has the id of another message, {record.id[:80]!r}")
-        return msgspec.structs.replace(record, id=message_hash(to_message(record)))
+        return structs.replace(record, id=message_hash(to_message(record)))
     except FileNotFoundError:
         raise ConfigError(f"{path}: missing, but a row refers to it") from None
     except OSError as error:

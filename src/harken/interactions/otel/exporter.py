@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from harken.core import events as ev
+from harken.core import structs
 from harken.core.secrets.redaction import Credentials
 from harken.errors import SendError
 from harken.interactions.otel.attributes import ContextDetail, SpanAttributes
@@ -64,7 +65,7 @@ def send(
             result = endpoint.send(to_readable_spans(batch, options.sender))
         except SendError as error:
             raise SendError(error.endpoint, error.reason, sent=summary.spans) from None
-        summary = msgspec.structs.replace(
+        summary = structs.replace(
             summary,
             spans=summary.spans + len(batch),
             batches=summary.batches + 1,
@@ -72,7 +73,7 @@ def send(
             message=result.message or summary.message,
         )
     retries = endpoint.requests - requests - summary.batches
-    return msgspec.structs.replace(summary, retries=retries, credentials=credentials.kinds)
+    return structs.replace(summary, retries=retries, credentials=credentials.kinds)
 
 
 def iter_spans(

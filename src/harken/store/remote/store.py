@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
-import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core import commits as values
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
@@ -84,7 +83,7 @@ class RemoteStore:
             heads = self.branches()
             if any(heads.get(name) != move.to for name, move in batch.moves.items()):
                 raise
-            self.write(msgspec.structs.replace(batch, moves={}))
+            self.write(structs.replace(batch, moves={}))
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)

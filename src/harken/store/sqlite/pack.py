@@ -24,6 +24,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 from blake3 import blake3
 
+from harken.core import structs
 from harken.core.commits import ArtifactRef
 from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, StoredObject
@@ -436,7 +437,7 @@ def _encode_with_raw(inside: _Inside, raws: Sequence[bytes]) -> bytes:
         len(body).to_bytes(SIZE_BYTES) if kind == ObjectKind.RAW else body
         for kind, body in zip(inside.kinds, inside.bodies, strict=True)
     ]
-    first = msgspec.msgpack.encode(msgspec.structs.replace(inside, bodies=bodies))
+    first = msgspec.msgpack.encode(structs.replace(inside, bodies=bodies))
     body = bytes([WOVEN]) + encode_frame(first, raws)
     return blake3(body).digest(CHECKSUM_BYTES) + body
 

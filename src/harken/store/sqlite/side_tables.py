@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.commits import ArtifactRef, CommitId, HeadName
 from harken.errors import ObjectCorrupted
 from harken.store.base import Name, RetentionPolicy, Tombstone
@@ -144,7 +144,7 @@ def clear_stand_in(connection: sqlite3.Connection, name: Name) -> None:
     row = connection.execute("SELECT record FROM tombstone WHERE name = ?", [name]).fetchone()
     if row is not None:
         tombstone = decode_tombstone(name, row[0])
-        set_tombstone(connection, name, msgspec.structs.replace(tombstone, stand_in=""))
+        set_tombstone(connection, name, structs.replace(tombstone, stand_in=""))
 
 
 def read_tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:

@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TypeVar
 
-import msgspec
-
+from harken.core import structs
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
@@ -70,9 +69,7 @@ class TieredStore:
         Branches are moved as by `move_branch`.
         """
         local_batch = (
-            msgspec.structs.replace(batch, moves=self._localize_moves(batch))
-            if batch.moves
-            else batch
+            structs.replace(batch, moves=self._localize_moves(batch)) if batch.moves else batch
         )
         with self._naming_expected_heads(batch.moves):
             try:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from harken.core import structs
 from harken.errors import ConfigError
 from harken.world.private_file import read_settings_file
 
@@ -157,6 +158,7 @@ class McpServerConfig:
         def resolve(text: str) -> str:
             return _VARIABLE_PATTERN.sub(lambda match: _resolve(match, environ), text)
 
+        oauth: dict[str, Any] = {name: resolve(getattr(self.oauth, name)) for name in _OAUTH_TEXTS}
         return replace(
             self,
             command=None if self.command is None else resolve(self.command),
@@ -167,9 +169,7 @@ class McpServerConfig:
             headers={
                 name: _check_header(name, resolve(value)) for name, value in self.headers.items()
             },
-            oauth=msgspec.structs.replace(
-                self.oauth, **{name: resolve(getattr(self.oauth, name)) for name in _OAUTH_TEXTS}
-            ),
+            oauth=structs.replace(self.oauth, **oauth),
         )
 
 

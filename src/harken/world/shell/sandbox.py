@@ -28,6 +28,7 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.errors import ConfigError
 from harken.world.private_file import replace_file
 from harken.world.sensitive_paths import program_folders
@@ -167,7 +168,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
         environ: the complete environment of this process.
         """
-        resolved = msgspec.structs.replace(
+        resolved = structs.replace(
             self,
             folder=_real(self.folder),
             outputs=_real(self.outputs),
@@ -182,13 +183,13 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
             temporary=_real(self.temporary),
             homes=user_homes(environ),
         )
-        newest = msgspec.structs.replace(resolved, program=resolved.bubblewrap(environ))
-        older = msgspec.structs.replace(newest, options=())
+        newest = structs.replace(resolved, program=resolved.bubblewrap(environ))
+        older = structs.replace(newest, options=())
         with TemporaryDirectory(prefix="harken-sandbox-") as folder:
             trial_outputs = _real(Path(folder))
             # Each variant is tried twice, because a path to mount over may have just vanished.
             for candidate in (newest, newest, older, older):
-                reason = msgspec.structs.replace(candidate, outputs=trial_outputs).trial(environ)
+                reason = structs.replace(candidate, outputs=trial_outputs).trial(environ)
                 if not reason:
                     return candidate
         raise ConfigError(f"bubblewrap (bwrap) does not work here: {reason}")

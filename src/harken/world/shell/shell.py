@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from harken.core import structs
 from harken.world.environment import find_hidden_variables, visible_variables
 from harken.world.files.root import display_name as shown_name
 from harken.world.result import InvalidArguments, ToolError
@@ -104,7 +105,7 @@ class Shell(msgspec.Struct, frozen=True):
             default=limits.timeout_s, longest=limits.max_timeout_s, cap=limits.characters
         )
         description += "" if self.sandbox is None else f"\n{self.sandbox.about}"
-        bash_tool = msgspec.structs.replace(tool(description=description)(bash), note=self.note)
+        bash_tool = structs.replace(tool(description=description)(bash), note=self.note)
         return bash_tool.with_subject(by="command", kind="command", preview=preview)
 
     @property

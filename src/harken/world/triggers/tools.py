@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-import msgspec
-
+from harken.core import structs
 from harken.core.arguments import check_arguments, format_existing
 from harken.core.clock import parse_rfc3339
 from harken.core.events import TriggerDisarmed
@@ -127,7 +126,7 @@ def _background_tool(sources: Sources) -> Tool:
     background_tool = tool(run_in_background).with_subject(
         by="command", kind="command", preview=preview
     )
-    return msgspec.structs.replace(background_tool, acts_as="bash", note=sources.shell.note)
+    return structs.replace(background_tool, acts_as="bash", note=sources.shell.note)
 
 
 def _webhook_tool(sources: Sources) -> Tool:

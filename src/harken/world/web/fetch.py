@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-import msgspec
-
+from harken.core import structs
 from harken.world.result import InvalidArguments
 from harken.world.tool import Tool, in_thread, tool
 from harken.world.web.address import FetchTarget
@@ -66,5 +65,5 @@ def fetch_tool(downloads: Downloads) -> Tool:
     async def preview(url: str, begin: int = 0) -> str:
         return f"GET {FetchTarget.of(url)}"
 
-    new_tool = msgspec.structs.replace(tool(reads_only=True)(fetch), sends_data=True)
+    new_tool = structs.replace(tool(reads_only=True)(fetch), sends_data=True)
     return new_tool.with_subject(by="url", kind="url", preview=preview)

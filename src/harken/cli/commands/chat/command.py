@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 import harken.cli.commands.chat.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.chat.commands.base import NextSession
@@ -29,6 +28,7 @@ from harken.cli.options.name_types import COMMIT, SESSION
 from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.config.identity import load_chat_identity
 from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
+from harken.core import structs
 from harken.core.ids import reference_number
 from harken.core.messages import text_of
 from harken.session.session import Session
@@ -286,7 +286,7 @@ def _on_one_screen(
     ears = face.event_queue
     chat = open_chat(
         home,
-        msgspec.structs.replace(wish, wakes=True),
+        structs.replace(wish, wakes=True),
         user=face.questions,
         on_chunk=ears.on_chunk,
         on_notice=ears.on_notice,
@@ -310,7 +310,7 @@ def next_session_options(
     if onward is None:
         return None
     permissions = chat.runtime.world.permissions
-    wish = msgspec.structs.replace(
+    wish = structs.replace(
         wish,
         old=onward.log,
         is_branch=onward.log is not None,
@@ -320,12 +320,12 @@ def next_session_options(
         draft=onward.draft,
     )
     if onward.log is not None:
-        return msgspec.structs.replace(wish, ctx=None, model=None, system_prompt=None)
+        return structs.replace(wish, ctx=None, model=None, system_prompt=None)
     agent = chat.primary
     systems = [
         text_of(m.content) for m in chat.session.context(agent.agent_id)[:1] if m.role == "system"
     ]
-    return msgspec.structs.replace(
+    return structs.replace(
         wish,
         ctx=onward.ctx,
         model=agent.state.language_model or wish.model,
@@ -362,7 +362,7 @@ def talk_in_lines(
     """Run a chat in plain lines, or send a single `prompt`: then no user can be asked."""
     can_ask, typed = prompt is None and stdin_is_interactive(), StdinReader()
     user = PlainUser(typed.read_new_line, tell, typed.keep_type_ahead) if can_ask else None
-    going, failed = [msgspec.structs.replace(wish, wakes=prompt is None)], False
+    going, failed = [structs.replace(wish, wakes=prompt is None)], False
     for options in going:  # the loop appends the next session
         opened_chat = open_chat(home, options, user=user, on_notice=tell)
         with (

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import MESSAGE_KEY, block_members
 from harken.core.messages import (
     Content,
@@ -111,11 +109,11 @@ def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
         names = _CALL_MEMBERS | {*block_members(item.extra)}
         meta = {name: block[name] for name in block if name not in names}
         if not isinstance(arguments, dict):  # The arguments stay verbatim.
-            function = msgspec.structs.replace(item.function, arguments=_as_json_text(arguments))
-            item = msgspec.structs.replace(item, function=function)
-        return msgspec.structs.replace(item, meta=meta) if meta else item
+            function = structs.replace(item.function, arguments=_as_json_text(arguments))
+            item = structs.replace(item, function=function)
+        return structs.replace(item, meta=meta) if meta else item
     if model and (isinstance(item, ThinkingPart) or _is_hidden(item)):
-        return msgspec.structs.replace(item, meta={**(item.meta or {}), THINKING_MODEL_KEY: model})
+        return structs.replace(item, meta={**(item.meta or {}), THINKING_MODEL_KEY: model})
     return item
 
 
@@ -191,7 +189,7 @@ def _parse_result(block: Record) -> Message:
 def take_result_members(entry: ConversationEntry) -> tuple[ConversationEntry, dict[str, Any]]:
     """Return a result without the members of its block that no field carries, and those members."""
     message, leftover = take_leftover(entry.message)
-    return msgspec.structs.replace(entry, message=message), get_object(leftover, MESSAGE_KEY)
+    return structs.replace(entry, message=message), get_object(leftover, MESSAGE_KEY)
 
 
 def _parse_parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:

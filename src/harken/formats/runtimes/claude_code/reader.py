@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
+from harken.core import structs
 from harken.errors import FormatError
 from harken.formats.base import Format
 from harken.formats.runtimes.base import (
@@ -366,12 +365,8 @@ class _ContentReader:
             ):
                 entries += entries_from_records(kind, [record])
             time = max(filter(None, times), default=None)
-            return msgspec.structs.replace(step, type="compaction", trigger="compaction", time=time)
-        return (
-            msgspec.structs.replace(step, type="snapshot", trigger="spawn")
-            if plan.is_spawn
-            else step
-        )
+            return structs.replace(step, type="compaction", trigger="compaction", time=time)
+        return structs.replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
 
 
 def _iter_and_release(units: list[RecordGroup]) -> Iterator[RecordGroup]:

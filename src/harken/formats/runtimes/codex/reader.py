@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, parts_of, text_of
 from harken.errors import FormatError
@@ -437,7 +437,7 @@ class _Rollout(msgspec.Struct):
         if "assistant" in roles:
             index -= roles[::-1].index("assistant")
         entry = self.entries[index]
-        self.entries[index] = msgspec.structs.replace(
+        self.entries[index] = structs.replace(
             entry, source={**(entry.source or {}), "usage": {**self.usage}}
         )
         self.usage.clear()
@@ -449,15 +449,11 @@ def _user_entry(item: Record, time: str | None) -> tuple[ConversationEntry, bool
     if entry.message.role == "tool":
         code = parse_exit_code(text_of(entry.message.content))
         code_member = {} if code is None else {"exit_code": code}
-        return msgspec.structs.replace(
-            entry, source={**(entry.source or {}), **code_member} or None
-        ), False
+        return structs.replace(entry, source={**(entry.source or {}), **code_member} or None), False
     if entry.message.role != "user":
         return entry, False
     kind = PROMPT if _is_prompt(entry.message) else SYSTEM
-    return msgspec.structs.replace(
-        entry, source={"kind": kind, **(entry.source or {})}
-    ), kind == PROMPT
+    return structs.replace(entry, source={"kind": kind, **(entry.source or {})}), kind == PROMPT
 
 
 def _is_prompt(message: Message) -> bool:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.messages import TextPart, ThinkingPart, UnknownPart, parts_of, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
@@ -93,15 +91,15 @@ def _adapt_result(entry: ConversationEntry, closing_output: Record) -> Conversat
         metadata = {
             name: closing_output[name] for name in _CLOSING_MEMBERS if name in closing_output
         }
-        entry = ConversationEntry(msgspec.structs.replace(message, is_error=False), entry.time)
+        entry = ConversationEntry(structs.replace(message, is_error=False), entry.time)
     kind = get_text(closing_output, "type")
     if kind == get_text({"type": DEFAULT_OUTPUT_TYPE, **metadata}, "type"):
         return (
-            msgspec.structs.replace(entry, source={**(entry.source or {}), METADATA_KEY: metadata})
+            structs.replace(entry, source={**(entry.source or {}), METADATA_KEY: metadata})
             if metadata
             else entry
         )
-    return msgspec.structs.replace(
+    return structs.replace(
         entry, source={**(entry.source or {}), METADATA_KEY: {**metadata, "type": kind}}
     )
 

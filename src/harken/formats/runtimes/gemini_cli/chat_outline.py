@@ -16,6 +16,7 @@ from itertools import islice
 
 import msgspec
 
+from harken.core import structs
 from harken.formats.json_records import Record, get_object, get_objects, get_text
 from harken.formats.runtimes.gemini_cli.earlier_ids import MAX_IDS, MAX_RECENT_IDS, EarlierIds
 from harken.formats.runtimes.read_point import EarlierStepChanged
@@ -129,7 +130,7 @@ class ChatOutline(msgspec.Struct):
         if state.id_count + len(self.earlier_ids.hashes) > MAX_IDS:
             return None
         hashes = self.earlier_ids.join(islice(self.all_slots, state.id_count))
-        return msgspec.structs.replace(state, hashes=hashes)
+        return structs.replace(state, hashes=hashes)
 
     def _save_slot(self, number: int) -> SavedSlot:
         slot = self.slots[number]

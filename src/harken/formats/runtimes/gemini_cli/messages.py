@@ -15,9 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.event_types.message_parser import MESSAGE_KEY
 from harken.core.messages import (
     FunctionCall,
@@ -278,7 +276,7 @@ def _parse_call(message: Record, index: int, call: Record) -> ToolCall:
     tool_call = ToolCall(_call_id(message, index, call), function)
     if not get_text(call, "id"):
         unnamed_meta = {METADATA_KEY: {"unnamed": get_text(message, "id")}}
-        tool_call = msgspec.structs.replace(tool_call, meta=unnamed_meta)
+        tool_call = structs.replace(tool_call, meta=unnamed_meta)
     return with_extra(tool_call, _call_members(tool_call, call))
 
 

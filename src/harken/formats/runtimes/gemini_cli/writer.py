@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
+from harken.core import structs
 from harken.core.event_types.message_parser import MESSAGE_KEY, decode_extra
 from harken.core.messages import (
     Part,
@@ -109,8 +110,8 @@ def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[Conversatio
             content = normalize_content([TextPart(USER), *parts_of(message.content)])
             if isinstance(message.content, str):
                 content = USER + message.content
-            message = msgspec.structs.replace(message, content=content)
-        yield msgspec.structs.replace(entry, message=message)
+            message = structs.replace(message, content=content)
+        yield structs.replace(entry, message=message)
 
 
 class _Chat(msgspec.Struct):

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from harken.core import structs
 from harken.core.clock import parse_rfc3339
 from harken.core.messages import (
     ImagePart,
@@ -73,7 +74,7 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
     start_time = next(filter(None, (parse_time(entry_.time) for entry_ in entries)), session.time)
     for entry, time in iter_timed(
         normalize_entries(_without_failed_answers(entries), fit),
-        msgspec.structs.replace(session, time=start_time),
+        structs.replace(session, time=start_time),
     ):
         export.add(entry, _as_milliseconds(time))
     return to_line(export.build_document())

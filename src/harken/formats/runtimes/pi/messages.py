@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
-from harken.core import canonical
+from harken.core import canonical, structs
 from harken.core.messages import (
     FunctionCall,
     ImagePart,
@@ -201,7 +199,7 @@ def _parse_part(block: Record) -> Part | ToolCall:
         case _:
             return UnknownPart(get_text(block, "type"), canonical.to_json_line(block).decode())
     remaining = extra_members(block, _build_block(part))
-    return msgspec.structs.replace(part, meta={PI_MEMBER: remaining}) if remaining else part
+    return structs.replace(part, meta={PI_MEMBER: remaining}) if remaining else part
 
 
 def _build_block(part: Part | ToolCall) -> Record:

@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from harken.core import structs
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.json_records import Record, get_count, get_object, get_text, truncate_title
 from harken.formats.runtimes.base import (
@@ -140,7 +141,7 @@ class _Session(msgspec.Struct):
 
 
 def _with_id(entry: ConversationEntry, node: PiNode) -> ConversationEntry:
-    return msgspec.structs.replace(entry, source={**(entry.source or {}), "id": node.id})
+    return structs.replace(entry, source={**(entry.source or {}), "id": node.id})
 
 
 NATIVE = RuntimeFormat(

@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from harken.core import structs
 from harken.errors import ConfigError
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
@@ -188,7 +189,7 @@ def _enter_sandbox(
     try:
         if around.sandbox is None:
             raise ConfigError("none is known")
-        sandbox = msgspec.structs.replace(
+        sandbox = structs.replace(
             around.sandbox,
             folder=folder,
             outputs=around.outputs / f"mcp-{server.name}",
