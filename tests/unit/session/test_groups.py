@@ -269,7 +269,13 @@ def test_no_group_of_the_package_waits() -> None:
     assert _find_waits(ast.parse("async def f():\n with s.group():\n  await g()")) == [3]
     files = [*SOURCE.rglob("*.py")]
     assert len(files) > 100
-    waits = {str(file): _find_waits(ast.parse(file.read_text())) for file in files}
+    sources = {str(file): file.read_text() for file in files}
+    waits = {
+        file: _find_waits(ast.parse(source))
+        for file, source in sources.items()
+        if "group(" in source
+    }
+    assert len(waits) > 5
     assert {file: lines for file, lines in waits.items() if lines} == {}
 
 
