@@ -22,7 +22,7 @@ from harken.context.materialize import Cache, materialize
 from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.commits import CommitId, CommitNotes, CommitType
 from harken.core.messages import Message, text_of
-from harken.core.replace import PURGED, Secret
+from harken.core.secrets.removal import PURGED, Secret
 from harken.errors import NameNotFound
 from harken.store.base import RetentionPolicy, Store
 from harken.store.fsck import fsck

@@ -13,7 +13,7 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import AgentId
-from harken.core.replace import Secret, in_json
+from harken.core.secrets.removal import Secret, in_json
 from harken.session.log.file import LogFile
 from harken.session.log.reader import iter_events
 from harken.session.purge import PurgeOptions, purge_log

@@ -29,7 +29,7 @@ from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes
 from harken.core.events import ContextLoaded
 from harken.core.messages import extend_context_hash
-from harken.core.replace import PURGED, Secret, TextRemover, in_json
+from harken.core.secrets.removal import PURGED, Secret, TextRemover, in_json
 from harken.errors import HarkenError, PurgeIncomplete
 from harken.session.log.file import LogFile
 from harken.session.log.reader import iter_events

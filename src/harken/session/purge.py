@@ -20,7 +20,7 @@ from harken.core import events as ev
 from harken.core.clock import Clock, system_clock
 from harken.core.ids import MessageId
 from harken.core.messages import Message
-from harken.core.replace import Replace, in_json, replace_in_bytes
+from harken.core.secrets.removal import Replace, in_json, replace_in_bytes
 from harken.errors import LogWriteError
 from harken.session.fold import Resolver, fold
 from harken.session.log.checksum import has_sum, read_body

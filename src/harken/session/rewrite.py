@@ -17,7 +17,7 @@ from harken.core import events as ev
 from harken.core.clock import format_rfc3339
 from harken.core.ids import message_id, parse_id_number
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.core.replace import Replace, in_json, replace_in_bytes
+from harken.core.secrets.removal import Replace, in_json, replace_in_bytes
 from harken.errors import HarkenError
 from harken.session.fold import Resolver, current_messages, fold
 from harken.session.log.checksum import (

@@ -20,7 +20,7 @@ from harken.core.commits import ArtifactRef, CommitId
 from harken.core.event_types.message_parser import parse_message
 from harken.core.ids import AgentId
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall, UnknownPart
-from harken.core.replace import Secret, in_json
+from harken.core.secrets.removal import Secret, in_json
 from harken.errors import LogLocked, PurgeIncomplete
 from harken.session.log.reader import iter_events
 from harken.session.purge import PartOfStructure

@@ -12,7 +12,7 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.core.replace import Secret, in_json
+from harken.core.secrets.removal import Secret, in_json
 from harken.errors import LogLocked, LogWriteError
 from harken.session.log.file import LogFile
 from harken.session.log.reader import iter_events

@@ -11,7 +11,7 @@ import pytest
 
 from harken.context.purge import PurgeRequest, purge_text
 from harken.core.commits import TicketId, encode_sequence, hash_raw
-from harken.core.replace import Secret
+from harken.core.secrets.removal import Secret
 from harken.store.base import WriteBatch
 from harken.store.copying.tickets import copy_tickets
 from harken.store.fsck import fsck

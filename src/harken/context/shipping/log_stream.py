@@ -13,7 +13,7 @@ import msgspec
 
 from harken.core import events as ev
 from harken.core.commits import CommitId
-from harken.core.replace import Replace
+from harken.core.secrets.removal import Replace
 from harken.errors import InvalidLog, LogError
 from harken.session.fold import Resolver
 from harken.session.log.checksum import DIGITS_AT, read_body

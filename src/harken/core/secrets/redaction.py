@@ -20,7 +20,6 @@ import msgspec
 from blake3 import blake3
 
 from harken.core import canonical
-from harken.core.replace import replace_in_bytes
 from harken.core.secrets.json_strings import (
     MAX_DEPTH,
     SEPARATOR,
@@ -30,6 +29,7 @@ from harken.core.secrets.json_strings import (
 )
 from harken.core.secrets.named_secrets import NAMED_SHAPES
 from harken.core.secrets.patterns import FRAMED_SHAPES, MIN_RUN_CHARS, RUN_CHARACTERS, WORD_SHAPES
+from harken.core.secrets.removal import replace_in_bytes
 from harken.core.secrets.shape import Shape
 
 PLACEHOLDER_PATTERN = re.compile(r"\[redacted [a-z][a-z0-9-]*\]")
@@ -66,7 +66,7 @@ class RedactionResult(msgspec.Struct, frozen=True):
 
 
 class Credentials(msgspec.Struct):
-    """A remover of credentials that counts them by kind; see `harken.core.replace.TextRemover`."""
+    """A `TextRemover` that removes credentials and counts them by kind."""
 
     _hashes: dict[str, set[bytes]] = msgspec.field(default_factory=dict)
     """Kind -> hashes of the credentials, so that each is counted once."""

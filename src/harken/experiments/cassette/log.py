@@ -17,8 +17,8 @@ from harken.core.event_types.message_parser import parse_message
 from harken.core.event_types.spec import AgentSpec, ForeignAgent
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.core.replace import in_json
 from harken.core.secrets.redaction import redact
+from harken.core.secrets.removal import in_json
 from harken.core.stream import Finish, StreamAccumulator
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest, ToolSchema, tools_hash

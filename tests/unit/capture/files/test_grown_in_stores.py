@@ -16,7 +16,7 @@ from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.purge import PurgeRequest, purge_text
 from harken.core.commits import ArtifactRef, CommitId
-from harken.core.replace import Secret
+from harken.core.secrets.removal import Secret
 from harken.errors import ObjectNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store

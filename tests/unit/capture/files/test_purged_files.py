@@ -12,7 +12,7 @@ from harken.capture.files.importer import Importer
 from harken.capture.files.sources import iter_files
 from harken.context.purge import PurgeRequest, purge_text
 from harken.core.commits import ArtifactRef
-from harken.core.replace import PURGED, Secret
+from harken.core.secrets.removal import PURGED, Secret
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store
 from harken.store.fsck import fsck

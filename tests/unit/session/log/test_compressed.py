@@ -14,7 +14,7 @@ import zstandard
 
 from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.ids import AgentId
-from harken.core.replace import Secret
+from harken.core.secrets.removal import Secret
 from harken.errors import HarkenError, InvalidLog, LogLocked, LogNotFound, LogWriteError
 from harken.session.log.compress import compress_log, decompress_log
 from harken.session.log.compressed import (

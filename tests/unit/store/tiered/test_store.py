@@ -16,7 +16,7 @@ from harken.context.materialize import materialize
 from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, HeadName, hash_raw
 from harken.core.messages import Message
-from harken.core.replace import Secret
+from harken.core.secrets.removal import Secret
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
     ObjectKind,

@@ -22,7 +22,7 @@ from harken.config.home import Home
 from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.context.purge import PurgeMatch, PurgeRequest, find_text, purge_text
-from harken.core.replace import Secret
+from harken.core.secrets.removal import Secret
 from harken.errors import ConfigError
 from harken.session.log.compressed import stat_log
 from harken.store.base import Store

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from harken.config.home import Home
-from harken.core.replace import Secret, replace_in_bytes
+from harken.core.secrets.removal import Secret, replace_in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import SUFFIXES, delete_database, reset_database
 from harken.session.log.compressed import log_path

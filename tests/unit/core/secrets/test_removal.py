@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harken.core import canonical
-from harken.core.replace import Secret, in_json, replace_in_bytes
+from harken.core.secrets.removal import Secret, in_json, replace_in_bytes
 
 KEYS = [
     "sk-0123456789",
