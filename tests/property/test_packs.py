@@ -46,6 +46,9 @@ def test_messages_by_position_equal_messages_by_name(conversations: list[list[Me
             [name] = batch.deltas
             fresh = SqliteStore(store.path)
             assert fresh.messages([name]).get(name, conversation) == conversation
+            every_other = range(0, len(conversation), 2)
+            some = fresh.messages_at({name: every_other}).get(name)
+            assert some is None or some == {index: conversation[index] for index in every_other}
             assert read_entry_messages(fresh, read_entries(fresh, [name])) == conversation
             assert fresh.messages([name]).get(name, conversation) == conversation
             fresh.close()

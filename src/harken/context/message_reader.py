@@ -6,7 +6,7 @@ store could expand to more than the available memory. So the size of one convers
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,6 +32,12 @@ class _MessageStore(Protocol):
         """Return the messages of deltas, without those that must be read by name."""
         ...
 
+    def messages_at(
+        self, indexes: Mapping[ArtifactRef, Collection[int]]
+    ) -> dict[ArtifactRef, dict[int, Message]]:
+        """Return the messages of deltas at some indexes, as `messages`."""
+        ...
+
 
 def read_messages(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
     """Return the messages of deltas and of sequences of them, in order. Errors as `entries_in`."""
@@ -49,6 +55,16 @@ def read_messages(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Messag
             if len(messages) > MAX_MESSAGES:
                 raise _size_error(batch[-1], f"{MAX_MESSAGES:,} messages")
     return messages
+
+
+def read_messages_at(
+    store: Store, indexes: Mapping[ArtifactRef, Collection[int]]
+) -> dict[ArtifactRef, dict[int, Message]]:
+    """Return the messages of deltas at some indexes, if the store has a fast way to read them.
+
+    Deltas that must be read by name are left out, and indexes that a delta does not have.
+    """
+    return store.messages_at(indexes) if isinstance(store, _MessageStore) else {}
 
 
 def read_entries(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntry]:

@@ -18,8 +18,8 @@ from harken.attribution.edits.tools import find_edits
 from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.context.commit_content import read_artifact
-from harken.context.message_reader import read_entry_messages
-from harken.core.commits import CommitId, DeltaEntry
+from harken.context.message_reader import read_entry_messages, read_messages_at
+from harken.core.commits import ArtifactRef, CommitId, DeltaEntry
 from harken.core.messages import Message, text_of
 from harken.errors import HarkenError, StoreError
 from harken.store.base import Store
@@ -132,7 +132,13 @@ class EditSource(msgspec.Struct):
     def _read_messages(self, places: set[tuple[CommitId, int]]) -> dict[_Place, Message]:
         try:
             commits = self.store.commits({ctx for ctx, _ in places})
-            deltas = self.store.deltas(stored.commit.artifact for stored in commits.values())
+            artifacts = {ctx: stored.commit.artifact for ctx, stored in commits.items()}
+            indexes: dict[ArtifactRef, set[int]] = {}
+            for ctx, position in places:
+                if ctx in artifacts:
+                    indexes.setdefault(artifacts[ctx], set()).add(position)
+            direct = read_messages_at(self.store, indexes)
+            deltas = self.store.deltas(indexes.keys() - direct.keys())
         except StoreError:
             return {}
         messages: dict[_Place, Message] = {}
@@ -141,6 +147,10 @@ class EditSource(msgspec.Struct):
             if ctx not in commits:
                 continue
             commit = commits[ctx].commit
+            if commit.artifact in direct:
+                if position in direct[commit.artifact]:
+                    messages[ctx, position] = direct[commit.artifact][position]
+                continue
             if commit.artifact in deltas:
                 if position < len(deltas[commit.artifact]):
                     entries[ctx, position] = deltas[commit.artifact][position]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from operator import itemgetter
@@ -41,18 +41,22 @@ from harken.store.sqlite.pack import (
 from harken.store.sqlite.side_tables import read_stand_ins
 
 
-def read_messages(pack: Pack, position: int) -> list[Message] | None:
-    """Return the messages of the delta at a position.
+def read_messages(
+    pack: Pack, position: int, indexes: Collection[int] | None = None
+) -> dict[int, Message] | None:
+    """Return the messages of the delta at a position, by their indexes, or some of them.
 
     Return None if it needs objects of other packs, or is invalid: then it must be read by names.
     """
     try:
-        return _read_messages(pack, position)
+        return _read_messages(pack, position, indexes)
     except (LookupError, TypeError, ValueError, StopIteration, AttributeError):
         return None
 
 
-def _read_messages(pack: Pack, position: int) -> list[Message] | None:
+def _read_messages(
+    pack: Pack, position: int, indexes: Collection[int] | None
+) -> dict[int, Message] | None:
     if pack.kind(position) is not ObjectKind.DELTA:
         return None
     entries, led = (
@@ -61,13 +65,17 @@ def _read_messages(pack: Pack, position: int) -> list[Message] | None:
     )
     if not _is_one_mark_each([entry.message for entry in entries], led):
         return None
-    messages: list[Message] = []
-    for entry, message_position in zip(entries, led, strict=True):
+    messages: dict[int, Message] = {}
+    for index, (entry, message_position) in enumerate(zip(entries, led, strict=True)):
+        if indexes is not None and index not in indexes:
+            continue
+        if message_position == ELSEWHERE:
+            return None
         role, parts = _read_message(pack, message_position)
         if not parts or ELSEWHERE in parts:
             return None
         values = [canonical.from_json(pack.read_marked_body(part)) for part in parts]
-        messages.append(join_occurrence(MessageContent(role, values), entry.occurrence))
+        messages[index] = join_occurrence(MessageContent(role, values), entry.occurrence)
     return messages
 
 
@@ -77,15 +85,16 @@ def _read_message(pack: Pack, position: int) -> tuple[Any, Sequence[int]]:
     role = _SINGLE_PART_MESSAGES.get(body)
     if role is None:
         message: dict[str, Any] = canonical.from_json(body.replace(MARK, b""))
-        role, led = message["role"], led if _is_one_mark_each(message["parts"], led) else []
+        is_complete = _is_one_mark_each(message["parts"], led) and ELSEWHERE not in led
+        role, led = message["role"], led if is_complete else []
     kinds = [pack.kind(part_position) for part_position in (position, *led)]
     is_valid = kinds[0] is ObjectKind.MESSAGE and kinds.count(ObjectKind.PART) == len(led)
     return role, led if is_valid else []
 
 
 def _is_one_mark_each(names: Sequence[str], led: Sequence[int]) -> bool:
-    """Whether each name is a mark, there are no other marks, and none refers to another pack."""
-    return len(names) == len(led) and not any(names) and ELSEWHERE not in led
+    """Whether each name is a mark, and there are no other marks."""
+    return len(names) == len(led) and not any(names)
 
 
 _SINGLE_PART_MESSAGES = {
@@ -267,7 +276,19 @@ class PackCache:
                 place = self.locate(connection, name)
                 messages = None if place is None else read_messages(*place)
                 if messages is not None:
-                    by_delta[name] = messages
+                    by_delta[name] = list(messages.values())
+        return by_delta
+
+    def read_delta_messages(
+        self, connection: SqliteConnection, indexes: Mapping[ArtifactRef, Collection[int]]
+    ) -> dict[ArtifactRef, dict[int, Message]]:
+        """Return some messages of deltas whose pack has all their objects, without other deltas."""
+        by_delta: dict[ArtifactRef, dict[int, Message]] = {}
+        for name in indexes.keys() - self.stand_ins.keys():
+            place = self.locate(connection, name)
+            messages = None if place is None else read_messages(*place, indexes[name])
+            if messages is not None:
+                by_delta[name] = messages
         return by_delta
 
     def iter_names(

@@ -119,6 +119,13 @@ class SqliteStore:
         with self._reading() as connection:
             return self._pack_cache.read_deltas(connection, names)
 
+    def messages_at(
+        self, indexes: Mapping[ArtifactRef, Collection[int]]
+    ) -> dict[ArtifactRef, dict[int, Message]]:
+        """Return the messages of deltas at some indexes, as `messages`. Others are left out."""
+        with self._reading() as connection:
+            return self._pack_cache.read_delta_messages(connection, indexes)
+
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         bodies = self._read_bodies(names, ObjectKind.SEQUENCE)
         return decode_bodies(self.path, bodies, values.decode_sequence)
