@@ -18,10 +18,12 @@ from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer import (
+    analysis_routes,
     conversation_routes,
     files,
     follow_route,
     session_routes,
+    step_routes,
 )
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.headers import SecurityHeaders
@@ -59,9 +61,11 @@ def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerA
     app.state.library, app.state.sessions = library, OpenSessions(library)
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     for routes in (
-        session_routes.routes,
         conversation_routes.routes,
         follow_route.routes,
+        analysis_routes.routes,
+        step_routes.routes,
+        session_routes.routes,
     ):
         app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)

@@ -21,7 +21,7 @@ from harken.service.viewer.requests import (
 from harken.store.remote.errors import RequestRefused
 from harken.views.conversation.images import decode_image
 
-routes = APIRouter(prefix="/api/sessions/{name}", include_in_schema=False)
+routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 _DEFAULT_ITEMS = 100
 _IMAGE_STARTS = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),

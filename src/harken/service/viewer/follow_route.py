@@ -28,7 +28,7 @@ from harken.service.viewer.requests import (
 from harken.store.remote.errors import ErrorBody, encode_error
 from harken.views.tree import TreeRow
 
-routes = APIRouter(prefix="/api/sessions/{name}", include_in_schema=False)
+routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 POLL_INTERVAL_S = 0.2
 _HEARTBEAT_S = 15.0
 _NDJSON = "application/x-ndjson"

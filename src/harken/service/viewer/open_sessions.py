@@ -23,6 +23,7 @@ from harken.views.links import Links
 from harken.views.steps import RequestSteps
 from harken.views.timeline import TimelineIndex
 from harken.views.tree import AgentTree, TreeRow
+from harken.views.verdicts import HookRow, hook_rows
 
 _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
@@ -45,6 +46,7 @@ class OpenSession:
         self._timeline: TimelineIndex | None = None
         self._steps: RequestSteps | None = None
         self._dialogs: OrderedDict[tuple[AgentId, ...], DialogList] = OrderedDict()
+        self._hook_rows: list[HookRow] | None = None
         self._images: dict[str, ImagePart] = {}
         self._images_upto = 0
 
@@ -70,6 +72,7 @@ class OpenSession:
         self.links.extend(events)
         self.conversations.add(self.links.events[start:])
         self._tree.add(events)
+        self._hook_rows = None
         if self._timeline is not None:
             self._timeline.add(events)
         if self._steps is not None:
@@ -91,6 +94,12 @@ class OpenSession:
         if self._steps is None:
             self._steps = RequestSteps(self.links, resolver=self.source.resolver)
         return self._steps
+
+    def hook_rows(self) -> list[HookRow]:
+        """Return the watches, verdicts and interventions, in the order of the log."""
+        if self._hook_rows is None:
+            self._hook_rows = hook_rows(self.links)
+        return self._hook_rows
 
     def dialog(self, agents: Sequence[AgentId]) -> DialogList:
         """Return the dialog of these agents."""

@@ -37,6 +37,13 @@ Limit = Annotated[int, Query(ge=1, le=MAX_ITEMS)]
 Text = Annotated[str | None, Query(max_length=MAX_NAME_CHARS)]
 
 
+class Window:
+    """A range of a list: its first position, and its maximum length."""
+
+    def __init__(self, *, start: Start = 0, limit: Limit = 100) -> None:
+        self.start, self.stop = start, start + limit
+
+
 def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:
     """Return the agent with this id, or the first one that the user talked with.
 
@@ -63,12 +70,13 @@ def find_message(session: OpenSession, message_id: str) -> MessageId:
 
 def cut_texts(rows: Iterable[msgspec.Struct]) -> list[Any]:
     """Return rows as JSON values, with long texts cut: `text_length` has the length of `text`."""
-    return [_cut(msgspec.to_builtins(row)) for row in rows]
+    return [cut_value(msgspec.to_builtins(row)) for row in rows]
 
 
-def _cut(value: Any) -> Any:
+def cut_value(value: Any) -> Any:
+    """Return a JSON value with its long texts cut, at any depth."""
     if isinstance(value, list):
-        return [_cut(item) for item in value]
+        return [cut_value(item) for item in value]
     if not isinstance(value, dict):
         return cut_text(value) if isinstance(value, str) else value
     lengths = {
@@ -76,4 +84,4 @@ def _cut(value: Any) -> Any:
         for name, text in value.items()
         if isinstance(text, str) and len(text) > MAX_TEXT_CHARS
     }
-    return {**{name: _cut(member) for name, member in value.items()}, **lengths}
+    return {**{name: cut_value(member) for name, member in value.items()}, **lengths}

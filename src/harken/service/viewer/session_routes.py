@@ -77,7 +77,7 @@ def search(
     return Json(library.search(q, limit))
 
 
-@routes.get("/sessions/{name}", response_model=None)
+@routes.get("/sessions/{name:path}", response_model=None)
 def session(name: str, library: Library, sessions: Sessions) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
