@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any
 
-from harken.core import canonical
+from harken.formats.tool_calls import parse_json_object
 from harken.views.message_text import format_count
 
 _MAX_SUMMARY_CHARS = 300
@@ -14,15 +14,6 @@ _MAX_COMPARED_LINES = 2000
 """The maximum number of compared lines: the cost is quadratic."""
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 _PATCH = "*** Begin Patch"
-
-
-def parse_arguments(arguments: str) -> Mapping[str, Any]:
-    """Return the unchecked arguments that a model wrote, or an empty mapping if unparsable."""
-    try:
-        value = canonical.from_json(arguments.encode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def summarize_call(name: str, arguments: str) -> str:
@@ -33,7 +24,7 @@ def summarize_call(name: str, arguments: str) -> str:
     >>> summarize_call("task", '{"name": "Ann", "prompt": "Tea?"}')
     'task(Ann: Tea?)'
     """
-    by_name = parse_arguments(arguments)
+    by_name = parse_json_object(arguments)
     if by_name:
         subject = describe_subject(name, by_name)
     else:
@@ -71,7 +62,7 @@ def diff_of_call(arguments: str) -> str | None:
     -2
     +3
     """
-    by_name = parse_arguments(arguments)
+    by_name = parse_json_object(arguments)
     if not by_name:
         return arguments if arguments.lstrip().startswith(_PATCH) else None
     for value in by_name.values():
