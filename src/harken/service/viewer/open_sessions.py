@@ -16,6 +16,7 @@ from harken.core.ids import AgentId
 from harken.core.messages import ImagePart
 from harken.errors import HarkenError
 from harken.service.viewer.library import SessionLibrary, SessionSource
+from harken.session.log.reader import paused_gc
 from harken.views.conversation.conversation import Conversations
 from harken.views.conversation.images import hash_image, iter_images
 from harken.views.dialogs.dialog import Dialog, DialogItem
@@ -43,6 +44,7 @@ class OpenSession:
         self.damage: str | None = None
         """Why the events after the known ones cannot be read."""
         self._tree = AgentTree()
+        self._tree_upto = 0
         self._timeline: TimelineIndex | None = None
         self._steps: RequestSteps | None = None
         self._dialogs: OrderedDict[tuple[AgentId, ...], DialogList] = OrderedDict()
@@ -59,6 +61,10 @@ class OpenSession:
         """Add the events since the last call to all views."""
         if self.damage is not None:
             return
+        with paused_gc():
+            self._read_new()
+
+    def _read_new(self) -> None:
         try:
             events = self.source.read()
         except HarkenError as error:
@@ -71,7 +77,6 @@ class OpenSession:
         start = len(self.links)
         self.links.extend(events)
         self.conversations.add(self.links.events[start:])
-        self._tree.add(events)
         self._hook_rows = None
         if self._timeline is not None:
             self._timeline.add(events)
@@ -80,6 +85,8 @@ class OpenSession:
 
     def tree(self) -> list[TreeRow]:
         """Return the agents, parents before children."""
+        self._tree.add(self.links.events[self._tree_upto :])
+        self._tree_upto = len(self.links)
         return self._tree.rows()
 
     def timeline(self) -> TimelineIndex:

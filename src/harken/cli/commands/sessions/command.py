@@ -18,6 +18,7 @@ from harken.cli.command_group import CommandGroup, check_options_before_subcomma
 from harken.cli.command_tree import SESSION_COMMANDS
 from harken.cli.commands.sessions.cost import IndexedSessions
 from harken.cli.commands.sessions.listing import (
+    BEING_WRITTEN,
     SessionConditions,
     describe_subject,
     filter_sessions,
@@ -168,5 +169,5 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
         project=PurePath(row["project"] or "").name,
         state=state,
         title=title,
-        is_unfinished=row["state"] in ("being written", "cut off?"),
+        is_unfinished=row["state"] in (BEING_WRITTEN, "cut off?"),
     )

@@ -55,6 +55,7 @@ HARKEN = "harken"
 MAX_PEEKED_EVENTS = 40
 """The number of events that are read of each log, so that a list is cheap."""
 TAIL_BYTES = 1 << 16
+BEING_WRITTEN: Literal["being written"] = "being written"
 State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "empty"]
 """The state of a session. `recorded`: another program's session, whose end is not known.
 
@@ -283,7 +284,7 @@ def read_state(path: Path, *, is_recorded: bool = False) -> State:
     cut off only if a call has no answer.
     """
     if is_being_written(path):
-        return "being written"
+        return BEING_WRITTEN
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         tail = file.read(TAIL_BYTES)

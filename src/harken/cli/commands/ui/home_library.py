@@ -202,7 +202,7 @@ class _Conditions:
             return False
         if query.min_cost_usd is None:
             return True
-        cost_usd = self._list.index.counts([row.id])[row.id].cost_usd
+        cost_usd = self._list.index.costs().get(row.id)
         return cost_usd is not None and cost_usd >= query.min_cost_usd
 
     def _match_words(self, session: ListedSession) -> bool:

@@ -13,12 +13,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harken.analytics.times import to_datetime
 from harken.cli.commands.sessions.cost import COST_SQL, cost_of_log
 from harken.cli.commands.sessions.listing import (
+    BEING_WRITTEN,
     HARKEN,
     ListedSession,
     describe_subject,
@@ -33,8 +35,10 @@ from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.file import is_being_written
 from harken.session.log.reader import iter_events
 
-_MAX_AGE_S = 1.0
-"""The time after which the list is read again."""
+_MIN_AGE_S = 1.0
+"""The list is read again after this time at the earliest."""
+_AGE_PER_READING = 20.0
+"""The list is read again after this multiple of the time that reading it took."""
 _MAX_COST_LOG_BYTES = 4 << 20
 """The size up to which the cost of a log that is not indexed is read from it."""
 _SESSIONS_SQL = """
@@ -49,6 +53,7 @@ _COUNTS_SQL = f"""
     FROM sessions LEFT JOIN requests ON requests.session_id = sessions.id
     WHERE sessions.id IN ({{}}) GROUP BY sessions.id
 """  # noqa: S608 - the text is ours
+_COSTS_SQL = f"SELECT session_id, {COST_SQL} FROM requests GROUP BY session_id"  # noqa: S608 - ours
 _MAX_IDS = 500
 
 
@@ -85,13 +90,14 @@ class SessionIndexRows:
         self.log_sessions: dict[bytes, str] = {}
         """Log -> the name of its session in the index."""
         self._counts: dict[int, SessionCounts] = {}
+        self._costs: dict[int, float | None] | None = None
 
     def update(self) -> None:
         """Read the rows if the index has changed. A missing or damaged index has none."""
         version = _find_version(self._file)
         if version == self._version:
             return
-        self._version, self._counts = version, {}
+        self._version, self._counts, self._costs = version, {}, None
         try:
             rows = self._query(_SESSIONS_SQL)
             logs = self._query(
@@ -112,6 +118,12 @@ class SessionIndexRows:
             for id_, *counts in self._query(statement, batch):
                 self._counts[id_] = SessionCounts(*counts)
         return self._counts
+
+    def costs(self) -> Mapping[int, float | None]:
+        """Return the costs of all sessions with model calls, by their row ids."""
+        if self._costs is None:
+            self._costs = dict(self._query(_COSTS_SQL))
+        return self._costs
 
     def find_sessions_of_agent(self, agent: str) -> set[int]:
         """Return the row ids of the sessions with an agent of this name."""
@@ -134,7 +146,7 @@ class SessionList:
         """Nothing is read yet."""
         self._home = home
         self._lock = threading.RLock()
-        self._read_at = -_MAX_AGE_S
+        self._expires_at = 0.0
         self.index = SessionIndexRows(home)
         self._sessions: list[ListedSession] = []
         self._by_name: dict[str, ListedSession] = {}
@@ -143,18 +155,28 @@ class SessionList:
         self._costs: dict[Path, tuple[LogStat, float | None]] = {}
 
     def sessions(self) -> list[ListedSession]:
-        """Return all sessions, newest first."""
+        """Return all sessions, newest first. A new session may be missing for some seconds."""
         with self._lock:
-            if time.monotonic() - self._read_at >= _MAX_AGE_S:
+            started_at = time.monotonic()
+            if started_at >= self._expires_at:
                 self._read()
-                self._read_at = time.monotonic()
+                read_at = time.monotonic()
+                age_s = max(_MIN_AGE_S, _AGE_PER_READING * (read_at - started_at))
+                self._expires_at = read_at + age_s
             return self._sessions
 
     def find(self, name: str) -> ListedSession | None:
         """Return the session with exactly this name. Return None if there is none."""
         with self._lock:
             self.sessions()
+            if name not in self._by_name and self._is_new_log(name):
+                self._expires_at = 0.0
+                self.sessions()
             return self._by_name.get(name)
+
+    def _is_new_log(self, name: str) -> bool:
+        """Whether a log of this name exists, which the list does not have yet."""
+        return "/" not in name and (self._home.sessions_folder / f"{name}.jsonl").is_file()
 
     def find_indexed(self, session: ListedSession) -> IndexedRow | None:
         """Return the row of a session in the index. Return None if it lacks newer content."""
@@ -219,6 +241,8 @@ class SessionList:
     def _summarize(
         self, session: ListedSession, indexed: IndexedRow | None, counts: SessionCounts | None
     ) -> SessionSummary:
+        if self.is_live(session) != (session.row["state"] == BEING_WRITTEN):
+            session = replace(session)  # A process has opened or closed the log since.
         row = session.row
         began_us = None if indexed is None else indexed.began_us
         began = None if began_us is None else to_datetime(began_us).isoformat()
@@ -240,7 +264,7 @@ class SessionList:
             ended=row["written"],
             state=state,
             outcome=None if indexed is None else indexed.outcome,
-            is_live=state == "being written",
+            is_live=state == BEING_WRITTEN,
             is_imported=session.imported is not None,
             agents=None if counts is None else counts.agents,
             messages=None if counts is None else counts.messages,
@@ -253,8 +277,7 @@ class SessionList:
         sessions: list[ListedSession] = []
         states: dict[str, object] = {}
         for session in list_sessions(self._home, self._identify_log):
-            is_live = self.is_live(session)
-            state = (session.imported, [stat_log(path) for path in session.logs], is_live)
+            state = (session.imported, [stat_log(path) for path in session.logs])
             known = self._by_name.get(session.name)
             is_same = known is not None and self._states.get(session.name) == state
             sessions.append(known if known is not None and is_same else session)

@@ -1,1 +1,0 @@
-import{n as e,t}from"./index-xePZ4zXc.js";import"./legacy-Cn1gUh-w.js";var n=e(`<p>soon</p>`);function r(e){var r=n();t(e,r)}export{r as default};

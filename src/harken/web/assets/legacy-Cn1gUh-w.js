@@ -1,1 +1,0 @@
-import{r as e}from"./index-xePZ4zXc.js";e();
