@@ -216,10 +216,18 @@ export function makeDetails(session: MockSession, id: string): MessageDetails | 
     return [{ message_id: other.one.message_id, hops, via, source, agent_id: other.owner, name: session.agents.find((row) => row.agent_id === other.owner)?.name ?? null, event_type: "transcript_entry", role: "user", content: part?.kind === "text" ? part.text : "", time: other.one.time, differs: index === 10 }];
   };
   const position = everything.indexOf(found);
+  /** A message that an agent heard is the same as one of its author; others follow from the one before. */
+  const makeOrigins = (): Hop[] => {
+    const { author, label } = found.one;
+    const original = label === "Heard" && author !== "user" ? everything.findIndex(({ owner }) => owner === author) : -1;
+    if (original >= 0) return hop(original, "substance", 1, id);
+    if (position < 2 || label === "Heard") return [];
+    return [...hop(1, "cause", 2, everything[position - 1]?.one.message_id ?? ""), ...hop(position - 1, "cause", 1, id)];
+  };
   const intervention: Intervention[] = found.one.parts.flatMap((part) => part.kind === "rewritten" ? [{ kind: "message" as const, message_id: id, name: "main", proposed: "a", became: "b", became_id: "msg_012", heard_by: "user", heard_by_name: "user", time: at(99), spans: part.spans }] : []);
   return {
     message: { message_id: id, event_type: "transcript_entry", agent_id: found.owner, time: found.one.time, role: found.one.label === "Heard" ? "user" : "assistant", content: "…" },
-    origins: position > 1 ? [...hop(1, null, 2, ""), ...hop(position - 1, "cause", 1, everything[1]?.one.message_id ?? "")] : [],
+    origins: makeOrigins(),
     hearers: hop(position + 3, "substance", 1, id),
     effects: [...hop(position + 1, "cause", 1, id), ...hop(position + 3, "substance", 1, id), ...hop(position + 4, "cause", 2, everything[position + 3]?.one.message_id ?? id)],
     interventions: intervention,
@@ -253,10 +261,9 @@ export function makeTimeline(session: MockSession, from: number, limit: number):
   const events = Object.entries(session.items)
     .flatMap(([owner, items]) => items.map((one) => ({ owner, one })))
     .sort((left, right) => left.one.time.localeCompare(right.one.time))
-    .map(({ owner, one }, index, all) => ({
+    .map(({ owner, one }, index) => ({
       message_id: one.message_id, time: one.time, turn: 1 + Math.floor(index / 20), lane: order.indexOf(owner), event_type: "transcript_entry",
       role: one.label === "Heard" ? "user" : "assistant", text: `${one.label}: ${one.parts[0]?.kind === "text" ? one.parts[0].text : one.parts[0]?.kind === "call" ? one.parts[0].summary : ""}`,
-      source: one.label === "Heard" && one.author !== "user" ? (all.slice(0, index).reverse().find((before) => before.owner === one.author)?.one.message_id ?? null) : null,
     }));
   return {
     lanes: order.map((id) => ({ agent_id: id, name: session.agents.find((row) => row.agent_id === id)?.name ?? id, first: session.items[id]?.[0]?.message_id ?? "", last: session.items[id]?.at(-1)?.message_id ?? "", events: session.items[id]?.length ?? 0 })),

@@ -331,7 +331,6 @@ export interface TimelineEvent {
   event_type: string;
   role?: string | null;
   text: string;
-  source?: string | null;
 }
 
 export interface TimelineRange {
