@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeAlias
 
 from harken.core.events import (
     ActionRewritten,
@@ -27,7 +28,6 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall
-from harken.session.fold import format_call_reference
 from harken.views.conversation.calls import diff_of_call, summarize_call
 from harken.views.conversation.images import describe_image, iter_images
 from harken.views.conversation.items import (
@@ -54,6 +54,9 @@ from harken.views.dialogs.labels import (
 from harken.views.links import Links, causes_of
 from harken.views.message_diff import spans
 from harken.views.message_text import iter_parts, readable_text
+
+_CallKey: TypeAlias = tuple[MessageId, str]
+"""The message and the id of a call: a log refers to a call in two forms."""
 
 
 @dataclass(slots=True)
@@ -89,9 +92,9 @@ class Conversations:
         self._slots: dict[AgentId, _Slots] = {}
         self._indexes: dict[MessageId, tuple[AgentId, range]] = {}
         """Message -> its agent, and the indexes of its items."""
-        self._results: dict[Reference, TranscriptEntry] = {}
-        self._rewrites: dict[Reference, ActionRewritten] = {}
-        self._created: dict[Reference, list[AgentId]] = {}
+        self._results: dict[_CallKey, TranscriptEntry] = {}
+        self._rewrites: dict[_CallKey, ActionRewritten] = {}
+        self._created: dict[_CallKey, list[AgentId]] = {}
         self._names: dict[AgentId, str] = {}
         self._renamed_at = 0
         """The number of events after the last change of a name that items may show."""
@@ -163,8 +166,10 @@ class Conversations:
             case TurnStop() if event.reason != "moved":
                 self._append(event, "Stopped", 0, 0)
             case ActionRewritten():
-                self._rewrites[event.call] = event
-                self._mark(self._links.target(event.call))
+                key = self._find_call_key(event.call)
+                if key is not None:
+                    self._rewrites[key] = event
+                    self._mark(key[0])
             case AgentCreated() | AgentConfigured():
                 self._add_agent(event)
             case _:
@@ -187,9 +192,10 @@ class Conversations:
         """Attach a result to its call. Return False if the log lacks the call, or has a result."""
         for link in self._links.links_from(entry):
             if link.kind == "call" and link.target in self._indexes:
-                if link.reference in self._results:
+                key = link.target, entry.tool_call_id or ""
+                if key in self._results:
                     return False
-                self._results[link.reference] = entry
+                self._results[key] = entry
                 self._mark(link.target)
                 return True
         return False
@@ -212,9 +218,14 @@ class Conversations:
                 self._renamed_at = self._event_count
         if isinstance(event, AgentCreated):
             for reference in causes_of(event):
-                if self._links.find_call(reference) is not None:
-                    self._created.setdefault(reference, []).append(agent)
-                    self._mark(self._links.target(reference))
+                key = self._find_call_key(reference)
+                if key is not None:
+                    self._created.setdefault(key, []).append(agent)
+                    self._mark(key[0])
+
+    def _find_call_key(self, reference: Reference) -> _CallKey | None:
+        call = self._links.find_call(reference)
+        return None if call is None else (self._links.target(reference), call.id)
 
     def _append(
         self, event: TranscriptEntry | HookVerdict | TurnStop, label: Label, start: int, stop: int
@@ -290,9 +301,9 @@ class Conversations:
         return parts
 
     def _build_call(self, entry: TranscriptEntry, call: ToolCall, position: int) -> CallItem:
-        reference = format_call_reference(entry, call.id)
+        key = entry.message_id, call.id
         name, arguments = call.function.name, call.function.arguments
-        result = self._results.get(reference)
+        result = self._results.get(key)
         diff = diff_of_call(arguments)
         return CallItem(
             id=call.id,
@@ -303,8 +314,8 @@ class Conversations:
             position=position,
             result=None if result is None else _build_result(result),
             diff=None if diff is None else cut_text(diff),
-            agents=self._created.get(reference, []),
-            rewritten=_build_rewritten(arguments, self._rewrites.get(reference)),
+            agents=self._created.get(key, []),
+            rewritten=_build_rewritten(arguments, self._rewrites.get(key)),
         )
 
 
