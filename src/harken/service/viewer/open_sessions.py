@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from harken.core.events import Event
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart
 from harken.errors import HarkenError
@@ -66,14 +67,14 @@ class OpenSession:
 
     def _read_new(self) -> None:
         try:
-            events = self.source.read()
+            while events := self.source.read():  # Damage is reported after the events before it.
+                self._add(events)
         except HarkenError as error:
             if not self.links.events:
                 raise
             self.damage = str(error)
-            return
-        if not events:
-            return
+
+    def _add(self, events: Sequence[Event]) -> None:
         start = len(self.links)
         self.links.extend(events)
         self.conversations.add(self.links.events[start:])

@@ -176,7 +176,10 @@ class SessionList:
 
     def _is_new_log(self, name: str) -> bool:
         """Whether a log of this name exists, which the list does not have yet."""
-        return "/" not in name and (self._home.sessions_folder / f"{name}.jsonl").is_file()
+        try:
+            return "/" not in name and (self._home.sessions_folder / f"{name}.jsonl").is_file()
+        except OSError:  # The name is too long for a file.
+            return False
 
     def find_indexed(self, session: ListedSession) -> IndexedRow | None:
         """Return the row of a session in the index. Return None if it lacks newer content."""
