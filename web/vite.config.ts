@@ -1,6 +1,6 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
-import { mockApi } from "./mock/plugin";
+import { mockApi } from "./mock/plugin.ts";
 
 export default defineConfig(({ mode }) => ({
   // The server may mount the page below any path.
@@ -17,5 +17,5 @@ export default defineConfig(({ mode }) => ({
     reportCompressedSize: false,
     license: { fileName: "licenses.md" },
   },
-  test: { environment: "happy-dom", include: ["tests/**/*.test.ts"] },
+  test: { environment: "jsdom", include: ["tests/**/*.test.ts"] },
 }));

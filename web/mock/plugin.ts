@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Connect, Plugin } from "vite";
 import type { DialogItem } from "../src/api";
-import { makeDetails, makeLiveItem, makeSessions, makeStep, makeTimeline, RED_PIXEL, type MockSession } from "./data";
+import { makeDetails, makeLiveItem, makeSessions, makeStep, makeTimeline, RED_PIXEL, type MockSession } from "./data.ts";
 
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
