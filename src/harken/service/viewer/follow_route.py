@@ -50,12 +50,12 @@ async def follow(
         for line in first_lines:
             yield line
         silent_s = 0.0
-        while not request.app.state.is_closing:
+        while not (request.app.state.is_closing or await request.is_disconnected()):
             await anyio.sleep(POLL_INTERVAL_S)
             try:
                 lines = await to_thread.run_sync(changes.read)
             except HarkenError as error:  # The session was purged, renamed or removed.
-                yield canonical.to_json_line(ErrorBody(encode_error(error)))
+                yield _encode_line(ErrorBody(encode_error(error)))
                 return
             silent_s = 0.0 if lines else silent_s + POLL_INTERVAL_S
             if silent_s >= _HEARTBEAT_S:
@@ -115,4 +115,8 @@ class ChangeReader:
                 lines[-1]["agents"] = cut_texts(rows)
             self._last_rows = rows
             self._event_count, self._last_state = session.event_count, state
-        return [canonical.to_json_line(line) for line in lines]
+        return [*map(_encode_line, lines)]
+
+
+def _encode_line(value: object) -> bytes:
+    return canonical.to_json_line(value) + b"\n"
