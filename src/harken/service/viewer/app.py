@@ -22,6 +22,7 @@ from harken.service.viewer import (
     conversation_routes,
     files,
     follow_route,
+    history_routes,
     session_routes,
     step_routes,
 )
@@ -65,6 +66,7 @@ def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerA
         follow_route.routes,
         analysis_routes.routes,
         step_routes.routes,
+        history_routes.routes,
         session_routes.routes,
     ):
         app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])

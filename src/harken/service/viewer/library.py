@@ -99,6 +99,24 @@ class SearchPage(Record, frozen=True, kw_only=True):
     hits: list[SessionHit]
 
 
+class CommitPage(Record, frozen=True, kw_only=True):
+    """A range of a list of commits, newest first."""
+
+    commits: list[dict[str, Any]]
+    is_more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsQuery:
+    """The sessions and times of statistics. A condition that is None matches all."""
+
+    session: str | None = None
+    since: str | None = None
+    until: str | None = None
+    project: str | None = None
+    runtime: str | None = None
+
+
 class SessionSource(Protocol):
     """The events of a session. Its methods are called by one thread at a time."""
 
@@ -145,8 +163,11 @@ class SessionLibrary(Protocol):
     def commands(self, name: str, agent: str | None, message_id: str | None) -> Mapping[str, str]:
         """Return the command lines that continue a session, by program. Raises NameNotFound."""
 
-    def list_commits(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a page of the commits of a session or of all."""
+    def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
+        """Return a range of the commits of a session or of all, newest first.
 
-    def summarize(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the statistics of all sessions."""
+        Raises NameNotFound, StoreError.
+        """
+
+    def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
+        """Return statistics. Raises HarkenError for an invalid query, NameNotFound."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,6 +64,8 @@ def command(session: str | None, port: int | None, no_open: bool, home: Home) ->
         link += "" if name is None else f"&session={quote(name, safe='')}"
         print_text(link)
         sys.stdout.flush()
+        # The page asks for the list of sessions first; reading it may take as long as a browser.
+        threading.Thread(target=library.count, daemon=True).start()
         if not no_open and _has_display(environment()):
             webbrowser.open(link)
         serve_streams(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams)

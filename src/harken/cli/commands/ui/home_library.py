@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from harken.analytics.times import to_datetime
 from harken.cli.commands.sessions.listing import HARKEN, ListedSession, is_in_folder
+from harken.cli.commands.ui import history
 from harken.cli.commands.ui.session_list import SessionList
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
 from harken.cli.options.time import parse_time_us
@@ -20,6 +22,7 @@ from harken.config.name_resolver import ImportedName, NameResolver, SessionLog
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.service.viewer.library import (
+    CommitPage,
     SearchPage,
     SessionHit,
     SessionPage,
@@ -27,6 +30,7 @@ from harken.service.viewer.library import (
     SessionSource,
     SessionSummary,
     SnippetPiece,
+    StatisticsQuery,
 )
 
 _CLIENTS = ("claude", "codex", "gemini", "opencode", "pi")
@@ -133,13 +137,17 @@ class HomeLibrary:
             lines[client] = ["resume", source, *at, "--client", client]
         return {program: self._format_command(words) for program, words in lines.items()}
 
-    def list_commits(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a page of commits."""
-        raise NotImplementedError
+    def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
+        """Return a range of the commits of a session or of all. Raises NameNotFound, StoreError."""
+        listed = None if session is None else self._get(session)
+        return history.list_commits(self._home, listed, start, stop)
 
-    def summarize(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the statistics of all sessions."""
-        raise NotImplementedError
+    def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
+        """Return statistics, after new content was indexed. Raises HarkenError."""
+        if query.session is not None:
+            name = self._list.index_name(self._get(query.session))
+            query = replace(query, session=name)
+        return history.summarize(self._home, query)
 
     def _get(self, name: str) -> ListedSession:
         session = self._list.find(name)

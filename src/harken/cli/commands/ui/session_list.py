@@ -183,7 +183,7 @@ class SessionList:
 
     def find_indexed(self, session: ListedSession) -> IndexedRow | None:
         """Return the row of a session in the index. Return None if it lacks newer content."""
-        row = self.index.sessions.get(self._index_name(session))
+        row = self.index.sessions.get(self.index_name(session))
         imported = session.imported
         if row is None:
             return None
@@ -219,7 +219,7 @@ class SessionList:
 
     def known_project(self, session: ListedSession) -> str:
         """Return the working folder, as far as it is known without reading a log."""
-        row = self.index.sessions.get(self._index_name(session))
+        row = self.index.sessions.get(self.index_name(session))
         return (session.imported.project if session.imported else "") or (
             row.project if row else ""
         )
@@ -299,7 +299,8 @@ class SessionList:
             known = self._clients[path] = stat, read_recorded_session(path)
         return known[1]
 
-    def _index_name(self, session: ListedSession) -> str:
+    def index_name(self, session: ListedSession) -> str:
+        """Return the name of a session in the index, if it has the session."""
         if session.runtime != HARKEN or not session.logs:
             return session.name
         return self.index.log_sessions.get(os.fsencode(session.logs[0]), session.name)
