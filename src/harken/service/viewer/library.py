@@ -160,8 +160,13 @@ class SessionLibrary(Protocol):
     def search(self, text: str, limit: int) -> SearchPage:
         """Return messages that match. Raises HarkenError for an invalid query."""
 
-    def commands(self, name: str, agent: str | None, message_id: str | None) -> Mapping[str, str]:
-        """Return the command lines that continue a session, by program. Raises NameNotFound."""
+    def commands(
+        self, name: str, *, has_commits: bool, request: str | None = None
+    ) -> Mapping[str, str]:
+        """Return the command lines that continue a session, by program. Raises NameNotFound.
+
+        has_commits: whether its events include a commit. request: the model call to continue from.
+        """
 
     def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
         """Return a range of the commits of a session or of all, newest first.

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from harken.core.events import Event
+from harken.core.events import ContextCommitted, Event
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart
 from harken.errors import HarkenError
@@ -83,6 +83,10 @@ class OpenSession:
             self._timeline.add(events)
         if self._steps is not None:
             self._steps.add(events)
+
+    def has_commits(self) -> bool:
+        """Whether an agent of the session has a commit."""
+        return any(isinstance(event, ContextCommitted) for event in self.links)
 
     def tree(self) -> list[TreeRow]:
         """Return the agents, parents before children."""

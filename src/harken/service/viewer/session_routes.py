@@ -88,6 +88,6 @@ def session(name: str, library: Library, sessions: Sessions) -> Json:
             "agents": cut_texts(opened.tree()),
             "primary": find_primary_agents(opened.links),
             "damage": opened.damage,
-            "commands": library.commands(name, None, None),
+            "commands": library.commands(name, has_commits=opened.has_commits()),
         }
     return Json(answer)

@@ -71,6 +71,8 @@ def step(
                 "is_verified": is_intact and row.evidence == "recorded",
                 "total": len(messages),
                 "messages": cut_texts(messages[window.start : window.stop]),
-                "commands": library.commands(name, row.agent_id, row.request),
+                "commands": library.commands(
+                    name, has_commits=session.has_commits(), request=row.request
+                ),
             }
         )

@@ -125,16 +125,18 @@ class HomeLibrary:
 
         return read_facts(self._home, find)
 
-    def commands(self, name: str, agent: str | None, message_id: str | None) -> Mapping[str, str]:
+    def commands(
+        self, name: str, *, has_commits: bool, request: str | None = None
+    ) -> Mapping[str, str]:
         """Return the command lines that continue a session, by program. Raises NameNotFound."""
         session = self._get(name)
-        at = ["--at", message_id] if message_id else []
-        source = name if agent is None else f"{name}/{agent}"
         lines = {HARKEN: ["chat", "--resume", name]}
-        if message_id and session.logs:
-            lines["rerun"] = ["rerun", name, "--at", message_id]
-        for client in _CLIENTS:
-            lines[client] = ["resume", source, *at, "--client", client]
+        if request is not None:
+            lines["rerun"] = ["rerun", name, "--at", request]
+        if request is not None and session.logs:
+            lines["fork"] = ["fork", name, "--at", request]
+        if has_commits or session.imported is not None:
+            lines |= {client: ["resume", name, "--client", client] for client in _CLIENTS}
         return {program: self._format_command(words) for program, words in lines.items()}
 
     def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
