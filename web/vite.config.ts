@@ -15,7 +15,7 @@ export default defineConfig(({ mode }) => ({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    license: { fileName: "licenses.md" },
+    license: { fileName: "licenses.txt" },
   },
   test: { environment: "jsdom", include: ["tests/**/*.test.ts"] },
 }));

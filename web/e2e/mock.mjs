@@ -1,6 +1,6 @@
 /** The walk through the sessions of the mock. */
 
-export async function walk({ visit, step, shot, shots, expect, page, origin }) {
+export async function walk({ visit, step, shot, shots, expect, page }) {
   await step("sessions", async () => {
     await visit("#/");
     await page.locator("a.row").first().waitFor();
@@ -153,6 +153,44 @@ export async function walk({ visit, step, shot, shots, expect, page, origin }) {
     await page.locator(".timeline .event").first().waitFor();
     await page.waitForTimeout(300);
     await shots("timeline");
+  });
+  await step("agents on a phone", async () => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await visit("#/session/2026-03-02-parser");
+    await page.getByRole("button", { name: "Agents" }).click();
+    await page.waitForTimeout(300);
+    await shot("agents-390-light");
+    await page.locator("[data-agent=agent_002]").click();
+    await page.getByText("You watch the main agent").waitFor();
+    await page.setViewportSize({ width: 1280, height: 800 });
+  });
+  await step("commands that continue a session", async () => {
+    await visit("#/session/2026-03-02-parser");
+    await page.getByText("Continue in").click();
+    await page.getByText("harken chat --resume").waitFor();
+    await shot("continue-1280-light");
+    await page.keyboard.press("Escape");
+  });
+  await step("a message without an agent", async () => {
+    await visit("#/session/2026-03-02-parser?m=msg_015");
+    await page.locator("article.target").waitFor();
+    expect(page.url().includes("agent=agent_002"), page.url());
+  });
+  await step("a home without sessions, and a server that is gone", async () => {
+    await page.route("**/api/sessions?*", (route) => route.fulfill({ json: { sessions: [], next: null, runtimes: [], projects: [] } }));
+    await visit("#/?since=1h");
+    await page.getByText("No session matches").waitFor();
+    await visit("#/");
+    await page.getByText("No sessions yet").waitFor();
+    await shots("empty");
+    await page.unroute("**/api/sessions?*");
+    await page.route("**/api/**", (route) => route.abort());
+    await visit("#/?since=7d");
+    await page.getByText("No connection").waitFor();
+    await shot("no-connection-1280-light");
+    await page.unroute("**/api/**");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.locator("a.row").first().waitFor();
   });
   await step("errors", async () => {
     await visit("#/session/no-such-session");

@@ -1,12 +1,13 @@
 /** The items of one panel, loaded by ranges as they are looked at. */
 
-import { ApiError, type Change, type ConversationItem, type DialogItem } from "../api";
+import { ApiError, type Change, type ConversationItem, type DialogItem, type OtherPart } from "../api";
 import { api } from "./client";
 import { PAGE_SIZE, SparseList } from "./ranges";
 
 /** Convert an item of a dialog to the form of a conversation, which the page shows. */
 export function fromDialog(item: DialogItem): ConversationItem {
   const outcome = item.hook_name ? `${item.status} by ${item.hook_name}` : item.status;
+  const name = item.name ?? item.trigger ?? item.agent_id ?? null;
   const isDraft = item.status && item.status !== "rewritten";
   const verdict = item.verdict
     ? `${item.verdict.kind} · ${item.verdict.point} of ${item.verdict.name ?? "an agent"}`
@@ -17,17 +18,19 @@ export function fromDialog(item: DialogItem): ConversationItem {
     label: item.verdict ? "Verdict" : item.stop ? "Stopped" : isDraft ? "Draft" : "Said",
     note: verdict ?? item.stop ?? outcome ?? (item.trigger ? `trigger ${item.trigger}` : null),
     author: item.agent_id ?? null,
-    author_name: item.name ?? item.trigger ?? item.agent_id ?? null,
+    author_name: name,
     parts: [
       { kind: "text", text: item.content, length: item.content.length },
-      ...(item.versions ?? []).map((version) => ({
-        kind: "other" as const,
-        name: `${version.name ?? version.agent_id} heard`,
-        text: version.content,
-        length: version.content.length,
-      })),
+      ...(item.draft ? [otherPart(`${name} wrote, and nobody heard`, item.draft)] : []),
+      ...(item.versions ?? []).map((version) =>
+        otherPart(`${version.name ?? version.agent_id} heard`, version.content),
+      ),
     ],
   };
+}
+
+function otherPart(name: string, text: string): OtherPart {
+  return { kind: "other", name, text, length: text.length };
 }
 
 export class Conversation {
