@@ -64,14 +64,14 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
 
     Raises HarkenError if the log is inconsistent.
     """
-    agents = AgentTree()
+    agents = TreeIndex()
     agents.add(events)
     if agents.contradiction is not None:
         raise HarkenError(f"the log contradicts itself: {agents.contradiction}")
     return agents.rows()
 
 
-class AgentTree:
+class TreeIndex:
     """The agents of a session that may be running."""
 
     def __init__(self) -> None:

@@ -231,12 +231,12 @@ HookRow: TypeAlias = Watch | VerdictRow | Intervention
 def hook_rows(events: Iterable[Event]) -> list[HookRow]:
     """Return the watches, verdicts and interventions of a session, in the order of the log."""
     links = Links.of(events)
-    placed: list[tuple[MessageId, HookRow]] = [
+    rows_by_id: list[tuple[MessageId, HookRow]] = [
         *((row.message_id, row) for row in watches(links)),
         *((row.message_id, row) for row in verdicts(links)),
         *((row.became_id, row) for row in interventions(links)),
     ]
-    return [row for _, row in sorted(placed, key=lambda pair: links.positions[pair[0]])]
+    return [row for _, row in sorted(rows_by_id, key=lambda pair: links.positions[pair[0]])]
 
 
 def verdict_kind(event: HookVerdict) -> VerdictKind:

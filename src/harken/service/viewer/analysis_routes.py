@@ -45,7 +45,7 @@ def find(
 def message(
     name: str, sessions: Sessions, message_id: Annotated[str, Path(max_length=MAX_NAME_CHARS)]
 ) -> Json:
-    """Return a message: where its content came from, which agents read it, what it caused."""
+    """Return a message with its origins, the agents that read it, and its effects."""
     with sessions.use(name) as session:
         links = session.links
         id_ = find_message(session, message_id)
@@ -62,8 +62,8 @@ def message(
             "message": cut_value(event_dict(event)),
             "agent": agent,
             "index": index,
-            **{kind: cut_texts(found[:MAX_ITEMS]) for kind, found in hops.items()},
-            "totals": {kind: len(found) for kind, found in hops.items()},
+            **{kind: cut_texts(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
+            "totals": {kind: len(kind_hops) for kind, kind_hops in hops.items()},
             "interventions": cut_texts(row for row in rows if isinstance(row, Intervention)),
             "verdicts": cut_texts(row for row in rows if isinstance(row, VerdictRow)),
         }

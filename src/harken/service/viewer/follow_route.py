@@ -92,8 +92,10 @@ class ChangeReader:
                 return []
             agent = resolve_agent(session, self._agent)
             conversations = session.conversations
-            changed = conversations.find_changed(agent, since)
-            chunks = [changed[at : at + MAX_ITEMS] for at in range(0, len(changed), MAX_ITEMS)]
+            indexes = conversations.find_changed(agent, since)
+            chunks = [
+                indexes[start : start + MAX_ITEMS] for start in range(0, len(indexes), MAX_ITEMS)
+            ]
             lines: list[dict[str, Any]] = [
                 {
                     "events": since,

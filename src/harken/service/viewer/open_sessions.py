@@ -24,7 +24,7 @@ from harken.views.dialogs.dialog import Dialog, DialogItem
 from harken.views.links import Links
 from harken.views.steps import RequestSteps
 from harken.views.timeline import TimelineIndex
-from harken.views.tree import AgentTree, TreeRow
+from harken.views.tree import TreeIndex, TreeRow
 from harken.views.verdicts import HookRow, hook_rows
 
 _MAX_SESSIONS = 12
@@ -44,7 +44,7 @@ class OpenSession:
         self.conversations = Conversations(self.links)
         self.damage: str | None = None
         """Why the events after the known ones cannot be read."""
-        self._tree = AgentTree()
+        self._tree = TreeIndex()
         self._tree_upto = 0
         self._timeline: TimelineIndex | None = None
         self._steps: RequestSteps | None = None

@@ -49,14 +49,14 @@ def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:
 
     Raises NameNotFound.
     """
-    known = session.links.names.latest_names
+    names = session.links.names.latest_names
     if agent is None:
         primary = find_primary_agents(session.links)
         if not primary:
             raise NameNotFound("agent", "primary", [])
         return primary[0]
-    if agent not in known:
-        raise NameNotFound("agent", agent, known)
+    if agent not in names:
+        raise NameNotFound("agent", agent, names)
     return AgentId(agent)
 
 

@@ -81,13 +81,13 @@ def search(
 def session(name: str, library: Library, sessions: Sessions) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
-    with sessions.use(name) as opened:
+    with sessions.use(name) as open_session:
         answer: dict[str, Any] = {
             "session": summary,
-            "events": opened.event_count,
-            "agents": cut_texts(opened.tree()),
-            "primary": find_primary_agents(opened.links),
-            "damage": opened.damage,
-            "commands": library.commands(name, has_commits=opened.has_commits()),
+            "events": open_session.event_count,
+            "agents": cut_texts(open_session.tree()),
+            "primary": find_primary_agents(open_session.links),
+            "damage": open_session.damage,
+            "commands": library.commands(name, has_commits=open_session.has_commits()),
         }
     return Json(answer)

@@ -1,4 +1,4 @@
-"""Routes of model calls: what each one read, what changed since the one before, and its outcome."""
+"""Routes of model calls: the messages that each read, the new ones in them, and the outcome."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def steps(
     with sessions.use(name) as session:
         calls = session.steps()
         numbers = calls.numbers_for(None if agent is None else resolve_agent(session, agent))
-        shown = numbers[start : start + limit]
-        return Json({"total": len(numbers), "steps": cut_texts(map(calls.step, shown))})
+        page = numbers[start : start + limit]
+        return Json({"total": len(numbers), "steps": cut_texts(map(calls.step, page))})
 
 
 @routes.get("/{number}", response_model=None)
@@ -59,11 +59,11 @@ def step(
         changes = calls.changes(number)
         messages = calls.context(number)
         is_intact = calls.is_intact(number)
-        shown = msgspec.structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
+        first_changes = msgspec.structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
         return Json(
             {
                 "step": cut_value(row.as_json()),
-                "changes": cut_value(shown.as_json()),
+                "changes": cut_value(first_changes.as_json()),
                 "changes_total": len(changes.messages),
                 "result": cut_value(calls.outcome(number).as_json()),
                 "tools": cut_value(calls.tools(number)),

@@ -34,7 +34,7 @@ def summarize_call(name: str, arguments: str) -> str:
 
 
 def describe_subject(name: str, arguments: Mapping[str, Any], *, subject: str | None = None) -> str:
-    """Return what a call is about: its argument `subject`, or what all arguments say in short."""
+    """Return the subject of a call: its argument `subject`, or all arguments in short."""
     by_name = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
     if name == "task":
         return _join_parts(str(by_name.get("name", "?")), by_name.get("prompt"))

@@ -148,9 +148,9 @@ class Conversations:
         Return None if there is no such message or part, or it has no text.
         """
         agent, indexes = self._indexes.get(MessageId(message_id), (AgentId(""), range(0)))
-        event = self._slots[agent].items[indexes.start].event if indexes else None
-        known = event or self._links.get(message_id)
-        return None if known is None else _text_of_message(known, position, self._links)
+        own_event = self._slots[agent].items[indexes.start].event if indexes else None
+        event = own_event or self._links.get(message_id)
+        return None if event is None else _text_of_message(event, position, self._links)
 
     def find_rewritten_text(self, answer: str) -> str | None:
         """Return the text with which a hook replaced an answer. Return None if none did."""
@@ -236,9 +236,9 @@ class Conversations:
         slots.items.append(_Slot(event, label, start, stop, self._event_count))
         slots.changes.append((self._event_count, index))
         # A log of another program may repeat an id; the first one counts.
-        known_agent, known = self._indexes.get(event.message_id, (agent, range(index, index)))
-        if known_agent == agent and known.stop == index:
-            self._indexes[event.message_id] = agent, range(known.start, index + 1)
+        first_agent, indexes = self._indexes.get(event.message_id, (agent, range(index, index)))
+        if first_agent == agent and indexes.stop == index:
+            self._indexes[event.message_id] = agent, range(indexes.start, index + 1)
 
     def _mark(self, message_id: MessageId) -> None:
         """Note that the items of a message change."""

@@ -56,7 +56,7 @@ def empty_label(entry: TranscriptEntry) -> Label:
 def decide_label(
     entry: TranscriptEntry, label: Label, answers: Answers, names: AgentNames
 ) -> tuple[Label, str | None]:
-    """Return the label of an entry's part and its note, after what hooks decided about it."""
+    """Return the label of an entry's part and its note, with the decision of hooks about it."""
     outcome = answers.outcomes.get(entry.message_id)
     if label == "Said" and outcome is not None:
         return "Draft", describe_outcome(outcome, names.latest_name(outcome.hook))
@@ -68,6 +68,7 @@ def decide_label(
 def describe_outcome(outcome: AnswerOutcome, hook_name: str | None) -> str:
     """Describe the outcome of an answer in a few words.
 
+    >>> from harken.core.ids import AgentId
     >>> describe_outcome(AnswerOutcome("denied", AgentId("agent_002"), "rude"), "Guard")
     'denied by Guard'
     """
@@ -75,7 +76,7 @@ def describe_outcome(outcome: AnswerOutcome, hook_name: str | None) -> str:
 
 
 def describe_subject(verdict: HookVerdict, names: AgentNames) -> str:
-    """Describe what a verdict is about: the point, and the watched agent."""
+    """Describe the subject of a verdict: the point, and the watched agent."""
     return f"{verdict.point} of {names.latest_name(verdict.watched)}"
 
 

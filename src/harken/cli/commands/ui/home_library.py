@@ -40,7 +40,7 @@ class HomeLibrary:
     """The logs and imported sessions of a home. Methods are called by several threads at a time."""
 
     def __init__(self, home: Home, program: str, home_options: Sequence[str]) -> None:
-        """Nothing is read yet. `program` and `home_options` begin the commands that are shown."""
+        """Nothing is read yet. `program` and `home_options` are parts of the shown commands."""
         self._home, self._program, self._home_options = home, program, list(home_options)
         self._list = SessionList(home)
 
@@ -77,13 +77,13 @@ class HomeLibrary:
         conditions = _Conditions(self._list, query)
         matches = [session for session in all_sessions if conditions.match(session)]
         start = _find_start(matches, query.cursor)
-        shown = matches[start : start + query.limit]
+        page_sessions = matches[start : start + query.limit]
         is_last = start + query.limit >= len(matches)
         projects = {self._list.known_project(session) for session in all_sessions} - {""}
         return SessionPage(
-            sessions=self._list.summarize(shown),
+            sessions=self._list.summarize(page_sessions),
             total=len(matches),
-            next=None if is_last else _format_cursor(shown[-1]),
+            next=None if is_last else _format_cursor(page_sessions[-1]),
             runtimes=sorted({session.runtime for session in all_sessions}),
             projects=sorted(projects),
         )
@@ -141,8 +141,8 @@ class HomeLibrary:
 
     def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
         """Return a range of the commits of a session or of all. Raises NameNotFound, StoreError."""
-        listed = None if session is None else self._get(session)
-        return history.list_commits(self._home, listed, start, stop)
+        listed_session = None if session is None else self._get(session)
+        return history.list_commits(self._home, listed_session, start, stop)
 
     def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
         """Return statistics, after new content was indexed. Raises HarkenError."""
@@ -219,8 +219,8 @@ class _Conditions:
         if self._text is None and self._query.project is None:
             return True
         title, project = self._list.title_and_project(session)
-        wanted = self._query.project
-        if wanted is not None and not is_in_folder(project, wanted):
+        folder = self._query.project
+        if folder is not None and not is_in_folder(project, folder):
             return False
         texts = (session.name, project, title)
         return self._text is None or any(self._text in text.casefold() for text in texts)

@@ -201,7 +201,9 @@ class SessionList:
             self.sessions()
             if name in self._by_name:
                 return name
-            paths = (path for path, other in self.index.log_sessions.items() if other == name)
+            paths = (
+                path for path, index_name in self.index.log_sessions.items() if index_name == name
+            )
             stems = (Path(os.fsdecode(path)).stem for path in paths)
             return next((stem for stem in stems if stem in self._by_name), name)
 
@@ -281,9 +283,9 @@ class SessionList:
         states: dict[str, object] = {}
         for session in list_sessions(self._home, self._identify_log):
             state = (session.imported, [stat_log(path) for path in session.logs])
-            known = self._by_name.get(session.name)
-            is_same = known is not None and self._states.get(session.name) == state
-            sessions.append(known if known is not None and is_same else session)
+            before = self._by_name.get(session.name)
+            is_same = before is not None and self._states.get(session.name) == state
+            sessions.append(before if before is not None and is_same else session)
             states[session.name] = state
         self._sessions, self._states = sessions, states
         self._by_name = {session.name: session for session in sessions}
@@ -294,10 +296,10 @@ class SessionList:
         if indexed is not None and indexed.runtime == HARKEN:
             return None
         stat = stat_log(path)
-        known = self._clients.get(path)
-        if known is None or known[0] != stat:
-            known = self._clients[path] = stat, read_recorded_session(path)
-        return known[1]
+        entry = self._clients.get(path)
+        if entry is None or entry[0] != stat:
+            entry = self._clients[path] = stat, read_recorded_session(path)
+        return entry[1]
 
     def index_name(self, session: ListedSession) -> str:
         """Return the name of a session in the index, if it has the session."""
@@ -309,10 +311,10 @@ class SessionList:
         stat = stat_log(path)
         if stat.size_bytes > _MAX_COST_LOG_BYTES:
             return None
-        known = self._costs.get(path)
-        if known is None or known[0] != stat:
-            known = self._costs[path] = stat, cost_of_log(path)
-        return known[1]
+        entry = self._costs.get(path)
+        if entry is None or entry[0] != stat:
+            entry = self._costs[path] = stat, cost_of_log(path)
+        return entry[1]
 
 
 def _find_version(file: Path) -> object:

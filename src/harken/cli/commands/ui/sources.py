@@ -69,7 +69,7 @@ class ImportedSource:
         return events
 
     def is_live(self) -> bool:
-        """Return False: the next import adds what its runtime has written since."""
+        """Return False: only the next import adds messages."""
         return False
 
 
