@@ -13,12 +13,13 @@ import pytest
 
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
-from tests.cli.ui_kit import show_home
+from tests.cli.ui_kit import Page, show_home
 from tests.session_kit import (
     create_agent,
     log_answer,
     log_tool_calls,
     log_tool_result,
+    log_turn,
     log_user_message,
 )
 
@@ -102,6 +103,28 @@ def test_a_page_that_has_all_events_gets_the_changes_only(demo: Cli) -> None:
             session.close()
             while change.get("is_live", True):
                 change = next(changes)
+
+
+def test_all_views_of_a_session_that_grows_are_those_of_a_fresh_read(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "grows.jsonl"
+    log.parent.mkdir()
+    views = ("", "items", "timeline", "steps", "hooks", "dialog")
+
+    def read(page: Page) -> list[Any]:
+        return [
+            page.session("grows", view, **({"agents": ANN} if view == "dialog" else {}))
+            for view in views
+        ]
+
+    with Session(log) as session, show_home(tmp_path) as page:
+        agent = create_agent(session, relation="primary", name="Ann")
+        for number in range(3):
+            log_turn(session, agent, number)
+            grown = read(page)
+            with show_home(tmp_path) as other:
+                assert grown == read(other)
+        step = page.session("grows", "steps/6")
+        assert (step["is_intact"], step["changes"]["kept"], step["total"]) == (True, 9, 11)
 
 
 def test_many_changes_arrive_in_lines_of_at_most_500_items(tmp_path: Path) -> None:
