@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench peers backends docs req venv lock
+.PHONY: help demo test test-full check bench peers backends docs req venv lock web
 
 # The first Python that is new enough, and how many tests run at once.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -49,6 +49,9 @@ docs: $(ready) ## the documentation, in site/
 
 req: $(ready) ## which requirements the tests prove: make req REQ="S0-01..S0-50 S4-53"
 	@$(bin)/python tools/req.py $(REQ)
+
+web: ## src/harken/web, the page of `harken ui`: needs Node 20.19 or newer
+	cd web && npm ci --no-fund --no-audit && npm run build
 
 venv: $(ready) ## .venv, from the lock; the others do this by themselves
 

@@ -52,7 +52,7 @@ def test_the_demo_shows_the_dialog_the_inner_view_and_who_heard_what(cli: Cli) -
 
 
 def test_every_command_that_the_demo_names_works(cli: Cli) -> None:
-    further = cli.ok("demo").out.partition("Look further\n")[2]
+    further = cli.ok("demo").out.partition("Look further\n")[2].partition("\nIn the browser")[0]
     assert len(further.splitlines()) == 6
     for line in further.splitlines():
         cli.ok(*shlex.split(line, comments=True)[1:])
@@ -60,14 +60,23 @@ def test_every_command_that_the_demo_names_works(cli: Cli) -> None:
 
 def test_they_work_with_another_home_too(cli: Cli, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    further = cli.ok("demo", "--home", elsewhere).out.partition("Look further\n")[2]
+    further = (
+        cli.ok("demo", "--home", elsewhere)
+        .out.partition("Look further\n")[2]
+        .partition("\nIn the browser")[0]
+    )
     for line in further.splitlines():
         cli.ok(*shlex.split(line, comments=True)[1:])
     assert cli.sessions() == []
 
 
 def test_a_demo_that_is_not_on_the_path_says_how_it_was_called(tmp_path: Path) -> None:
-    further = start(tmp_path, "demo", PATH="/nowhere").stdout.decode().partition("Look further")[2]
+    further = (
+        start(tmp_path, "demo", PATH="/nowhere")
+        .stdout.decode()
+        .partition("Look further")[2]
+        .partition("\nIn the browser")[0]
+    )
     lines = [line.strip() for line in further.split("\n") if line]
     assert all(line.startswith(str(Path(sys.executable).parent)) for line in lines)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.cli.commands.sessions.command import TAIL_BYTES
+from harken.cli.commands.sessions.listing import TAIL_BYTES
 from harken.config.home import Home
 from harken.core import events as ev
 from harken.core.ids import AgentId

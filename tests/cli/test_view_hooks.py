@@ -50,8 +50,14 @@ def log_entry(session: Session, role: str, content: str | None, **more: Any) -> 
 
 @pytest.fixture
 def hooked(cli: Cli) -> Cli:
-    """There is an s.jsonl: a guard comments, denies, fails, and says OK."""
-    with Session(Path("s.jsonl")) as session:
+    """There is an s.jsonl with a guard."""
+    write_guarded_log(Path("s.jsonl"))
+    return cli
+
+
+def write_guarded_log(log: Path) -> None:
+    """Write a session in which a guard comments, denies, fails, and says OK."""
+    with Session(log) as session:
         root, guard = session.allocate_agent_id(), session.allocate_agent_id()
         birth = session.log_agent_created(root, None, "Ann")
         session.log_agent_created(guard, birth, "Guard", relation="hook")
@@ -66,7 +72,6 @@ def hooked(cli: Cli) -> Cli:
         log_verdict(session, "response", log_entry(session, "assistant", "No."), "ok")
         input_id = log_entry(session, "user", "Why?")
         log_verdict(session, "input", input_id, "ok", failed="OSError: full")
-    return cli
 
 
 def test_all_that_hooks_did_is_shown_and_what_they_found_ok_is_counted(hooked: Cli) -> None:

@@ -69,6 +69,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "List, check, repair, compress and rename sessions.",
             SESSION_COMMANDS,
         ),
+        "ui": _module("ui.command", "Show the sessions in the browser."),
         "view": _module("view.command", "Show a session: agent tree, dialog, context, and more."),
         "search": _module("search", "Search the messages of all sessions."),
         "why": _module("why.command", "Show why an agent wrote a line of a file."),

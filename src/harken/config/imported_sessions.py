@@ -116,7 +116,26 @@ def list_imported(home: Home) -> list[ImportedSession]:
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
-    """Return a viewer of an imported session and of the sessions that it spawned."""
+    """Return a viewer of an imported session and of the sessions that it spawned.
+
+    Print its source to stderr.
+    """
+    ends = _find_ends(home, session)
+    title = f"{one_line(session.title, 60)} " if session.title else ""
+    label = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
+    with open_configured_store(home) as store:
+        _print_source(label, store, ends)
+        return _build_viewer(store, session.name, ends, _read_sent_requests(store, session))
+
+
+def read_imported(home: Home, session: ImportedSession) -> SessionViewer:
+    """Return a viewer of an imported session, as `view_imported`, without printing its source."""
+    ends = _find_ends(home, session)
+    with open_configured_store(home) as store:
+        return _build_viewer(store, session.name, ends, _read_sent_requests(store, session))
+
+
+def _find_ends(home: Home, session: ImportedSession) -> list[BranchTip]:
     from harken.capture.files.imported_sessions import find_branch_tips, list_imported_sessions
 
     ends = read_catalogue(
@@ -124,11 +143,7 @@ def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
         lambda catalogue: find_branch_tips(session, list_imported_sessions(catalogue), catalogue),
     )
     assert ends is not None  # Otherwise there is no imported session.
-    title = f"{one_line(session.title, 60)} " if session.title else ""
-    label = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
-    with open_configured_store(home) as store:
-        _print_source(label, store, ends)
-        return _build_viewer(store, session.name, ends, _read_sent_requests(store, session))
+    return ends
 
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:

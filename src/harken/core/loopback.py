@@ -58,3 +58,17 @@ def browser_refusal(
     if not any_host and host is not None and not is_loopback(parse_host_header(host)):
         return "ask by the name of this machine, such as 127.0.0.1 (Host)"
     return ""
+
+
+def foreign_page_refusal(origin: str | None, host: str | None, site: str | None) -> str:
+    """Return the reason to refuse a request with these headers as one of a foreign page, or "".
+
+    Requests of the server's own page are accepted: their origin is the address of the server.
+    """
+    if host is None or not is_loopback(parse_host_header(host)):
+        return "ask by the name of this machine, such as 127.0.0.1 (Host)"
+    if origin is not None and origin != f"http://{host}":
+        return "pages of other servers are not answered (Origin)"
+    if site not in (None, "none", "same-origin"):
+        return "pages of other servers are not answered (Sec-Fetch-Site)"
+    return ""

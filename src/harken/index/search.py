@@ -78,6 +78,8 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """The tool that returned this result."""
     ctx: CommitId | None
     """The commit that contains the message, or None if only the log contains it so far."""
+    event: str | None
+    """The id of the message in its log, or None if only a commit contains it."""
     excerpt: Snippet
     location: MessageLocation
 
@@ -234,6 +236,7 @@ def _build_hit(row: dict[str, Any], snippet: Snippet) -> SearchHit:
         kind=row["kind"],
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
+        event=row["event"],
         excerpt=snippet,
         location=MessageLocation(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
@@ -279,11 +282,11 @@ _RUNTIME_SQL = "m.session_id IN (SELECT id FROM sessions WHERE runtime = ?)"
 _DETAIL_COLUMNS = (
     *("id", "time", "session", "title", "project", "runtime"),
     *("agent", "role", "kind", "ctx", "hash", "session_id", "position"),
-    "tool",
+    *("event", "tool"),
 )
 _DETAILS_SQL = """
 SELECT m.id, ifnull(m.time, c.time) AS time, s.name AS session, s.title, s.project, s.runtime,
-a.name AS agent, m.role, m.kind, c.name AS ctx, m.hash, m.session_id, m.position,
+a.name AS agent, m.role, m.kind, c.name AS ctx, m.hash, m.session_id, m.position, m.event,
 (SELECT name FROM tool_calls t WHERE t.result_id = m.id) AS tool
 FROM messages m JOIN sessions s ON s.id = m.session_id JOIN agents a ON a.id = m.agent_id
 LEFT JOIN commits c ON c.id = m.commit_id WHERE m.id IN ({})

@@ -84,10 +84,13 @@ class AccessCheck(msgspec.Struct, frozen=True):
             raise RequestRefused("forbidden", refusal)
         if self.token is None or path == HEALTH_PATH:
             return
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            raise RequestRefused(
-                "unauthorized", "send the token of the service: Authorization: Bearer"
-            )
-        if not hmac.compare_digest(token.strip().encode(), self.token.encode()):
-            raise RequestRefused("unauthorized", "this is not the token of this service")
+        check_bearer_token(headers, self.token)
+
+
+def check_bearer_token(headers: Mapping[str, str], token: str) -> None:
+    """Raise RequestRefused unless the headers contain this token."""
+    kind, _, sent_token = headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer":
+        raise RequestRefused("unauthorized", "send the token of the service: Authorization: Bearer")
+    if not hmac.compare_digest(sent_token.strip().encode(), token.encode()):
+        raise RequestRefused("unauthorized", "this is not the token of this service")

@@ -28,7 +28,7 @@ from harken.store.remote.errors import ErrorBody, Problem, encode_error
 from harken.store.remote.wire import JSON
 
 # The service must not report requests to others. Older versions of FastAPI ignore this.
-_NO_TELEMETRY: Any = {
+NO_TELEMETRY: Any = {
     "tracing": False,
     "metrics": False,
     "logs": False,
@@ -67,7 +67,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry=_NO_TELEMETRY,
+        telemetry=NO_TELEMETRY,
     )
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     app.state.streams = anyio.CapacityLimiter(limits.streams)
@@ -81,8 +81,8 @@ def make_app(
         app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
     _add_service_routes(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
-        app.add_exception_handler(kind, _handle_error)
-    app.add_exception_handler(RequestValidationError, _handle_invalid)
+        app.add_exception_handler(kind, handle_error)
+    app.add_exception_handler(RequestValidationError, handle_invalid)
     app.add_exception_handler(HTTPException, _handle_no_route)
     return ErrorMiddleware(app, gate, limits)
 
@@ -119,11 +119,12 @@ def _build_response(problem: Problem) -> Json:
     return Json(ErrorBody(problem), problem.status, error_headers(problem))
 
 
-async def _handle_error(_: Request, error: Exception) -> Json:
+async def handle_error(_: Request, error: Exception) -> Json:
+    """Return the error response of an exception."""
     return _build_response(encode_error(error))
 
 
-async def _handle_invalid(_: Request, error: Exception) -> Json:
+async def handle_invalid(_: Request, error: Exception) -> Json:
     """Return an error response that names the invalid parameters."""
     assert isinstance(error, RequestValidationError)
     details = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]

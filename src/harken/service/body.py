@@ -6,11 +6,12 @@ JSON is encoded by `core.canonical`, which supports lone surrogates in texts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
@@ -95,7 +96,7 @@ async def _read_body(request: Request) -> bytes:
 
 async def reject_unknown_parameters(request: Request) -> None:
     """Raise RequestRefused for an unknown or repeated query parameter."""
-    known_names = {param.alias for param in request.scope["route"].dependant.query_params}
+    known_names = {param.alias for param in _iter_parameters(request.scope["route"].dependant)}
     given_names = [name for name, _ in request.query_params.multi_items()]
     for name in given_names:
         if name not in known_names:
@@ -103,6 +104,13 @@ async def reject_unknown_parameters(request: Request) -> None:
             raise RequestRefused("invalid", f"parameter {name!r} not found{existing}")
         if given_names.count(name) > 1:
             raise RequestRefused("invalid", f"{name} is given more than once")
+
+
+def _iter_parameters(dependant: Dependant) -> Iterator[Any]:
+    """Yield the query parameters of a route and of its dependencies."""
+    yield from dependant.query_params
+    for dependency in dependant.dependencies:
+        yield from _iter_parameters(dependency)
 
 
 def _too_large(limits: ServiceLimits) -> RequestRefused:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from traceback import extract_tb
+from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harken.core import canonical
-from harken.service.access import AccessCheck
 from harken.service.dependencies import ServiceLimits
 from harken.service.streaming import StreamInterrupted
 from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, encode_error
@@ -23,10 +24,17 @@ from harken.store.remote.wire import JSON
 log = logging.getLogger("harken.service")
 
 
+class Gate(Protocol):
+    """Checks whether a request is allowed."""
+
+    def check(self, path: str, headers: Mapping[str, str]) -> None:
+        """Raise RequestRefused for a request that is not allowed."""
+
+
 class ErrorMiddleware:
     """The ASGI application that wraps the routes."""
 
-    def __init__(self, inner: ASGIApp, gate: AccessCheck, limits: ServiceLimits) -> None:
+    def __init__(self, inner: ASGIApp, gate: Gate, limits: ServiceLimits) -> None:
         self.inner = inner
         self._gate, self._limits = gate, limits
         self._running = 0

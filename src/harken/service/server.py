@@ -42,12 +42,27 @@ def serve(
     ).run(sockets=list(listeners))
 
 
+def serve_streams(
+    app: ASGIApp,
+    listeners: Sequence[socket.socket],
+    *,
+    limits: ServiceLimits,
+    end_streams: Callable[[], None],
+) -> None:
+    """Serve until a signal arrives. `end_streams` then ends the responses that have no end."""
+    _Server(app, limits, on_shutdown=end_streams).run(sockets=list(listeners))
+
+
 @contextmanager
 def serve_in_thread(
-    app: ASGIApp, listeners: Sequence[socket.socket], *, limits: ServiceLimits | None = None
+    app: ASGIApp,
+    listeners: Sequence[socket.socket],
+    *,
+    limits: ServiceLimits | None = None,
+    end_streams: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Serve in a background thread until the end of the block."""
-    server = _Server(app, limits or ServiceLimits())
+    server = _Server(app, limits or ServiceLimits(), on_shutdown=end_streams)
     thread = threading.Thread(target=server.run, args=(list(listeners),), name="harken-service")
     thread.start()
     try:
@@ -63,10 +78,18 @@ class _Server(uvicorn.Server):
     """A uvicorn server with a condition to stop, and its own signal handling."""
 
     def __init__(
-        self, app: ASGIApp, limits: ServiceLimits, ends: Callable[[], bool] = lambda: False
+        self,
+        app: ASGIApp,
+        limits: ServiceLimits,
+        ends: Callable[[], bool] = lambda: False,
+        on_shutdown: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(_build_config(app, limits))
-        self._should_end = ends
+        self._should_end, self._on_shutdown = ends, on_shutdown
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_shutdown()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         return self._should_end() or await super().on_tick(counter)

@@ -72,6 +72,28 @@ def trace(events: Iterable[Event], message_id: str) -> list[Event]:
     return [*(events_by_id[id_] for id_ in ancestors), end]
 
 
+def origins(events: Iterable[Event], message_id: str) -> list[Hop]:
+    """Return all events that led to a message over any links, oldest first, as hops.
+
+    `source` is the later event that refers to this one, and `via` the kind of that link.
+    """
+    links = Links.of(events)
+    hops_by_id: dict[MessageId, Hop] = {}
+    pending = deque([(MessageId(message_id), 0)])
+    while pending:
+        later_id, hops = pending.popleft()
+        later = links.get(later_id)
+        for link in [] if later is None else links.links_from(later):
+            event = links.get(link.target)
+            if event is None or link.target in hops_by_id or link.target == message_id:
+                continue
+            hops_by_id[link.target] = _build_hop(
+                links, event, Link(link.kind, later_id, link.reference), hops + 1
+            )
+            pending.append((link.target, hops + 1))
+    return sorted(hops_by_id.values(), key=lambda hop: links.positions[hop.message_id])
+
+
 def references(events: Iterable[Event], message_id: str) -> list[TranscriptEntry]:
     """Return the entries whose substance is this message, oldest first: its direct recipients."""
     return [

@@ -139,10 +139,28 @@ class RequestSteps:
         """Request -> events of its agent until the agent's next request."""
         self._early_edits: dict[AgentId | None, list[ev.Event]] = {}
         """Agent -> edits of its context before its first request."""
-        self._index_events()
+        self._last_requests: dict[AgentId | None, MessageId] = {}
+        self.add(self.links)
 
     def __len__(self) -> int:
         return len(self.requests)
+
+    def add(self, events: Iterable[ev.Event]) -> None:
+        """Add later events. The links must contain them."""
+        last = self._last_requests
+        for event in events:
+            self.calls.add(event)
+            agent = event.agent_id
+            if isinstance(event, ev.LlmRequest):
+                self.requests.append(event)
+                last[agent] = event.message_id
+                self._number_by_request[event.message_id] = len(self.requests)
+                self._numbers_by_agent.setdefault(agent, []).append(len(self.requests))
+            elif agent in last:
+                self._events_after.setdefault(last[agent], []).append(event)
+            elif isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
+                self._early_edits.setdefault(agent, []).append(event)
+        self.__dict__.pop("_interventions_by_message", None)  # It is computed again when needed.
 
     def numbers_for(self, agent_id: str | None) -> Sequence[int]:
         """Return the numbers of the calls of an agent, or of all agents."""
@@ -286,21 +304,6 @@ class RequestSteps:
         return "\n".join(
             [*rows, *answer_texts, *(executed.result or "" for executed in result.ran)]
         )
-
-    def _index_events(self) -> None:
-        last: dict[AgentId | None, MessageId] = {}
-        for event in self.links:
-            self.calls.add(event)
-            agent = event.agent_id
-            if isinstance(event, ev.LlmRequest):
-                self.requests.append(event)
-                last[agent] = event.message_id
-                self._number_by_request[event.message_id] = len(self.requests)
-                self._numbers_by_agent.setdefault(agent, []).append(len(self.requests))
-            elif agent in last:
-                self._events_after.setdefault(last[agent], []).append(event)
-            elif isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
-                self._early_edits.setdefault(agent, []).append(event)
 
     def _iter_edits(self, request: ev.LlmRequest) -> Iterator[Edit]:
         """Yield the edits of the context since the previous request."""

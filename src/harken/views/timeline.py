@@ -11,6 +11,7 @@ The caller truncates long texts.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -269,32 +270,61 @@ class Timeline(SparseRecord, frozen=True, kw_only=True):
 def timeline(events: Iterable[ev.Event]) -> Timeline:
     """Build the timeline of a session."""
     links = Links.of(events)
-    lane_by_agent: dict[AgentId, int] = {}
-    spans: list[tuple[MessageId, MessageId, int]] = []
-    marks: list[TimelineEvent] = []
-    state, turn = SessionState(), 0
-    for event in links:
-        lane = None
-        if event.agent_id:
-            lane = lane_by_agent.setdefault(event.agent_id, len(spans))
-            if lane == len(spans):
-                spans.append((event.message_id, event.message_id, 0))
-            spans[lane] = (spans[lane][0], event.message_id, spans[lane][2] + 1)
-        if isinstance(event, ev.AgentCreated | ev.AgentMoved):
-            fold(state, event)  # Only the primary agent matters here.
-        turn += _begins_turn(state, event)
-        marks.append(_build_mark(event, turn, lane, links.names))
-    lanes = [
-        TimelineLane(
-            agent_id=agent,
-            name=links.names.latest_name(agent),
-            first=first,
-            last=last,
-            events=count,
-        )
-        for agent, (first, last, count) in zip(lane_by_agent, spans, strict=True)
-    ]
-    return Timeline(lanes=lanes, marks=marks)
+    index = TimelineIndex(links)
+    index.add(links)
+    return Timeline(lanes=index.lanes(), marks=index.marks(0, len(index)))
+
+
+class TimelineIndex:
+    """The timeline of a session that may be running. A mark is built when it is requested."""
+
+    def __init__(self, links: Links) -> None:
+        """`links` must contain all events that are added."""
+        self._links = links
+        self._lane_by_agent: dict[AgentId, int] = {}
+        self._spans: list[tuple[MessageId, MessageId, int]] = []
+        self._places: list[tuple[ev.Event, int, int | None]] = []
+        """The turn and the lane of each event."""
+        self._state, self._turn = SessionState(), 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, events: Iterable[ev.Event]) -> None:
+        """Add later events."""
+        spans = self._spans
+        for event in events:
+            lane = None
+            if event.agent_id:
+                lane = self._lane_by_agent.setdefault(event.agent_id, len(spans))
+                if lane == len(spans):
+                    spans.append((event.message_id, event.message_id, 0))
+                spans[lane] = (spans[lane][0], event.message_id, spans[lane][2] + 1)
+            if isinstance(event, ev.AgentCreated | ev.AgentMoved):
+                with suppress(ValueError):  # A log of another program may contradict itself.
+                    fold(self._state, event)  # Only the primary agent matters here.
+            self._turn += _begins_turn(self._state, event)
+            self._places.append((event, self._turn, lane))
+
+    def lanes(self) -> list[TimelineLane]:
+        """Return the lanes in the order of their first events."""
+        return [
+            TimelineLane(
+                agent_id=agent,
+                name=self._links.names.latest_name(agent),
+                first=first,
+                last=last,
+                events=count,
+            )
+            for agent, (first, last, count) in zip(self._lane_by_agent, self._spans, strict=True)
+        ]
+
+    def marks(self, start: int, stop: int) -> list[TimelineEvent]:
+        """Return a range of the events, in the order of the log."""
+        names = self._links.names
+        return [
+            _build_mark(event, turn, lane, names) for event, turn, lane in self._places[start:stop]
+        ]
 
 
 def _begins_turn(state: SessionState, event: ev.Event) -> bool:

@@ -63,25 +63,45 @@ def tree(events: Iterable[Event]) -> list[TreeRow]:
 
     Raises HarkenError if the log is inconsistent.
     """
-    state = SessionState()
-    places: dict[AgentId, Place] = {}
-    verdicts = Counter[AgentId | None]()
-    origin: Origin | None = None
-    for event in events:
-        if isinstance(event, SessionStarted):
-            origin = event.origin
-        if isinstance(event, HookVerdict):
-            verdicts[event.agent_id] += 1
-        if isinstance(event, AgentMoved) and event.agent_id in state.agents:
-            _record_place(places, state.agents[event.agent_id])
-        try:
-            fold(state, event, placeholders)
-        except ValueError as error:
-            raise HarkenError(f"the log contradicts itself: {error}") from None
-    for agent in state.agents.values():
-        _record_place(places, agent)
-    rows = list(_iter_rows(state, places, verdicts))
-    return [structs.replace(row, origin=origin) for row in rows[:1]] + rows[1:]
+    agents = TreeIndex()
+    agents.add(events)
+    if agents.contradiction is not None:
+        raise HarkenError(f"the log contradicts itself: {agents.contradiction}")
+    return agents.rows()
+
+
+class TreeIndex:
+    """The agents of a session that may be running."""
+
+    def __init__(self) -> None:
+        self.contradiction: str | None = None
+        """The first contradiction in the log. The event that has it is left out."""
+        self._state = SessionState()
+        self._places: dict[AgentId, Place] = {}
+        self._verdicts = Counter[AgentId | None]()
+        self._origin: Origin | None = None
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add later events."""
+        for event in events:
+            if isinstance(event, SessionStarted):
+                self._origin = event.origin
+            if isinstance(event, HookVerdict):
+                self._verdicts[event.agent_id] += 1
+            if isinstance(event, AgentMoved) and event.agent_id in self._state.agents:
+                _record_place(self._places, self._state.agents[event.agent_id])
+            try:
+                fold(self._state, event, placeholders)
+            except ValueError as error:
+                self.contradiction = self.contradiction or str(error)
+
+    def rows(self) -> list[TreeRow]:
+        """Return all agents, as `tree` does."""
+        places = dict(self._places)
+        for agent in self._state.agents.values():
+            _record_place(places, agent)
+        rows = list(_iter_rows(self._state, places, self._verdicts))
+        return [structs.replace(row, origin=self._origin) for row in rows[:1]] + rows[1:]
 
 
 def _record_place(places: dict[AgentId, Place], agent: AgentState) -> None:

@@ -224,6 +224,20 @@ def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
     return list(reader.iter_rows())
 
 
+HookRow: TypeAlias = Watch | VerdictRow | Intervention
+
+
+def hook_rows(events: Iterable[Event]) -> list[HookRow]:
+    """Return the watches, verdicts and interventions of a session, in the order of the log."""
+    links = Links.of(events)
+    rows_by_id: list[tuple[MessageId, HookRow]] = [
+        *((row.message_id, row) for row in watches(links)),
+        *((row.message_id, row) for row in verdicts(links)),
+        *((row.became_id, row) for row in interventions(links)),
+    ]
+    return [row for _, row in sorted(rows_by_id, key=lambda pair: links.positions[pair[0]])]
+
+
 def verdict_kind(event: HookVerdict) -> VerdictKind:
     """Return the kind of a verdict."""
     return "failure" if event.failed is not None else _KINDS[event.verdict]

@@ -49,7 +49,7 @@ from harken.terminal.markdown_blocks import Blocks
 from harken.terminal.pieces import INDENT, Piece, Prose, TextRows, note
 from harken.terminal.styled_text import PROMPT, Line, Span, clean_text
 from harken.views.dialogs.answers import AnswerOutcome, Answers
-from harken.views.dialogs.perspective import describe_outcome
+from harken.views.dialogs.labels import describe_outcome
 from harken.views.message_text import format_count, readable_text
 from harken.views.verdicts import verdict_kind
 from harken.world.tool import Tool

@@ -16,8 +16,9 @@ import msgspec
 
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.messages import Content
-from harken.terminal.styled_text import TAB, Line, clean_text, diff_lines, is_diff, shorten
+from harken.terminal.styled_text import TAB, Line, clean_text, diff_lines, is_diff
 from harken.terminal.text import indent, one_line
+from harken.views.conversation.calls import describe_subject
 from harken.views.message_text import format_count, readable_text
 from harken.world.tool import Tool
 
@@ -30,7 +31,6 @@ MAX_LINE_CHARS = 400
 _COMPARED = 1000
 """The maximum number of compared lines: the cost is quadratic."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
 
 class FoldedResult(msgspec.Struct, frozen=True):
@@ -82,42 +82,17 @@ def format_call(name: str, arguments: str, tool: Tool | None = None) -> str:
     if not by_name:
         bare = arguments.strip()
         return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
-    return f"{one_line(name)}({one_line(_describe_subject(name, by_name, tool), 300)})"
+    subject = describe_subject(name, by_name, subject=_find_subject(by_name, tool))
+    return f"{one_line(name)}({one_line(subject, 300)})"
 
 
-def _describe_subject(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
-    by_name = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
-    if name == "task":
-        return _describe_parts(str(by_name.get("name", "?")), by_name.get("prompt"))
-    if name == "discuss":
-        return _describe_parts(_join_names(by_name.get("speakers")), by_name.get("prompt"))
-    if tool is not None and tool.subject is not None and tool.subject in arguments:
-        return _value(arguments[tool.subject])
-    required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
-    if len(required) == 1 and required[0] in arguments:
-        return _value(arguments[required[0]])
-    if len(arguments) == 1:
-        return _value(next(iter(arguments.values())))
-    return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
-
-
-def _describe_parts(agent_name: str, content: Any) -> str:
-    return ": ".join(part for part in (agent_name, _value(content) if content else "") if part)
-
-
-def _join_names(names: Any) -> str:
-    return ", ".join(map(str, names)) if isinstance(names, list) else _value(names or "")
-
-
-def _value(value: Any) -> str:
-    """Return a short form of a value: a list of other values than texts by its length."""
-    if isinstance(value, list):
-        return _join_names(value) if all(isinstance(item, str) for item in value) else _size(value)
-    return value if isinstance(value, str) else repr(value)
-
-
-def _size(values: list[Any]) -> str:
-    return format_count(len(values), "item")
+def _find_subject(arguments: Mapping[str, Any], tool: Tool | None) -> str | None:
+    """Return the argument that a call of this tool is about: its subject, or its required one."""
+    if tool is None:
+        return None
+    required: Sequence[str] = tool.parameters.get("required", ())
+    names = [*filter(None, [tool.subject]), *(required if len(required) == 1 else ())]
+    return next((name for name in names if name in arguments), None)
 
 
 def list_argument_lines(arguments: str) -> list[Line]:

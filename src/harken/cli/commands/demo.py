@@ -69,12 +69,13 @@ def show(log: Path, answer: str, home: Home) -> None:
     requests = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
     for command_line in further(log, home, requests[-2]):
         print_text(f"  {command_line}")
+    title("In the browser")
+    print_text(f"  {program_name()} ui {log.stem}{_home_option(home)}")
 
 
 def further(log: Path, home: Home, request: str) -> list[str]:
     """Return the commands that lead on from the demo."""
-    opt = f" --home {shlex.quote(str(home.folder))}" if home.is_chosen else ""
-    harken, id_ = program_name(), log.stem
+    opt, harken, id_ = _home_option(home), program_name(), log.stem
     return [
         f"{harken} view {id_} tree{opt}",
         f"{harken} view {id_} perspective Jill{opt}",
@@ -83,6 +84,10 @@ def further(log: Path, home: Home, request: str) -> list[str]:
         f"{harken} sessions check {id_}{opt}",
         f'{harken} chat --resume {id_} -p "go on"{opt}   # resume the session',
     ]
+
+
+def _home_option(home: Home) -> str:
+    return f" --home {shlex.quote(str(home.folder))}" if home.is_chosen else ""
 
 
 def title(text: str) -> None:

@@ -12,21 +12,24 @@ members: see `harken.views.dialogs.answers`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias
 
 from harken.core.events import Event, HookVerdict, PieceOfText, TranscriptEntry, TurnStop
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import TextPart, ThinkingPart, ToolCall
+from harken.core.messages import ThinkingPart, ToolCall
 from harken.core.record import SparseRecord
-from harken.views.dialogs.answers import AnswerOutcome, Answers
+from harken.views.dialogs.answers import Answers
 from harken.views.dialogs.hook_messages import HookMessages
+from harken.views.dialogs.labels import (
+    Label,
+    decide_label,
+    describe_subject,
+    empty_label,
+    format_verdict_text,
+    input_label,
+    iter_labeled_parts,
+)
 from harken.views.links import Links
-from harken.views.message_text import call_text, iter_parts, readable_text
-
-Label: TypeAlias = Literal[
-    "System", "Heard", "Thought", "Action", "Received", "Said", "Draft", "Verdict", "Stopped"
-]
-_INPUT_LABELS: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
+from harken.views.message_text import call_text, readable_text
 
 
 class PerspectiveItem(SparseRecord, frozen=True, kw_only=True):
@@ -112,7 +115,8 @@ class Perspective:
         """Yield label, note and text of each item of an event."""
         if isinstance(event, HookVerdict):
             if event.said is None:  # The verdict of code, which wrote no message.
-                yield "Verdict", self._describe_subject(event), _verdict_text(event)
+                names = self._links.names
+                yield "Verdict", describe_subject(event, names), format_verdict_text(event)
         elif isinstance(event, TurnStop) and event.reason != "moved":
             piece = self._links.get(event.piece)
             yield "Stopped", event.reason, piece.content if isinstance(piece, PieceOfText) else ""
@@ -121,7 +125,7 @@ class Perspective:
             if self._holds_back and outcome is not None and outcome.status == "pending":
                 self._held.append(event)
                 return
-            for label, part, text in iter_items(event):
+            for label, part, text in _iter_items(event):
                 yield self._build_text(event, label, part, text, open_calls)
             if outcome is not None and outcome.status == "rewritten":
                 is_verdict = event.message_id in self._answers.words_of_hooks
@@ -136,56 +140,28 @@ class Perspective:
         open_calls: set[tuple[MessageId, str]],
     ) -> tuple[Label, str | None, str]:
         """Return an item of an entry with its note."""
-        outcome = self._answers.outcomes.get(entry.message_id)
-        if label == "Said" and outcome is not None:
-            return "Draft", self._describe_outcome(outcome), text
-        if label == "Said" and entry.message_id in self._answers.words_of_hooks:
-            return "Verdict", None, text
         if call is not None and (entry.message_id, call.id) in open_calls:
             return label, "no result yet", text
-        return label, entry.closed, text
-
-    def _describe_outcome(self, outcome: AnswerOutcome) -> str:
-        names = self._links.names
-        return describe_outcome(outcome, names.latest_name(outcome.hook))
-
-    def _describe_subject(self, event: HookVerdict) -> str:
-        return f"{event.point} of {self._links.names.latest_name(event.watched)}"
+        return *decide_label(entry, label, self._answers, self._links.names), text
 
 
-def describe_outcome(outcome: AnswerOutcome, hook_name: str | None) -> str:
-    """Describe the outcome of an answer in a few words.
-
-    >>> describe_outcome(AnswerOutcome("denied", AgentId("agent_002"), "rude"), "Guard")
-    'denied by Guard'
-    """
-    return outcome.status if hook_name is None else f"{outcome.status} by {hook_name}"
-
-
-def iter_items(entry: TranscriptEntry) -> Iterator[tuple[Label, ToolCall | None, str]]:
+def _iter_items(entry: TranscriptEntry) -> Iterator[tuple[Label, ToolCall | None, str]]:
     """Yield label, call and text of each item of an entry, at least one."""
-    label = _INPUT_LABELS.get(entry.role)
-    if label is not None or entry.substance is not None:
-        yield label or "Heard", None, readable_text(entry.content)
+    label = input_label(entry)
+    if label is not None:
+        yield label, None, readable_text(entry.content)
         return
-    text_label: Label = "Action" if entry.tool_calls else "Said"
-    empty = TextPart("")  # Some models add an empty text to their calls.
-    items = [item for item in iter_parts(entry) if item != empty]
-    for item in items:
-        if isinstance(item, ToolCall):
-            yield "Action", item, call_text(item)
-        elif isinstance(item, ThinkingPart):
-            yield "Thought", None, item.text
+    is_empty = True
+    for label, _, part in iter_labeled_parts(entry):
+        is_empty = False
+        if isinstance(part, ToolCall):
+            yield label, part, call_text(part)
+        elif isinstance(part, ThinkingPart):
+            yield label, None, part.text
         else:
-            yield text_label, None, readable_text([item])
-    if not items:
-        yield text_label, None, ""
-
-
-def _verdict_text(event: HookVerdict) -> str:
-    if event.failed is not None:
-        return f"failed: {event.failed}"
-    return event.verdict.upper() if event.text is None else f"{event.verdict.upper()}: {event.text}"
+            yield label, None, readable_text([part])
+    if is_empty:
+        yield empty_label(entry), None, ""
 
 
 def _find_open_calls(events: Sequence[Event]) -> set[tuple[MessageId, str]]:

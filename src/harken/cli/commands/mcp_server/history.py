@@ -92,7 +92,7 @@ class ListSessions(HomeCall, frozen=True, kw_only=True):
     limit: Limit = 20
 
     def run(self, home: ServerHome) -> str:
-        from harken.cli.commands.sessions.command import (
+        from harken.cli.commands.sessions.listing import (
             SessionConditions,
             filter_sessions,
             list_sessions,
@@ -148,7 +148,7 @@ def _format_hit(row: dict[str, Any]) -> str:
 
 
 def _format_session(row: dict[str, Any]) -> str:
-    from harken.cli.commands.sessions.command import describe_subject
+    from harken.cli.commands.sessions.listing import describe_subject
 
     subject = one_line(describe_subject(row), _TITLE_CHARS)
     parts = (row["session"], row["written"][:16], row["runtime"], row["project"] or "", subject)

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 MAX_LOG_BYTES = 32 * 1024 * 1024
 """The maximum size of a log whose cost is read for a list. Compressed logs are not read."""
 _RESPONSE = b'"llm_response"'
-_SESSIONS = """
-    SELECT sessions.name, ifnull(sessions.ended, 0), sessions.outcome,
-        CASE WHEN NOT count(*) FILTER (WHERE requests.cost_usd IS NULL
-        AND requests.output_tokens > 0) THEN sum(requests.cost_usd) END
+COST_SQL = """CASE WHEN NOT count(*) FILTER (WHERE requests.cost_usd IS NULL
+        AND requests.output_tokens > 0) THEN sum(requests.cost_usd) END"""
+"""The cost of some requests. NULL unless it is known of every response."""
+_SESSIONS = f"""
+    SELECT sessions.name, ifnull(sessions.ended, 0), sessions.outcome, {COST_SQL}
     FROM sessions LEFT JOIN requests ON requests.session_id = sessions.id GROUP BY sessions.id
-"""
+"""  # noqa: S608 - the text is ours
 
 
 def cost_of_log(path: Path) -> float | None:

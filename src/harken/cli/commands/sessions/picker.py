@@ -82,7 +82,7 @@ def _choose_in_lines(rows: list[tuple[str, str]]) -> str:
 
 def _describe(path: Path) -> str:
     """Return a row of the list: name, time, and the first words of the user."""
-    from harken.cli.commands.sessions.command import beginning
+    from harken.cli.commands.sessions.listing import beginning
 
     written_at = datetime.fromtimestamp(stat_log(path).modified_ns / 1e9).astimezone()
     try:

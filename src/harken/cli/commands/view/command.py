@@ -5,9 +5,8 @@ Every view is a pure function in `harken.views`; here it gets its text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 import click
@@ -48,7 +47,7 @@ from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
 from harken.views.message_text import format_count, format_evidence, strip_label
 from harken.views.tree import TreeRow, format_origin, format_rerun
-from harken.views.verdicts import VerdictRow, Watch
+from harken.views.verdicts import VerdictRow, hook_rows
 from harken.views.viewer import SessionViewer
 
 Row: TypeAlias = dict[str, Any]
@@ -426,38 +425,23 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
 
     With --json all verdicts are included, and a row for each rewritten text or call.
     """
-    watches, verdicts, interventions = viewer.watches(), viewer.verdicts(), viewer.interventions()
-    position_of = viewer.events.positions
+    rows = hook_rows(viewer.events)
     if as_json:
-        print_json(
-            [row.as_json() for row in _sort_rows(position_of, watches, verdicts, interventions)]
-        )
+        print_json([row.as_json() for row in rows])
         return
+    verdicts = [row for row in rows if isinstance(row, VerdictRow)]
     outcome_ids = {outcome.message_id for row in verdicts for outcome in row.outcomes}
-    visible = [row for row in verdicts if all_ or row.kind != "ok"]
-    others = [row for row in interventions if row.became_id not in outcome_ids]
-    for row in _sort_rows(position_of, watches, visible, others):
+    fine = sum(row.kind == "ok" for row in verdicts)
+    for row in rows:
+        is_shown_before = isinstance(row, Intervention) and row.became_id in outcome_ids
+        if is_shown_before or (row.kind == "ok" and not all_):
+            continue
         for line in iter_hook_lines(row):
             print_text(line)
-    if fine := len(verdicts) - len(visible):
+    if fine and not all_:
         print_text(f"{format_count(fine, 'verdict')} OK: shown with --all")
-    if not watches and not verdicts and not interventions:
+    if not rows:
         _note("No hooks, and no rewrites.")
-
-
-def _sort_rows(
-    position_of: Mapping[MessageId, int],
-    watches: Sequence[Watch],
-    verdicts: Sequence[VerdictRow],
-    interventions: Sequence[Intervention],
-) -> list[Watch | VerdictRow | Intervention]:
-    """Return all in the order of the log."""
-    places: list[tuple[int, Watch | VerdictRow | Intervention]] = [
-        *((position_of[row.message_id], row) for row in watches),
-        *((position_of[row.message_id], row) for row in verdicts),
-        *((position_of[row.became_id], row) for row in interventions),
-    ]
-    return [row for _, row in sorted(places, key=itemgetter(0))]
 
 
 @view("raw")

@@ -1,0 +1,107 @@
+"""`harken ui`: the sessions of the home as a page in the browser."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import click
+
+from harken.cli.options.home import home_option
+from harken.cli.options.name_types import SESSION
+from harken.config.home import Home, environment, home_arguments
+from harken.errors import ConfigError
+from harken.terminal.text import print_text, program_name
+
+PORT = 8421
+_MAX_PORTS = 20
+"""The number of ports that are tried, beginning with the default one."""
+_NEEDED = {"fastapi", "starlette", "uvicorn", "anyio"}
+
+
+@click.command()
+@click.argument("session", required=False, type=SESSION)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"The port; 0 means any free port (default: {PORT}, or the next free one).",
+)
+@click.option("--no-open", is_flag=True, help="Only print the link; do not open the browser.")
+@home_option
+def command(session: str | None, port: int | None, no_open: bool, home: Home) -> None:
+    """Show the sessions in the browser, until Ctrl-C.
+
+    The page has all conversations with their tool calls, what each model call read, and what hooks
+    changed, and follows running sessions. Only programs of this machine that know the printed link
+    can read it.
+    """
+    try:
+        from harken.cli.commands.ui.home_library import HomeLibrary
+        from harken.service.server import serve_streams
+        from harken.service.sockets import address_of
+        from harken.service.viewer.access import PageAccessCheck
+        from harken.service.viewer.app import LIMITS, make_viewer_app
+    except ImportError as error:
+        if error.name not in _NEEDED:
+            raise
+        raise ConfigError(
+            f"the viewer needs {error.name}, which is not installed: pip install 'harken[service]'"
+        ) from None
+
+    home.create_folders()
+    library = HomeLibrary(home, program_name(), home_arguments())
+    name = None if session is None else library.resolve(session)
+    token = secrets.token_urlsafe(32)
+    with _listen(port) as listener:
+        viewer = make_viewer_app(library, PageAccessCheck(token))
+        link = f"{address_of(listener)}/#token={token}"
+        link += "" if name is None else f"&session={quote(name, safe='')}"
+        print_text(link)
+        sys.stdout.flush()
+        # The page asks for the list of sessions first; reading it may take as long as a browser.
+        threading.Thread(target=library.count, daemon=True).start()
+        if not no_open and _has_display(environment()):
+            webbrowser.open(link)
+        serve_streams(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams)
+
+
+@contextmanager
+def _listen(port: int | None) -> Iterator[socket.socket]:
+    """Listen on a port of this machine; without one, on the first free one from the default.
+
+    Raises ConfigError.
+    """
+    from harken.service.sockets import listen_at
+
+    if port is not None:
+        with listen_at("127.0.0.1", port) as listener:
+            yield listener
+        return
+    with listen_at("127.0.0.1", _find_free_port()) as listener:
+        yield listener
+
+
+def _find_free_port() -> int:
+    """Return the first free port from the default, or 0, which means any, if none is."""
+    for port in range(PORT, PORT + _MAX_PORTS):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    return 0
+
+
+def _has_display(environ: Mapping[str, str]) -> bool:
+    """Whether a browser can be shown: a text browser would take over the terminal."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return any(environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -1,0 +1,1 @@
+"""The server of the viewer: a page in the browser, and the routes that it reads."""

@@ -1,0 +1,109 @@
+"""Routes of questions about a session: where a message came from and went, hooks, the timeline."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from harken.core.events import event_dict
+from harken.core.ids import MessageId
+from harken.errors import NameNotFound
+from harken.service.body import Json
+from harken.service.viewer.open_sessions import OpenSession
+from harken.service.viewer.requests import (
+    MAX_ITEMS,
+    MAX_NAME_CHARS,
+    Limit,
+    Sessions,
+    Start,
+    cut_texts,
+    cut_value,
+    find_message,
+)
+from harken.views.flow import hearers, origins, spread
+from harken.views.interventions import Intervention
+from harken.views.verdicts import HookRow, VerdictRow, Watch
+
+routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
+_DEFAULT_EVENTS = 200
+
+
+@routes.get("/find", response_model=None)
+def find(
+    name: str, sessions: Sessions, message: Annotated[str, Query(max_length=MAX_NAME_CHARS)]
+) -> Json:
+    """Return the agent and the index of the item that shows a message."""
+    with sessions.use(name) as session:
+        agent, index = _find_item(session, find_message(session, message))
+    if agent is None:
+        raise NameNotFound("item", message, [])
+    return Json({"agent": agent, "index": index})
+
+
+@routes.get("/messages/{message_id}", response_model=None)
+def message(
+    name: str, sessions: Sessions, message_id: Annotated[str, Path(max_length=MAX_NAME_CHARS)]
+) -> Json:
+    """Return a message with its origins, the agents that read it, and its effects."""
+    with sessions.use(name) as session:
+        links = session.links
+        id_ = find_message(session, message_id)
+        event = links.get(id_)
+        assert event is not None  # find_message has found it.
+        agent, index = _find_item(session, id_)
+        hops = {
+            "origins": origins(links, id_),
+            "hearers": hearers(links, id_),
+            "effects": spread(links, id_),
+        }
+        rows = [row for row in session.hook_rows() if _is_about(session, row, id_)]
+        answer: dict[str, Any] = {
+            "message": cut_value(event_dict(event)),
+            "agent": agent,
+            "index": index,
+            **{kind: cut_texts(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
+            "totals": {kind: len(kind_hops) for kind, kind_hops in hops.items()},
+            "interventions": cut_texts(row for row in rows if isinstance(row, Intervention)),
+            "verdicts": cut_texts(row for row in rows if isinstance(row, VerdictRow)),
+        }
+    return Json(answer)
+
+
+@routes.get("/hooks", response_model=None)
+def hooks(name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAULT_EVENTS) -> Json:
+    """Return a range of the watches, verdicts and interventions."""
+    with sessions.use(name) as session:
+        rows = session.hook_rows()
+        return Json({"total": len(rows), "rows": cut_texts(rows[start : start + limit])})
+
+
+@routes.get("/timeline", response_model=None)
+def timeline(
+    name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAULT_EVENTS
+) -> Json:
+    """Return the lanes of the timeline, and a range of its events."""
+    with sessions.use(name) as session:
+        index = session.timeline()
+        return Json(
+            {
+                "total": len(index),
+                "lanes": cut_texts(index.lanes()),
+                "events": cut_texts(index.marks(start, start + limit)),
+            }
+        )
+
+
+def _find_item(session: OpenSession, message_id: MessageId) -> tuple[str | None, int | None]:
+    return session.conversations.find_index(message_id) or (None, None)
+
+
+def _is_about(session: OpenSession, row: HookRow, message_id: MessageId) -> bool:
+    """Whether a row is about a message, or the message is its effect."""
+    if isinstance(row, Watch):
+        return False
+    if isinstance(row, Intervention):
+        return message_id in (row.message_id, row.became_id)
+    subject = session.links.target(row.subject)
+    effects = [effect.message_id for effect in row.outcomes]
+    return message_id in (subject, row.message_id, row.question, *effects)

@@ -1,0 +1,92 @@
+"""The ASGI application of the viewer: built files, routes, and security headers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import anyio.to_thread
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from harken.errors import HarkenError
+from harken.service.app import NO_TELEMETRY, handle_error, handle_invalid
+from harken.service.body import Json, reject_unknown_parameters
+from harken.service.dependencies import ServiceLimits
+from harken.service.middleware import ErrorMiddleware
+from harken.service.viewer import (
+    analysis_routes,
+    conversation_routes,
+    files,
+    follow_route,
+    history_routes,
+    session_routes,
+    step_routes,
+)
+from harken.service.viewer.access import PageAccessCheck
+from harken.service.viewer.headers import SecurityHeaders
+from harken.service.viewer.library import SessionLibrary
+from harken.service.viewer.open_sessions import OpenSessions
+from harken.store.remote.errors import ErrorBody, Problem
+
+LIMITS = ServiceLimits(requests=64, connections=128, threads=8)
+
+
+class ViewerApp(NamedTuple):
+    """The application, and the function that ends its streams when the server stops."""
+
+    app: ASGIApp
+    end_streams: Callable[[], None]
+
+
+def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerApp:
+    """Return the viewer of a library."""
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = LIMITS.threads
+        yield
+
+    app = FastAPI(
+        title="Harken viewer",
+        lifespan=living,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
+    )
+    app.state.library, app.state.sessions = library, OpenSessions(library)
+    app.state.page_files, app.state.is_closing = files.read_page_files(), False
+    for routes in (
+        conversation_routes.routes,
+        follow_route.routes,
+        analysis_routes.routes,
+        step_routes.routes,
+        history_routes.routes,
+        session_routes.routes,
+    ):
+        app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
+    app.include_router(files.routes)
+    for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
+        app.add_exception_handler(kind, handle_error)
+    app.add_exception_handler(RequestValidationError, handle_invalid)
+    app.add_exception_handler(HTTPException, _handle_no_route)
+
+    def end_streams() -> None:
+        app.state.is_closing = True
+
+    return ViewerApp(SecurityHeaders(ErrorMiddleware(app, access, LIMITS)), end_streams)
+
+
+async def _handle_no_route(_: Request, error: Exception) -> Json:
+    """Return an error response for an unknown path or method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        problem = Problem("method_not_allowed", "this path supports GET")
+        return Json(ErrorBody(problem), problem.status, {"allow": "GET"})
+    problem = Problem("not_found", "path not found")
+    return Json(ErrorBody(problem), problem.status)

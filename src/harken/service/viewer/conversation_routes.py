@@ -1,0 +1,112 @@
+"""Routes of conversations: ranges of items, dialogs, whole texts and images."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from harken.errors import NameNotFound
+from harken.service.body import Json
+from harken.service.viewer.requests import (
+    MAX_ITEMS,
+    Limit,
+    Sessions,
+    Start,
+    Text,
+    cut_texts,
+    resolve_agent,
+)
+from harken.store.remote.errors import RequestRefused
+from harken.views.conversation.images import decode_image
+
+routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
+_DEFAULT_ITEMS = 100
+_IMAGE_STARTS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/webp": (b"RIFF",),
+}
+"""The types of images that are shown, and how their data begins: SVG may contain scripts."""
+
+
+@routes.get("/items", response_model=None)
+def items(
+    name: str,
+    sessions: Sessions,
+    agent: Text = None,
+    start: Start = 0,
+    limit: Limit = _DEFAULT_ITEMS,
+) -> Json:
+    """Return a range of the items of an agent's conversation."""
+    with sessions.use(name) as session:
+        agent_id = resolve_agent(session, agent)
+        conversations = session.conversations
+        return Json(
+            {
+                "agent": agent_id,
+                "total": conversations.count(agent_id),
+                "events": session.event_count,
+                "items": conversations.items(agent_id, start, start + limit),
+            }
+        )
+
+
+@routes.get("/dialog", response_model=None)
+def dialog(
+    name: str,
+    sessions: Sessions,
+    agents: Annotated[str, Query(max_length=10_000)],
+    start: Start = 0,
+    limit: Limit = _DEFAULT_ITEMS,
+) -> Json:
+    """Return a range of the dialog of several agents."""
+    with sessions.use(name) as session:
+        names = list(dict.fromkeys(agents.split(",")))[:MAX_ITEMS]
+        rows = session.dialog([resolve_agent(session, agent) for agent in names]).items
+        return Json(
+            {
+                "total": len(rows),
+                "events": session.event_count,
+                "items": cut_texts(rows[start : start + limit]),
+            }
+        )
+
+
+@routes.get("/text", response_model=None)
+def whole_text(
+    name: str,
+    sessions: Sessions,
+    message: Annotated[str, Query(max_length=1000)],
+    part: Annotated[str | None, Query(pattern=r"^(rewritten|[0-9]{1,9})$")] = None,
+) -> Json:
+    """Return the whole text of a message, or of the part at a position."""
+    with sessions.use(name) as session:
+        conversations = session.conversations
+        if part == "rewritten":
+            text = conversations.find_rewritten_text(message)
+        else:
+            text = conversations.find_text(message, None if part is None else int(part))
+    if text is None:
+        raise NameNotFound("text", message, [])
+    return Json({"text": text})
+
+
+@routes.get("/media", response_model=None)
+def media(
+    name: str,
+    sessions: Sessions,
+    hash_: Annotated[str, Query(alias="hash", pattern=r"^[0-9a-f]{64}$")],
+) -> Response:
+    """Return an image, if its data is of a type that can be shown."""
+    with sessions.use(name) as session:
+        part = session.find_image(hash_)
+    data = None if part is None else decode_image(part)
+    if data is None:
+        raise NameNotFound("image", hash_, [])
+    for media_type, starts in _IMAGE_STARTS.items():
+        if data.startswith(starts) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
+            return Response(data, media_type=media_type)
+    raise RequestRefused("unsupported_media", "only PNG, JPEG, GIF and WebP images are shown")

@@ -1,0 +1,41 @@
+"""Routes of the history and the statistics of the home."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from harken.service.body import Json
+from harken.service.viewer.library import StatisticsQuery
+from harken.service.viewer.requests import Library, Text, Window, cut_value
+
+routes = APIRouter(prefix="/api", include_in_schema=False)
+
+
+@routes.get("/commits", response_model=None)
+def commits(library: Library, window: Annotated[Window, Depends()], session: Text = None) -> Json:
+    """Return a range of the commits of a session, or of all, newest first."""
+    page = library.list_commits(session or None, window.start, window.stop)
+    return Json(cut_value(page.as_json()))
+
+
+@routes.get("/stats", response_model=None)
+def statistics(
+    *,
+    library: Library,
+    session: Text = None,
+    since: Text = None,
+    until: Text = None,
+    project: Text = None,
+    runtime: Text = None,
+) -> Json:
+    """Return the statistics of all sessions, or of one."""
+    query = StatisticsQuery(
+        session=session or None,
+        since=since or None,
+        until=until or None,
+        project=project or None,
+        runtime=runtime or None,
+    )
+    return Json(cut_value(library.summarize(query)))

@@ -1,0 +1,201 @@
+"""`OpenSessions`: the sessions that pages look at, each read once and then followed.
+
+A session is read when it is first requested; each later request adds only new events. Requests
+of one session wait for each other, those of different sessions do not. The sessions that were
+not used for the longest time are closed when there are too many, or too many events.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from harken.core.events import ContextCommitted, Event
+from harken.core.ids import AgentId
+from harken.core.messages import ImagePart
+from harken.errors import HarkenError
+from harken.service.viewer.library import SessionLibrary, SessionSource
+from harken.session.log.reader import paused_gc
+from harken.views.conversation.conversation import Conversations
+from harken.views.conversation.images import hash_image, iter_images
+from harken.views.dialogs.dialog import Dialog, DialogItem
+from harken.views.links import Links
+from harken.views.steps import RequestSteps
+from harken.views.timeline import TimelineIndex
+from harken.views.tree import TreeIndex, TreeRow
+from harken.views.verdicts import HookRow, hook_rows
+
+_MAX_SESSIONS = 12
+_MAX_EVENTS = 1_000_000
+"""The number of events of all open sessions after which the least used one is closed."""
+_MAX_DIALOGS = 8
+
+
+class OpenSession:
+    """A session, and the views of it that were requested. Used by one thread at a time."""
+
+    def __init__(self, source: SessionSource) -> None:
+        """Nothing is read yet."""
+        self.source = source
+        self.lock = threading.Lock()
+        self.links = Links(())
+        self.conversations = Conversations(self.links)
+        self.damage: str | None = None
+        """Why the events after the known ones cannot be read."""
+        self._tree = TreeIndex()
+        self._tree_upto = 0
+        self._timeline: TimelineIndex | None = None
+        self._steps: RequestSteps | None = None
+        self._dialogs: OrderedDict[tuple[AgentId, ...], DialogList] = OrderedDict()
+        self._hook_rows: list[HookRow] | None = None
+        self._images: dict[str, ImagePart] = {}
+        self._images_upto = 0
+
+    @property
+    def event_count(self) -> int:
+        """The number of events that were read."""
+        return len(self.links)
+
+    def read_new(self) -> None:
+        """Add the events since the last call to all views."""
+        if self.damage is not None:
+            return
+        with paused_gc():
+            self._read_new()
+
+    def _read_new(self) -> None:
+        try:
+            while events := self.source.read():  # Damage is reported after the events before it.
+                self._add(events)
+        except HarkenError as error:
+            if not self.links.events:
+                raise
+            self.damage = str(error)
+
+    def _add(self, events: Sequence[Event]) -> None:
+        start = len(self.links)
+        self.links.extend(events)
+        self.conversations.add(self.links.events[start:])
+        self._hook_rows = None
+        if self._timeline is not None:
+            self._timeline.add(events)
+        if self._steps is not None:
+            self._steps.add(events)
+
+    def has_commits(self) -> bool:
+        """Whether an agent of the session has a commit."""
+        return any(isinstance(event, ContextCommitted) for event in self.links)
+
+    def tree(self) -> list[TreeRow]:
+        """Return the agents, parents before children."""
+        self._tree.add(self.links.events[self._tree_upto :])
+        self._tree_upto = len(self.links)
+        return self._tree.rows()
+
+    def timeline(self) -> TimelineIndex:
+        """Return the timeline."""
+        if self._timeline is None:
+            self._timeline = TimelineIndex(self.links)
+            self._timeline.add(self.links.events)
+        return self._timeline
+
+    def steps(self) -> RequestSteps:
+        """Return the model calls."""
+        if self._steps is None:
+            self._steps = RequestSteps(self.links, resolver=self.source.resolver)
+        return self._steps
+
+    def hook_rows(self) -> list[HookRow]:
+        """Return the watches, verdicts and interventions, in the order of the log."""
+        if self._hook_rows is None:
+            self._hook_rows = hook_rows(self.links)
+        return self._hook_rows
+
+    def dialog(self, agents: Sequence[AgentId]) -> DialogList:
+        """Return the dialog of these agents."""
+        key = tuple(agents)
+        dialog = self._dialogs.pop(key, None) or DialogList(self.links, agents)
+        self._dialogs[key] = dialog
+        if len(self._dialogs) > _MAX_DIALOGS:
+            self._dialogs.popitem(last=False)
+        dialog.add_new()
+        return dialog
+
+    def find_image(self, hash_: str) -> ImagePart | None:
+        """Return an image by its hash, or None if the session has none with it."""
+        if hash_ not in self._images:
+            for event in self.links.events[self._images_upto :]:
+                for part in iter_images(event):
+                    self._images.setdefault(hash_image(part) or "", part)
+            self._images_upto = len(self.links)
+        return self._images.get(hash_)
+
+
+class DialogList:
+    """The items of a dialog by position. A later event appends items or replaces earlier ones."""
+
+    def __init__(self, links: Links, agents: Sequence[AgentId]) -> None:
+        """The dialog is empty before `add_new`."""
+        self.items: list[DialogItem] = []
+        self._links, self._dialog = links, Dialog(links, agents, drafts=True)
+        self._index_by_id: dict[str, int] = {}
+        self._event_count = 0
+
+    def add_new(self) -> None:
+        """Add the events since the last call."""
+        events = self._links.events[self._event_count :]
+        self._event_count += len(events)
+        for item in self._dialog.add(events):
+            index = self._index_by_id.setdefault(item.message_id, len(self.items))
+            self.items[index : index + 1] = [item]
+
+
+class OpenSessions:
+    """The open sessions of a library."""
+
+    def __init__(self, library: SessionLibrary) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, OpenSession] = OrderedDict()
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[OpenSession]:
+        """Yield a session with all current events; other threads wait until the end of the block.
+
+        Raises NameNotFound, and HarkenError if it cannot be read.
+        """
+        session = self._get(name)
+        with session.lock:
+            try:
+                session.read_new()
+            except HarkenError:
+                self._forget(name, session)
+                raise
+            yield session
+        self._close_unused()
+
+    def _get(self, name: str) -> OpenSession:
+        key = self._library.key_of(name)
+        with self._lock:
+            session = self._sessions.get(name)
+            if session is None or session.source.key != key:
+                session = OpenSession(self._library.open(name))
+                self._sessions[name] = session
+            self._sessions.move_to_end(name)
+            return session
+
+    def _forget(self, name: str, session: OpenSession) -> None:
+        """Close a session that cannot be read, so that the next request reads it again."""
+        with self._lock:
+            if self._sessions.get(name) is session:
+                del self._sessions[name]
+
+    def _close_unused(self) -> None:
+        with self._lock:
+            while len(self._sessions) > 1 and (
+                len(self._sessions) > _MAX_SESSIONS
+                or sum(session.event_count for session in self._sessions.values()) > _MAX_EVENTS
+            ):
+                self._sessions.popitem(last=False)

@@ -1,0 +1,87 @@
+"""Dependencies of the routes: the library, the open sessions, ranges, and short texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, cast
+
+import msgspec
+from fastapi import Depends, Query, Request
+
+from harken.core.ids import AgentId, MessageId
+from harken.errors import NameNotFound
+from harken.service.viewer.library import SessionLibrary
+from harken.service.viewer.open_sessions import OpenSession, OpenSessions
+from harken.views.conversation.items import MAX_TEXT_CHARS, cut_text
+from harken.views.dialogs.dialog import find_primary_agents
+
+MAX_ITEMS = 500
+"""The maximum number of items in an answer."""
+MAX_NAME_CHARS = 1000
+
+
+async def library_of(request: Request) -> SessionLibrary:
+    """Return the library of the viewer."""
+    return cast(SessionLibrary, request.app.state.library)
+
+
+async def sessions_of(request: Request) -> OpenSessions:
+    """Return the open sessions of the viewer."""
+    return cast(OpenSessions, request.app.state.sessions)
+
+
+Library = Annotated[SessionLibrary, Depends(library_of)]
+Sessions = Annotated[OpenSessions, Depends(sessions_of)]
+Start = Annotated[int, Query(alias="from", ge=0, le=10**9)]
+Limit = Annotated[int, Query(ge=1, le=MAX_ITEMS)]
+Text = Annotated[str | None, Query(max_length=MAX_NAME_CHARS)]
+
+
+class Window:
+    """A range of a list: its first position, and its maximum length."""
+
+    def __init__(self, *, start: Start = 0, limit: Limit = 100) -> None:
+        self.start, self.stop = start, start + limit
+
+
+def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:
+    """Return the agent with this id, or the first one that the user talked with.
+
+    Raises NameNotFound.
+    """
+    names = session.links.names.latest_names
+    if agent is None:
+        primary = find_primary_agents(session.links)
+        if not primary:
+            raise NameNotFound("agent", "primary", [])
+        return primary[0]
+    if agent not in names:
+        raise NameNotFound("agent", agent, names)
+    return AgentId(agent)
+
+
+def find_message(session: OpenSession, message_id: str) -> MessageId:
+    """Return the id of a message of the log. Raises NameNotFound."""
+    reference = session.links.target(message_id)
+    if session.links.get(reference) is None:
+        raise NameNotFound("message", message_id, [])
+    return reference
+
+
+def cut_texts(rows: Iterable[msgspec.Struct]) -> list[Any]:
+    """Return rows as JSON values, with long texts cut: `text_length` has the length of `text`."""
+    return [cut_value(msgspec.to_builtins(row)) for row in rows]
+
+
+def cut_value(value: Any) -> Any:
+    """Return a JSON value with its long texts cut, at any depth."""
+    if isinstance(value, list):
+        return [cut_value(item) for item in value]
+    if not isinstance(value, dict):
+        return cut_text(value) if isinstance(value, str) else value
+    lengths = {
+        f"{name}_length": len(text)
+        for name, text in value.items()
+        if isinstance(text, str) and len(text) > MAX_TEXT_CHARS
+    }
+    return {**{name: cut_value(member) for name, member in value.items()}, **lengths}

@@ -1,0 +1,93 @@
+"""Routes of sessions: the list, the search, and a session with its agents."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+
+from harken.service.body import Json
+from harken.service.viewer.library import SessionQuery
+from harken.service.viewer.requests import Library, Limit, Sessions, Text, cut_texts
+from harken.views.dialogs.dialog import find_primary_agents
+
+routes = APIRouter(prefix="/api", include_in_schema=False)
+_DEFAULT_SESSIONS = 50
+_DEFAULT_HITS = 30
+
+
+@routes.get("/about", response_model=None)
+def about(library: Library) -> Json:
+    """Return the version, the home, and the number of its sessions."""
+    return Json({"version": version("harken"), "home": library.home, "sessions": library.count()})
+
+
+class SessionWords:
+    """The conditions of a list of sessions that are words."""
+
+    def __init__(
+        self,
+        *,
+        text: Text = None,
+        runtime: Text = None,
+        project: Text = None,
+        agent: Text = None,
+        outcome: Text = None,
+    ) -> None:
+        self.text, self.runtime, self.project = text or None, runtime or None, project or None
+        self.agent, self.outcome = agent or None, outcome or None
+
+
+class SessionBounds:
+    """The conditions of a list of sessions that are limits."""
+
+    def __init__(
+        self,
+        *,
+        since: Text = None,
+        until: Text = None,
+        min_cost: Annotated[float | None, Query(ge=0, le=1e9)] = None,
+        live: bool | None = None,
+    ) -> None:
+        self.since, self.until = since or None, until or None
+        self.min_cost_usd, self.is_live = min_cost, live
+
+
+@routes.get("/sessions", response_model=None)
+def list_sessions(
+    library: Library,
+    words: Annotated[SessionWords, Depends()],
+    bounds: Annotated[SessionBounds, Depends()],
+    cursor: Text = None,
+    limit: Limit = _DEFAULT_SESSIONS,
+) -> Json:
+    """Return a page of the sessions that match, newest first."""
+    query = SessionQuery(**vars(words), **vars(bounds), cursor=cursor or None, limit=limit)
+    return Json(library.list_sessions(query))
+
+
+@routes.get("/search", response_model=None)
+def search(
+    library: Library,
+    q: Annotated[str, Query(max_length=1000)],
+    limit: Limit = _DEFAULT_HITS,
+) -> Json:
+    """Return messages of all sessions that match, newest first."""
+    return Json(library.search(q, limit))
+
+
+@routes.get("/sessions/{name:path}", response_model=None)
+def session(name: str, library: Library, sessions: Sessions) -> Json:
+    """Return a session with its agents."""
+    summary = library.describe(name)
+    with sessions.use(name) as open_session:
+        answer: dict[str, Any] = {
+            "session": summary,
+            "events": open_session.event_count,
+            "agents": cut_texts(open_session.tree()),
+            "primary": find_primary_agents(open_session.links),
+            "damage": open_session.damage,
+            "commands": library.commands(name, has_commits=open_session.has_commits()),
+        }
+    return Json(answer)

@@ -1,0 +1,78 @@
+"""Routes of model calls: the messages that each read, the new ones in them, and the outcome."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+
+from harken.core import structs
+from harken.errors import NameNotFound
+from harken.service.body import Json
+from harken.service.viewer.requests import (
+    MAX_ITEMS,
+    Library,
+    Limit,
+    Sessions,
+    Start,
+    Text,
+    Window,
+    cut_texts,
+    cut_value,
+    resolve_agent,
+)
+
+routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
+_DEFAULT_STEPS = 100
+
+
+@routes.get("", response_model=None)
+def steps(
+    name: str,
+    sessions: Sessions,
+    agent: Text = None,
+    start: Start = 0,
+    limit: Limit = _DEFAULT_STEPS,
+) -> Json:
+    """Return a range of the model calls of an agent, or of all."""
+    with sessions.use(name) as session:
+        calls = session.steps()
+        numbers = calls.numbers_for(None if agent is None else resolve_agent(session, agent))
+        page = numbers[start : start + limit]
+        return Json({"total": len(numbers), "steps": cut_texts(map(calls.step, page))})
+
+
+@routes.get("/{number}", response_model=None)
+def step(
+    name: str,
+    number: Annotated[int, Path(ge=1, le=10**9)],
+    library: Library,
+    sessions: Sessions,
+    window: Annotated[Window, Depends()],
+) -> Json:
+    """Return a model call with a range of the messages that the model read."""
+    with sessions.use(name) as session:
+        calls = session.steps()
+        if number > len(calls):
+            raise NameNotFound("model call", str(number), [f"1 to {len(calls)}"])
+        row = calls.step(number)
+        changes = calls.changes(number)
+        messages = calls.context(number)
+        is_intact = calls.is_intact(number)
+        first_changes = structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
+        return Json(
+            {
+                "step": cut_value(row.as_json()),
+                "changes": cut_value(first_changes.as_json()),
+                "changes_total": len(changes.messages),
+                "result": cut_value(calls.outcome(number).as_json()),
+                "tools": cut_value(calls.tools(number)),
+                "is_intact": is_intact,
+                "is_verified": is_intact and row.evidence == "recorded",
+                "total": len(messages),
+                "messages": cut_texts(messages[window.start : window.stop]),
+                "commands": library.commands(
+                    name, has_commits=session.has_commits(), request=row.request
+                ),
+            }
+        )

@@ -1,0 +1,128 @@
+"""`harken ui`, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from tests.cli.kit import HARKEN, Cli
+
+
+@contextmanager
+def showing(home: Path, *arguments: str, **environment: str) -> Iterator[tuple[Popen[str], str]]:
+    """Run `harken ui` as a process; yield it, and the link that it prints."""
+    with Popen(
+        [HARKEN, "ui", "--home", home, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            assert link, process.communicate()
+            yield process, link
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def token_of(link: str) -> str:
+    return parse_qs(urlsplit(link).fragment)["token"][0]
+
+
+def ask(link: str) -> int:
+    """Return the status of a request with the token of a link."""
+    headers = {"Authorization": f"Bearer {token_of(link)}"}
+    base = link.partition("/#")[0]
+    return httpx.get(f"{base}/api/about", headers=headers, trust_env=False).status_code
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_prints_a_link_and_serves_until_a_signal(demo: Cli, how: signal.Signals) -> None:
+    with showing(demo.home, "demo", "--no-open", "--port", "0") as (process, link):
+        parts = urlsplit(link)
+        assert (parts.hostname, parts.query) == ("127.0.0.1", "")
+        assert parse_qs(parts.fragment)["session"] == ["demo"]
+        assert ask(link) == 200
+        with httpx.stream(
+            "GET",
+            f"http://{parts.netloc}/api/sessions/demo/follow",
+            headers={"Authorization": f"Bearer {token_of(link)}"},
+            trust_env=False,
+        ) as stream:
+            next(stream.iter_lines())
+            process.send_signal(how)
+            out, err = process.communicate(timeout=20)  # A page that follows holds nothing up.
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_the_token_is_new_for_each_run_and_in_no_file(demo: Cli) -> None:
+    tokens: list[str] = []
+    for _ in range(2):
+        with showing(demo.home, "--no-open", "--port", "0") as (_, link):
+            tokens.append(token_of(link))
+            assert ask(link) == 200
+            assert ask(link.replace(token_of(link), "x" * 43)) == 401
+    assert tokens[0] != tokens[1]
+    assert len(tokens[0]) >= 43
+    files = [path for path in demo.home.rglob("*") if path.is_file()]
+    assert not any(token.encode() in path.read_bytes() for path in files for token in tokens)
+
+
+def test_the_next_free_port_is_used_if_the_default_one_is_taken(demo: Cli) -> None:
+    with (
+        showing(demo.home, "--no-open") as (_, first),
+        showing(demo.home, "--no-open") as (
+            _,
+            second,
+        ),
+    ):
+        ports = [urlsplit(link).port for link in (first, second)]
+        assert ports[0] != ports[1]
+        assert (ask(first), ask(second)) == (200, 200)
+
+
+def test_a_chosen_port_that_is_taken_is_an_error(demo: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"cannot listen on 127.0.0.1:{port}" in demo.refused("ui", "--port", port)
+
+
+def test_an_unknown_session_is_an_error_in_one_line(demo: Cli) -> None:
+    assert "session or commit 'none' not found" in demo.refused("ui", "none", "--no-open")
+    elsewhere = Path("elsewhere.jsonl")
+    elsewhere.write_bytes((demo.home / "sessions" / "demo.jsonl").read_bytes())
+    assert "not a session of this home" in demo.refused("ui", str(elsewhere), "--no-open")
+
+
+def test_the_browser_is_opened_if_there_is_a_display(demo: Cli, tmp_path: Path) -> None:
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    browser.chmod(0o700)
+    with showing(demo.home, "--port", "0", BROWSER=str(browser), DISPLAY=":9") as (_, link):
+        deadline = time.monotonic() + 10
+        while not opened.exists() or opened.read_text() != link:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    opened.unlink()
+    environment = {"BROWSER": str(browser), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    with showing(demo.home, "--port", "0", **environment) as (_, link):
+        assert ask(link) == 200
+    assert not opened.exists()
+
+
+def test_the_demo_ends_by_naming_it(cli: Cli) -> None:
+    assert cli.ok("demo").out.splitlines()[-1].endswith("harken ui demo")

@@ -1,0 +1,182 @@
+"""A page that follows a session has each item once, in order, also after the server restarts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harken.session.session import Session
+from tests.cli.kit import HARKEN, Cli
+from tests.cli.ui_kit import Page, show_home
+from tests.session_kit import (
+    create_agent,
+    log_answer,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
+)
+
+ANN = "agent_001"
+MEETING = "Let Jack and Jill meet in a cafe."
+
+
+class LivePage:
+    """What a page keeps of a session: the items by index, and the number of events."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, Any] = {}
+        self.events = 0
+        self.is_live = True
+        self.lines = 0
+
+    def apply(self, change: Any) -> None:
+        """Write the changed items to their places."""
+        for row in change["items"]:
+            self.items[row["index"]] = row["item"]
+        assert change["events"] >= self.events
+        self.events = change["events"]
+        self.is_live = change.get("is_live", self.is_live)
+        self.lines += 1
+
+
+def wait_for_log(home: Path, name: str) -> None:
+    log = home / "sessions" / f"{name}.jsonl"
+    deadline = time.monotonic() + 20
+    while not log.exists() or log.read_bytes().count(b"\n") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_followed_session_has_all_items_once_while_the_server_restarts(tmp_path: Path) -> None:
+    home, live, restarts = tmp_path / "home", LivePage(), 0
+    log = home / "sessions" / "busy.jsonl"
+    log.parent.mkdir(parents=True)
+    command = [sys.executable, "-m", "tests.cli.ui_writer", str(log), "1000"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root) as writer:
+        wait_for_log(home, "busy")
+        while live.is_live or live.events < 1000:
+            with (
+                show_home(home) as page,
+                page.follow("busy", agent=ANN, events=live.events) as changes,
+            ):
+                for change in changes:
+                    live.apply(change)
+                    if live.lines % 2 == 0 or not live.is_live:
+                        break  # The page loses its connection, and the server ends.
+            restarts += 1
+        assert writer.wait(timeout=20) == 0
+    with show_home(home) as page:
+        fresh = page.all_items("busy", ANN)
+    assert restarts > 1
+    assert len(fresh) == 750
+    assert sorted(live.items) == list(range(len(fresh)))
+    assert [live.items[index] for index in range(len(fresh))] == fresh
+
+
+def test_a_page_that_has_all_events_gets_the_changes_only(demo: Cli) -> None:
+    log = demo.home / "sessions" / "small.jsonl"
+    with Session(log) as session, show_home(demo.home) as page:
+        agent = create_agent(session, relation="primary", name="Ann")
+        log_user_message(session, agent, "Look.")
+        log_tool_calls(session, agent, "c1")
+        opened = page.session("small", "items", agent=agent)
+        assert opened["total"] == 2
+        with page.follow("small", agent=agent, events=opened["events"]) as changes:
+            first = next(changes)
+            assert (first["items"], first["is_live"]) == ([], True)
+            log_tool_result(session, agent, "c1", "found")
+            change = next(changes)
+            assert [row["index"] for row in change["items"]] == [1]
+            assert change["items"][0]["item"]["parts"][0]["result"]["text"] == "found"
+            assert (change["total"], "agents" in change) == (2, True)
+            log_answer(session, agent, "Done.")
+            change = next(changes)
+            assert [row["index"] for row in change["items"]] == [2]
+            session.close()
+            while change.get("is_live", True):
+                change = next(changes)
+
+
+def test_all_views_of_a_session_that_grows_are_those_of_a_fresh_read(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "grows.jsonl"
+    log.parent.mkdir()
+    views = ("", "items", "timeline", "steps", "hooks", "dialog")
+
+    def read(page: Page) -> list[Any]:
+        answers = [
+            page.session("grows", view, **({"agents": ANN} if view == "dialog" else {}))
+            for view in views
+        ]
+        del answers[0]["session"]  # The list of sessions may be a second older.
+        return answers
+
+    with Session(log) as session, show_home(tmp_path) as page:
+        agent = create_agent(session, relation="primary", name="Ann")
+        for number in range(3):
+            log_turn(session, agent, number)
+            grown = read(page)
+            with show_home(tmp_path) as other:
+                assert grown == read(other)
+        step = page.session("grows", "steps/6")
+        assert (step["is_intact"], step["changes"]["kept"], step["total"]) == (True, 9, 11)
+
+
+def test_many_changes_arrive_in_lines_of_at_most_500_items(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "long.jsonl"
+    log.parent.mkdir()
+    with Session(log) as session:
+        agent = create_agent(session, relation="primary", name="Ann")
+        for number in range(1201):
+            log_user_message(session, agent, f"message {number}")
+    with show_home(tmp_path) as page, page.follow("long", agent=agent) as changes:
+        lines = [next(changes) for _ in range(3)]
+    assert [len(line["items"]) for line in lines] == [500, 500, 201]
+    # A page that loses its connection after the first line asks for all of them again.
+    assert [line["events"] for line in lines] == [0, 0, 1203]
+
+
+def test_the_server_ends_although_pages_follow(demo: Cli) -> None:
+    started_at = time.monotonic()
+    with show_home(demo.home) as page, page.follow("demo") as changes:
+        next(changes)
+        page_changes = changes
+    assert time.monotonic() - started_at < 20
+    del page_changes
+
+
+def test_a_session_that_is_removed_ends_the_stream_with_the_reason(demo: Cli) -> None:
+    with show_home(demo.home) as page, page.follow("demo") as changes:
+        next(changes)
+        (demo.home / "sessions" / "demo.jsonl").unlink()
+        assert next(changes)["error"]["code"] in ("unknown_name", "store_failed")
+        with pytest.raises(StopIteration):
+            next(changes)
+
+
+def test_a_purged_session_is_read_again(demo: Cli) -> None:
+    with show_home(demo.home) as page:
+        before = page.all_items("demo", ANN)
+        command = [str(HARKEN), "store", "purge", "--yes", "--home", str(demo.home)]
+        subprocess.run(command, input=MEETING.encode(), check=True, capture_output=True)
+        after = page.all_items("demo", ANN)
+    assert len(before) == len(after)
+    assert MEETING in str(before)
+    assert MEETING not in str(after)
+
+
+def test_a_connection_that_breaks_leaves_the_server_running(demo: Cli) -> None:
+    with show_home(demo.home) as page:
+        for _ in range(20):
+            with page.follow("demo") as changes:
+                next(changes)
+        assert page.json("/api/about")["sessions"] == 1
+        with pytest.raises(httpx.HTTPStatusError):
+            page.get("/api/sessions/none/follow").raise_for_status()

@@ -1,0 +1,82 @@
+"""The viewer of a home on a real port, and a client that knows its token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.config.home import Home
+from harken.service.server import serve_in_thread
+from harken.service.sockets import address_of, listen_at
+from harken.service.viewer.access import PageAccessCheck
+from harken.service.viewer.app import LIMITS, make_viewer_app
+
+TOKEN = "a-token-for-tests-only-of-some-length"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class Page:
+    """A client of the viewer, which sends what its page would send."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._client = httpx.Client(base_url=address, timeout=30, trust_env=False)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def get(self, path: str, *, headers: dict[str, str] = BEARER, **params: Any) -> httpx.Response:
+        """Return the response to a request, whatever its status."""
+        return self._client.get(path, headers=headers, params=params or None)
+
+    def json(self, path: str, **params: Any) -> Any:
+        """Return the JSON of a request that works."""
+        response = self.get(path, **params)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def session(self, name: str, view: str = "", **params: Any) -> Any:
+        """Return a session, or a view of it."""
+        path = f"/api/sessions/{quote(name, safe='')}"
+        return self.json(f"{path}/{view}" if view else path, **params)
+
+    def all_items(self, name: str, agent: str, *, limit: int = 500) -> list[Any]:
+        """Return all items of an agent, page by page."""
+        items: list[Any] = []
+        while True:
+            page = self.session(name, "items", **{"agent": agent, "from": len(items)}, limit=limit)
+            items += page["items"]
+            if len(items) >= page["total"] or not page["items"]:
+                return items
+
+    @contextmanager
+    def follow(self, name: str, **params: Any) -> Iterator[Iterator[Any]]:
+        """Yield the changes of a session as they arrive, without the empty lines."""
+        path = f"/api/sessions/{quote(name, safe='')}/follow"
+        with self._client.stream("GET", path, headers=BEARER, params=params) as response:
+            assert response.status_code == 200, response.read()
+            yield (json.loads(line) for line in response.iter_lines() if line)
+
+
+@contextmanager
+def show_home(folder: Path, port: int = 0) -> Iterator[Page]:
+    """Serve a home until the end of the block."""
+    library = HomeLibrary(Home(str(folder)), "harken", ["--home", str(folder)])
+    viewer = make_viewer_app(library, PageAccessCheck(TOKEN))
+    with (
+        listen_at("127.0.0.1", port) as listener,
+        serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),
+    ):
+        page = Page(address_of(listener))
+        try:
+            yield page
+        finally:
+            page.close()

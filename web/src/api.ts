@@ -1,0 +1,456 @@
+/** The rows that the server sends, as the design note names them, and the requests for them.
+ *
+ * Members with default values are absent from the JSON, so they are optional here. */
+
+export interface SessionSummary {
+  name: string;
+  title?: string | null;
+  runtime?: string | null;
+  project?: string | null;
+  began?: string | null;
+  ended?: string | null;
+  state?: string | null;
+  is_live?: boolean;
+  agents?: number | null;
+  messages?: number | null;
+  cost_usd?: number | null;
+}
+
+export interface SessionPage {
+  sessions: SessionSummary[];
+  next?: string | null;
+  runtimes?: string[];
+  projects?: string[];
+}
+
+export interface TextSpan {
+  kind: "same" | "dropped" | "added";
+  text: string;
+}
+
+export interface SearchHit {
+  session: string;
+  title?: string | null;
+  /** The name of the agent. */
+  agent?: string | null;
+  message_id?: string | null;
+  time?: string | null;
+  snippet: { text: string; is_match?: boolean }[];
+}
+
+export interface TreeRow {
+  agent_id: string;
+  name: string;
+  depth: number;
+  parent?: string | null;
+  place: "primary" | "subagent" | "hook" | "gone";
+  gone?: boolean;
+  language_model?: string | null;
+  template?: string | null;
+  task?: string | null;
+  birth?: string | null;
+  entries: number;
+  verdicts?: number;
+  model_calls: number;
+  tokens: number;
+  cost_usd: number;
+}
+
+export interface SessionInfo {
+  session: SessionSummary;
+  events: number;
+  agents: TreeRow[];
+  primary: string[];
+  damage?: string | null;
+  commands?: Record<string, string | null>;
+}
+
+/** An image of the log. Without a hash the log has an address only, which the page does not load. */
+export interface ImagePart {
+  kind: "image";
+  hash: string | null;
+  media_type: string | null;
+  size: number | null;
+  url?: string | null;
+}
+
+/** `length` counts the characters of the whole text; `position` names the part in requests for it. */
+export interface TextPart {
+  kind: "text";
+  text: string;
+  length: number;
+  position?: number | null;
+}
+
+export interface CallResult {
+  message_id: string;
+  time: string;
+  text: string;
+  length: number;
+  is_error: boolean;
+  closed?: string | null;
+  images: ImagePart[];
+}
+
+export interface RewrittenCall {
+  message_id: string;
+  name: string;
+  arguments: string;
+  length: number;
+  spans: TextSpan[];
+}
+
+export interface CallPart {
+  kind: "call";
+  id: string;
+  name: string;
+  summary: string;
+  arguments: string;
+  length: number;
+  position?: number | null;
+  result: CallResult | null;
+  diff: string | null;
+  agents: string[];
+  rewritten?: RewrittenCall | null;
+}
+
+export interface RewrittenPart {
+  kind: "rewritten";
+  text: string;
+  length: number;
+  spans: TextSpan[];
+  hook?: string | null;
+  hook_name?: string | null;
+}
+
+export interface OtherPart {
+  kind: "other";
+  name: string;
+  text: string;
+  length: number;
+  position?: number | null;
+}
+
+export type Part = TextPart | ImagePart | CallPart | RewrittenPart | OtherPart;
+
+export type Label =
+  | "System"
+  | "Heard"
+  | "Thought"
+  | "Action"
+  | "Received"
+  | "Said"
+  | "Draft"
+  | "Verdict"
+  | "Stopped";
+
+export interface ConversationItem {
+  message_id: string;
+  time: string;
+  label: Label;
+  note?: string | null;
+  purpose?: string | null;
+  original?: string | null;
+  author?: string | null;
+  author_name?: string | null;
+  parts: Part[];
+}
+
+export interface DialogItem {
+  message_id: string;
+  agent_id?: string | null;
+  name?: string | null;
+  trigger?: string | null;
+  content: string;
+  time: string;
+  status?: string | null;
+  hook_name?: string | null;
+  draft?: string | null;
+  verdict?: { kind: string; point: string; name?: string | null } | null;
+  stop?: string | null;
+  differs?: boolean;
+  versions?: { message_id: string; agent_id: string; name?: string | null; content: string }[];
+}
+
+export interface Range<T> {
+  total: number;
+  events?: number;
+  items: T[];
+}
+
+export interface Change {
+  events?: number;
+  total?: number;
+  items?: { index: number; item: ConversationItem }[];
+  agents?: TreeRow[];
+  is_live?: boolean;
+  damage?: string | null;
+  error?: unknown;
+}
+
+export interface Hop {
+  message_id: string;
+  hops?: number;
+  via?: "substance" | "cause" | "call" | null;
+  source?: string | null;
+  agent_id?: string | null;
+  name?: string | null;
+  event_type?: string;
+  role?: string | null;
+  content?: string;
+  time?: string;
+  differs?: boolean;
+}
+
+export interface Intervention {
+  kind: "message" | "action";
+  message_id: string;
+  name?: string | null;
+  proposed: string;
+  became: string;
+  became_id?: string;
+  heard_by?: string | null;
+  heard_by_name?: string | null;
+  time?: string;
+  spans?: TextSpan[];
+}
+
+/** A verdict of a hook. */
+export interface VerdictRow {
+  kind: string;
+  point: string;
+  message_id: string;
+  hook: string;
+  hook_name?: string | null;
+  text: string;
+  subject: string;
+  name?: string | null;
+  proposed?: string;
+  time: string;
+}
+
+export interface MessageDetails {
+  message: Record<string, unknown>;
+  agent?: string | null;
+  index?: number | null;
+  totals?: { origins: number; hearers: number; effects: number };
+  verdicts?: VerdictRow[];
+  origins: Hop[];
+  hearers: Hop[];
+  effects: Hop[];
+  interventions: Intervention[];
+}
+
+export interface Usage {
+  [name: string]: unknown;
+}
+
+export interface RequestStep {
+  number: number;
+  of_agent: number;
+  request: string;
+  agent_id?: string | null;
+  name?: string | null;
+  time: string;
+  model: string;
+  messages: number;
+  evidence: string;
+  missing?: string[];
+  ended?: boolean;
+  stop_reason?: string | null;
+  latency_s?: number | null;
+  cost_usd?: number | null;
+  usage?: Usage | null;
+}
+
+export interface ContextMessage {
+  position: number;
+  message_id?: string | null;
+  loaded?: string | null;
+  new?: boolean;
+  message: Record<string, unknown>;
+}
+
+export interface MessageDiff {
+  kind: "same" | "dropped" | "added" | "changed";
+  before?: number | null;
+  after?: number | null;
+  heading: string;
+  text: string;
+  spans?: TextSpan[];
+}
+
+export interface StepDetails {
+  step: RequestStep;
+  changes?: {
+    previous?: string | null;
+    kept?: number;
+    messages?: MessageDiff[];
+    edits?: { message_id: string; kind: string; summary?: string | null; ctx?: string | null }[];
+    model?: string | null;
+    tools?: { name: string; kind: string; spans?: TextSpan[] }[];
+    parameters?: { name: string; kind: string; spans?: TextSpan[] }[];
+  } | null;
+  result?: {
+    answer_id?: string | null;
+    answer?: Record<string, unknown> | null;
+    error?: string | null;
+    partial?: string | null;
+    ran?: {
+      call: string;
+      tool: string;
+      arguments: string;
+      became?: string | null;
+      result?: string | null;
+      is_error?: boolean;
+    }[];
+    rewritten?: Intervention[];
+  } | null;
+  changes_total?: number;
+  tools?: { name?: string; description?: string }[];
+  is_intact?: boolean;
+  is_verified?: boolean;
+  total?: number;
+  messages: ContextMessage[];
+  commands?: Record<string, string | null> | null;
+}
+
+export interface TimelineLane {
+  agent_id: string;
+  name?: string | null;
+  first: string;
+  last: string;
+  events: number;
+}
+
+export interface TimelineEvent {
+  message_id: string;
+  time: string;
+  turn: number;
+  lane?: number | null;
+  event_type: string;
+  role?: string | null;
+  text: string;
+}
+
+export interface TimelineRange {
+  lanes: TimelineLane[];
+  total: number;
+  events: TimelineEvent[];
+}
+
+/** An answer of the server that is no success, or no answer at all (status 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly kind: string;
+
+  constructor(status: number, kind: string, message: string) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+    this.kind = kind;
+  }
+}
+
+type Params = Record<string, string | number | null | undefined>;
+
+/** Return the address of a route, relative to the page. */
+export function address(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+  }
+  const text = query.toString();
+  return `api/${path}${text ? `?${text}` : ""}`;
+}
+
+export class Api {
+  readonly #token: () => string | null;
+  readonly #onRefused: () => void;
+
+  constructor(token: () => string | null, onRefused: () => void) {
+    this.#token = token;
+    this.#onRefused = onRefused;
+  }
+
+  /** Send a request. Raises ApiError for every answer but a success. */
+  async send(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
+    const token = this.#token();
+    let response: Response;
+    try {
+      response = await fetch(address(path, params), {
+        headers: token ? { Authorization: `Bearer ${token}` } : {},
+        credentials: "omit",
+        cache: "no-store",
+        signal: signal ?? null,
+      });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
+    }
+    if (response.ok) return response;
+    if (response.status === 401) this.#onRefused();
+    const body = (await response.json().catch(() => null)) as {
+      error?: { code?: string; message?: string };
+    } | null;
+    throw new ApiError(
+      response.status,
+      body?.error?.code ?? "error",
+      body?.error?.message ?? `The server answered with status ${response.status}.`,
+    );
+  }
+
+  async #json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+    return (await (await this.send(path, params, signal)).json()) as T;
+  }
+
+  sessions(params: Params, signal?: AbortSignal) {
+    return this.#json<SessionPage>("sessions", params, signal);
+  }
+  search(q: string, limit: number, signal?: AbortSignal) {
+    return this.#json<{ hits: SearchHit[] }>("search", { q, limit }, signal);
+  }
+  session(name: string, signal?: AbortSignal) {
+    return this.#json<SessionInfo>(`sessions/${encodeURIComponent(name)}`, {}, signal);
+  }
+  items(name: string, agent: string, from: number, limit: number, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/items`;
+    return this.#json<Range<ConversationItem>>(path, { agent, from, limit }, signal);
+  }
+  dialog(name: string, agents: string[], from: number, limit: number, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/dialog`;
+    return this.#json<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
+  }
+  follow(name: string, agent: string, events: number, signal: AbortSignal) {
+    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { agent, events }, signal);
+  }
+  /** Find the agent and the position of the item that shows a message. */
+  find(name: string, message: string, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/find`;
+    return this.#json<{ agent: string; index: number }>(path, { message }, signal);
+  }
+  message(name: string, id: string, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/messages/${encodeURIComponent(id)}`;
+    return this.#json<MessageDetails>(path, {}, signal);
+  }
+  timeline(name: string, from: number, limit: number, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/timeline`;
+    return this.#json<TimelineRange>(path, { from, limit }, signal);
+  }
+  steps(name: string, agent: string | null, from: number, limit: number, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/steps`;
+    return this.#json<{ total: number; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
+  }
+  step(name: string, number: number, from: number, limit: number, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/steps/${number}`;
+    return this.#json<StepDetails>(path, { from, limit }, signal);
+  }
+  async text(name: string, message: string, part: number | "rewritten" | null, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/text`;
+    return (await this.#json<{ text: string }>(path, { message, part }, signal)).text;
+  }
+  async media(name: string, hash: string, signal?: AbortSignal) {
+    const path = `sessions/${encodeURIComponent(name)}/media`;
+    return await (await this.send(path, { hash }, signal)).blob();
+  }
+}

@@ -1,0 +1,30 @@
+/** A color for each agent, the same in all views.
+ *
+ * The colors are those of Okabe and Ito, which people with color blindness can tell apart; app.css
+ * has a darker and a lighter form of each for text. An agent also has initials, so that no fact is
+ * in the color alone. */
+
+export const COLORS = 7;
+
+/** Return the class of an agent's color. It depends on the id only, so it never changes. */
+export function colorClass(agent: string | null | undefined): string {
+  if (!agent || agent === "user") return "agent-user";
+  const number = /^agent_(\d{1,9})$/.exec(agent)?.[1];
+  const index = number === undefined ? hash(agent) : Number(number) + COLORS - 1;
+  return `agent-${index % COLORS}`;
+}
+
+/** Return one or two letters for an agent's badge. */
+export function initials(name: string | null | undefined): string {
+  const words = (name ?? "").match(/[\p{L}\p{N}]+/gu) ?? [];
+  if (words.length === 0) return "?";
+  const [first = "", second] = words;
+  if (second !== undefined) return ([...first][0] ?? "") + ([...second][0] ?? "");
+  return [...first].slice(0, 2).join("");
+}
+
+function hash(text: string): number {
+  let value = 0;
+  for (const character of text) value = (value * 31 + (character.codePointAt(0) ?? 0)) >>> 0;
+  return value;
+}

@@ -1,0 +1,43 @@
+/** Choices of the person at this browser. They survive the page. */
+
+export type Theme = "system" | "light" | "dark";
+
+function read(name: string): string | null {
+  try {
+    return localStorage.getItem(`harken.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+function write(name: string, value: string): void {
+  try {
+    localStorage.setItem(`harken.${name}`, value);
+  } catch {
+    // A browser without storage forgets the choice.
+  }
+}
+
+class Settings {
+  theme = $state<Theme>((read("theme") as Theme | null) ?? "system");
+  showsThoughts = $state(read("thoughts") !== "hidden");
+
+  setTheme(theme: Theme): void {
+    this.theme = theme;
+    write("theme", theme);
+    applyTheme();
+  }
+
+  toggleThoughts(): void {
+    this.showsThoughts = !this.showsThoughts;
+    write("thoughts", this.showsThoughts ? "shown" : "hidden");
+  }
+}
+
+export const settings = new Settings();
+
+export function applyTheme(): void {
+  const root = document.documentElement;
+  if (settings.theme === "system") root.removeAttribute("data-theme");
+  else root.dataset.theme = settings.theme;
+}

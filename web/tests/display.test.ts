@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { address, Api, ApiError } from "../src/api";
+import { colorClass, COLORS, initials } from "../src/lib/colors";
+import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
+import { fromDialog } from "../src/lib/conversation.svelte";
+import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
+
+describe("colors", () => {
+  it("differ for the first agents, and depend on the id only", () => {
+    const first = Array.from({ length: COLORS }, (_, index) => colorClass(`agent_00${index + 1}`));
+    expect(new Set(first).size).toBe(COLORS);
+    expect(colorClass("agent_001")).toBe("agent-0");
+    expect(colorClass("worker-x")).toBe(colorClass("worker-x"));
+    expect(colorClass("user")).toBe("agent-user");
+    expect(colorClass(null)).toBe("agent-user");
+  });
+  it("come with initials", () => {
+    expect(initials("Test writer")).toBe("Tw");
+    expect(initials("👋 émile")).toBe("ém");
+    expect(initials("")).toBe("?");
+  });
+});
+
+it("numbers and times are short", () => {
+  const now = Date.parse("2026-03-02T12:00:00Z");
+  expect(formatAge("2026-03-02T11:59:50Z", now)).toBe("now");
+  expect(formatAge("2026-03-02T09:00:00Z", now)).toBe("3 h");
+  expect(formatAge("nonsense", now)).toBe("");
+  expect(formatDuration("2026-03-02T09:00:00Z", "2026-03-02T10:05:00Z")).toBe("1 h 05");
+  expect(formatDuration(null, "2026-03-02T10:05:00Z")).toBe("");
+  expect([formatCost(null), formatCost(0), formatCost(0.001), formatCost(1.5)]).toEqual(["", "$0", "<$0.01", "$1.50"]);
+  expect(formatBytes(10_000_000)).toBe("10.0 MB");
+  expect([plural(1, "agent"), plural(12_345, "agent")]).toEqual(["1 agent", "12k agents"]);
+});
+
+describe("messages of a context", () => {
+  it("have their parts and calls in the order in which the model reads them", () => {
+    const calls = [
+      { id: "a", function: { name: "ls", arguments: "{}" } },
+      { id: "b", function: { name: "cat", arguments: '{"x":1}' } },
+    ];
+    const content = [{ type: "thinking", text: "hm" }, { type: "call", id: "b" }, { type: "text", text: "then" }];
+    expect(readBlocks({ role: "assistant", content, tool_calls: calls }).map(({ kind, text }) => [kind, text])).toEqual([
+      ["thinking", "hm"], ["call", '{"x":1}'], ["text", "then"], ["call", "{}"],
+    ]);
+  });
+  it("may be any JSON", () => {
+    for (const content of [null, 3, "x", [null, 1, {}, { type: "image", url: "u" }], { a: 1 }]) {
+      expect(readBlocks({ content, tool_calls: [null, { function: 3 }] }).length).toBeGreaterThan(0);
+    }
+    expect(describeRole({ role: "tool", name: "ls", is_error: true })).toBe("tool ls, error");
+    expect(inputTokens({ usage: { input_tokens: "x" } } as never)).toEqual({ all: 0, cached: 0 });
+  });
+});
+
+it("a draft of a dialog is never shown as said", () => {
+  const row = { message_id: "msg_1", content: "no", time: "", agent_id: "agent_001", name: "main" };
+  expect(fromDialog(row).label).toBe("Said");
+  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" })).toMatchObject({ label: "Draft", note: "denied by Guard" });
+  expect(fromDialog({ ...row, status: "rewritten" }).label).toBe("Said");
+  expect(fromDialog({ ...row, stop: "interrupted" }).label).toBe("Stopped");
+});
+
+describe("the API", () => {
+  it("is asked relative to the page, without empty parameters", () => {
+    expect(address("sessions", { text: "a b", runtime: "", since: null, limit: 5 })).toBe("api/sessions?text=a+b&limit=5");
+  });
+  it("gets the token in a header, and says when it is refused", async () => {
+    const requests: [string, RequestInit | undefined][] = [];
+    let refusals = 0;
+    const before = globalThis.fetch;
+    globalThis.fetch = (async (url: string, init?: RequestInit) => {
+      requests.push([url, init]);
+      return new Response('{"error":{"code":"unauthorized","message":"Wrong token."}}', { status: 401 });
+    }) as typeof fetch;
+    try {
+      const api = new Api(() => "s3cret", () => (refusals += 1));
+      await expect(api.session("a/b")).rejects.toMatchObject({ status: 401, message: "Wrong token." });
+    } finally {
+      globalThis.fetch = before;
+    }
+    expect(requests[0]?.[0]).toBe("api/sessions/a%2Fb");
+    expect(requests[0]?.[1]?.headers).toEqual({ Authorization: "Bearer s3cret" });
+    expect(refusals).toBe(1);
+    expect(new ApiError(0, "x", "y").name).toBe("ApiError");
+  });
+});
