@@ -3,10 +3,11 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full check bench peers backends docs req venv lock web
 
-# The first Python that is new enough, and how many tests run at once.
+# The first Python that is new enough, and how many tests run at once: more than two cores, since
+# tests of terminals, servers and clocks wait.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
-JOBS ?= 2
+JOBS ?= 3
 
 # Bytecode is kept, whatever the caller's environment says: the tests start hundreds of processes,
 # and each would compile what it imports.
