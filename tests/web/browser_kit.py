@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
-INSTALL = "the page is tested in Chromium: apt-get install chromium"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Modules that import this one are skipped, not their tests: so the summary has one line.
+if CHROMIUM is None:
+    pytest.skip("the page is tested in Chromium: apt-get install chromium", allow_module_level=True)
 pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright: make venv")
 from playwright.sync_api import (  # noqa: E402 - the tests are skipped where it is missing
     Browser,
@@ -25,7 +28,7 @@ from playwright.sync_api import (  # noqa: E402 - the tests are skipped where it
 
 from tests.cli.ui_kit import TOKEN  # noqa: E402
 
-__all__ = ["INSTALL", "Browser", "Locator", "Page", "Tab", "expect"]
+__all__ = ["Browser", "Locator", "Page", "Tab", "expect"]
 
 TIMEOUT_MS = 30_000
 ARGUMENTS = [
@@ -41,17 +44,12 @@ SCREENSHOTS = os.environ.get("HARKEN_SCREENSHOTS")
 """A folder for pictures of the views, for people who want to look at them."""
 
 
-def find_chromium() -> str | None:
-    """Return the path of Chromium. Return None if it is not installed."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
 @contextmanager
-def open_browser(path: str) -> Iterator[Browser]:
+def open_browser() -> Iterator[Browser]:
     """Run Chromium without a window, with a profile of its own."""
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -91,11 +89,6 @@ class Tab:
         """Write a picture of the page, if a folder for pictures is set."""
         if SCREENSHOTS:
             self.page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")
-
-    def scroll_width(self) -> int:
-        """Return how wide the content of the page is."""
-        width: int = self.page.evaluate("document.documentElement.scrollWidth")
-        return width
 
     def _check_message(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):

@@ -16,18 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    """The path of Chromium. Skips the test if it is missing."""
-    from tests.web.browser_kit import INSTALL, find_chromium
-
-    path = find_chromium()
-    if path is None:
-        pytest.skip(INSTALL)
-    return path
-
-
-@pytest.fixture(scope="session")
-def home(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with all sessions of `scenes`. No test writes in it."""
     from tests.web.scenes import write_home
 
@@ -37,7 +26,7 @@ def home(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: str, home: Path) -> Iterator[Browser]:
+def browser(home: Path) -> Iterator[Browser]:
     """A running Chromium.
 
     Playwright has an event loop in this thread until the end of the module. So `home`, whose
@@ -45,7 +34,7 @@ def browser(chromium: str, home: Path) -> Iterator[Browser]:
     """
     from tests.web.browser_kit import open_browser
 
-    with open_browser(chromium) as browser:
+    with open_browser() as browser:
         yield browser
 
 
