@@ -1,11 +1,12 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 import { mockApi } from "./mock/plugin.ts";
+import { listSources } from "./sources.ts";
 
 export default defineConfig(({ mode }) => ({
   // The server may mount the page below any path.
   base: "./",
-  plugins: [svelte(), ...(mode === "mock" ? [mockApi()] : [])],
+  plugins: [svelte(), listSources(), ...(mode === "mock" ? [mockApi()] : [])],
   resolve: { conditions: ["browser"] },
   build: {
     outDir: "../src/harken/web",
