@@ -93,6 +93,17 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await page.keyboard.press("Escape");
     await page.locator("aside").waitFor({ state: "detached" });
   });
+  await step("texts as written", async () => {
+    await visit("#/session/2026-03-02-parser");
+    await page.locator("article .markdown").first().waitFor();
+    expect((await page.locator("article.label-heard .markdown").count()) === 0, "what an agent heard is as written");
+    await page.keyboard.press("r");
+    await page.locator("article .markdown").first().waitFor({ state: "detached" });
+    expect(await page.evaluate(() => localStorage.getItem("harken.text")) === "written", "the choice is kept");
+    await shot("as-written-1280-light");
+    await page.keyboard.press("r");
+    await page.locator("article .markdown").first().waitFor();
+  });
   await step("a long session", async () => {
     await visit("#/session/big?agent=agent_001&m=msg_7777");
     await page.locator("article.target").waitFor();

@@ -3,6 +3,7 @@ import { address, Api, ApiError } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
 import { fromDialog } from "../src/lib/conversation.svelte";
+import { settings } from "../src/lib/settings.svelte";
 import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
 
 describe("colors", () => {
@@ -84,4 +85,12 @@ describe("the API", () => {
     expect(refusals).toBe(1);
     expect(new ApiError(0, "x", "y").name).toBe("ApiError");
   });
+});
+
+it("the choice of texts as written is kept", () => {
+  expect(settings.isAsWritten).toBe(false);
+  settings.toggleAsWritten();
+  expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([true, "written"]);
+  settings.toggleAsWritten();
+  expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([false, "rendered"]);
 });
