@@ -81,6 +81,12 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
       return send(response, { total: rows.length, events: 1, items: rows.slice(from, from + limit) });
     }
     case "follow":
+      if (query.has("agents")) {
+        // The dialogs of the mock do not grow.
+        response.setHeader("Content-Type", "application/x-ndjson");
+        response.write("\n");
+        return;
+      }
       return follow(session, agent, Number(query.get("events") ?? 0), response);
     case "messages": {
       const details = makeDetails(session, id ?? "");

@@ -59,6 +59,7 @@ export interface TreeRow {
 export interface SessionInfo {
   session: SessionSummary;
   events: number;
+  generation?: Generation;
   agents: TreeRow[];
   primary: string[];
   damage?: string | null;
@@ -172,16 +173,22 @@ export interface DialogItem {
   versions?: { message_id: string; agent_id: string; name?: string | null; content: string }[];
 }
 
+/** Which log an answer is of: another value than before means that the log was replaced. */
+export type Generation = string | number | null;
+
 export interface Range<T> {
   total: number;
+  /** From how many events the items were computed. */
   events?: number;
+  generation?: Generation;
   items: T[];
 }
 
 export interface Change {
   events?: number;
   total?: number;
-  items?: { index: number; item: ConversationItem }[];
+  generation?: Generation;
+  items?: { index: number; item: ConversationItem | DialogItem }[];
   agents?: TreeRow[];
   is_live?: boolean;
   damage?: string | null;
@@ -334,6 +341,7 @@ export interface TimelineEvent {
 }
 
 export interface TimelineRange {
+  generation?: Generation;
   lanes: TimelineLane[];
   total: number;
   events: TimelineEvent[];
@@ -421,8 +429,10 @@ export class Api {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
     return this.#json<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
   }
-  follow(name: string, agent: string, events: number, signal: AbortSignal) {
-    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { agent, events }, signal);
+  /** Follow the conversation of an agent, or the dialog of several. */
+  follow(name: string, agents: string[], events: number, signal: AbortSignal) {
+    const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
+    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { ...of, events }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {
@@ -439,7 +449,7 @@ export class Api {
   }
   steps(name: string, agent: string | null, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps`;
-    return this.#json<{ total: number; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
+    return this.#json<{ total: number; generation?: Generation; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
   }
   step(name: string, number: number, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps/${number}`;

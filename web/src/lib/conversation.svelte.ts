@@ -1,6 +1,6 @@
 /** The items of one panel, loaded by ranges as they are looked at. */
 
-import { ApiError, type Change, type ConversationItem, type DialogItem, type OtherPart } from "../api";
+import { ApiError, type Api, type Change, type ConversationItem, type DialogItem, type OtherPart, type Range } from "../api";
 import { api } from "./client";
 import { PAGE_SIZE, SparseList } from "./ranges";
 
@@ -43,13 +43,19 @@ export class Conversation {
   error = $state.raw<Error | null>(null);
   /** How many events the items reflect: where the live stream goes on. */
   events = 0;
+  /** Which log the items are of. Another one means that the log was replaced, for example by a purge. */
+  #generation: string | number | null = null;
+  /** Grows with each replacement: answers to earlier requests are dropped. */
+  #epoch = 0;
   readonly #list = new SparseList<ConversationItem>();
   readonly #requested = new Set<number>();
   readonly #controller = new AbortController();
+  readonly #api: Pick<Api, "items" | "dialog" | "find">;
 
-  constructor(session: string, agents: string[]) {
+  constructor(session: string, agents: string[], from: Pick<Api, "items" | "dialog" | "find"> = api) {
     this.session = session;
     this.agents = agents;
+    this.#api = from;
   }
 
   get isDialog(): boolean {
@@ -75,7 +81,7 @@ export class Conversation {
   async locate(message: string): Promise<number | null> {
     const { signal } = this.#controller;
     if (!this.isDialog) {
-      const found = await api.find(this.session, message, signal).catch(() => null);
+      const found = await this.#api.find(this.session, message, signal).catch(() => null);
       if (found === null || found.agent !== this.agents[0]) return null;
       await this.ensure(found.index, found.index);
       return found.index;
@@ -89,51 +95,69 @@ export class Conversation {
 
   /** Apply a change of the live stream. Return how many items are new at the end. */
   apply(change: Change): number {
-    const count = this.#list.upsert(change.items ?? [], change.total);
+    if (!this.isLoaded || !this.checkGeneration(change.generation)) return 0;
+    const items = (change.items ?? []).map(({ index, item }) => ({ index, item: this.#convert(item) }));
+    const count = this.#list.upsert(items, change.total, change.events);
     if (change.events !== undefined) this.events = Math.max(this.events, change.events);
     this.#touch();
     return count;
   }
 
-  /** Load the last page again, for a dialog, which has no live stream. */
-  async refresh(): Promise<number> {
-    const before = this.total;
-    await this.#load(Math.max(0, Math.floor((before - 1) / PAGE_SIZE) * PAGE_SIZE), true);
-    await this.ensure(before, this.total - 1);
-    return this.total - before;
+  /** Return whether the items are of this log. If not, remove them and read the first ones again. */
+  checkGeneration(generation: string | number | null | undefined): boolean {
+    if (generation === null || generation === undefined) return true;
+    this.#generation ??= generation;
+    if (this.#generation === generation) return true;
+    this.#epoch += 1;
+    this.#generation = null;
+    this.events = 0;
+    this.#list.clear();
+    this.#requested.clear();
+    this.isLoaded = false;
+    this.#touch();
+    void this.#load(0);
+    return false;
   }
 
   close(): void {
     this.#controller.abort();
   }
 
-  async #load(from: number, isRefresh = false): Promise<void> {
-    if (this.#requested.has(from) && !isRefresh) return;
-    this.#requested.add(from);
+  /** Load what is absent of a page. An answer may have fewer items than were asked for. */
+  async #load(page: number): Promise<void> {
+    if (this.#requested.has(page)) return;
+    this.#requested.add(page);
+    const epoch = this.#epoch;
     try {
-      const signal = this.#controller.signal;
-      const range = this.isDialog
-        ? await this.#loadDialog(from, signal)
-        : await api.items(this.session, this.agents[0] ?? "", from, PAGE_SIZE, signal);
-      // Only the first answer says where the stream begins: later ranges may be newer than items
-      // that were loaded before, whose changes the stream still has to bring.
-      if (!this.isLoaded) this.events = range.events ?? 0;
-      this.#list.write(from, range.items, range.total);
-      this.isLoaded = true;
-      this.error = null;
-      this.#touch();
+      for (let from: number | null = page; from !== null; ) {
+        const range = await this.#read(from, page + PAGE_SIZE - from);
+        if (epoch !== this.#epoch || !this.checkGeneration(range.generation)) return;
+        // Only the first answer says where the stream begins: later ranges may be newer than items
+        // that were loaded before, whose changes the stream still has to bring.
+        if (!this.isLoaded) this.events = range.events ?? 0;
+        this.#list.write(from, range.items.map(this.#convert), range.total, range.events);
+        this.isLoaded = true;
+        this.error = null;
+        this.#touch();
+        from = range.items.length ? this.#list.firstMissing(page) : null;
+      }
     } catch (error) {
-      if (this.#controller.signal.aborted) return;
+      if (this.#controller.signal.aborted || epoch !== this.#epoch) return;
       this.error = error instanceof Error ? error : new ApiError(0, "error", String(error));
     } finally {
-      this.#requested.delete(from);
+      if (epoch === this.#epoch) this.#requested.delete(page);
     }
   }
 
-  async #loadDialog(from: number, signal: AbortSignal) {
-    const range = await api.dialog(this.session, this.agents, from, PAGE_SIZE, signal);
-    return { ...range, items: range.items.map(fromDialog) };
+  #read(from: number, limit: number): Promise<Range<ConversationItem | DialogItem>> {
+    const { signal } = this.#controller;
+    return this.isDialog
+      ? this.#api.dialog(this.session, this.agents, from, limit, signal)
+      : this.#api.items(this.session, this.agents[0] ?? "", from, limit, signal);
   }
+
+  readonly #convert = (item: ConversationItem | DialogItem): ConversationItem =>
+    "parts" in item ? item : fromDialog(item);
 
   #touch(): void {
     this.total = this.#list.total;
