@@ -20,6 +20,8 @@ from harken.service.viewer.requests import (
     cut_texts,
     cut_value,
     find_message,
+    state_of,
+    take_rows,
 )
 from harken.views.flow import hearers, origins, spread
 from harken.views.interventions import Intervention
@@ -75,7 +77,8 @@ def hooks(name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAU
     """Return a range of the watches, verdicts and interventions."""
     with sessions.use(name) as session:
         rows = session.hook_rows()
-        return Json({"total": len(rows), "rows": cut_texts(rows[start : start + limit])})
+        page = take_rows(rows[start : start + limit])
+        return Json({"total": len(rows), **state_of(session), "rows": page})
 
 
 @routes.get("/timeline", response_model=None)
@@ -88,8 +91,10 @@ def timeline(
         return Json(
             {
                 "total": len(index),
+                "generation": session.generation,
+                "event_count": session.event_count,
                 "lanes": cut_texts(index.lanes()),
-                "events": cut_texts(index.marks(start, start + limit)),
+                "events": take_rows(index.marks(start, start + limit)),
             }
         )
 

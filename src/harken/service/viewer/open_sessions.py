@@ -7,7 +7,9 @@ not used for the longest time are closed when there are too many, or too many ev
 
 from __future__ import annotations
 
+import secrets
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +41,9 @@ class OpenSession:
     def __init__(self, source: SessionSource) -> None:
         """Nothing is read yet."""
         self.source = source
+        self.generation = secrets.token_hex(8)
+        """Tells the pages apart from those of the same log when it was read before: its items may
+        differ then, and the numbers of events do not tell how."""
         self.lock = threading.Lock()
         self.links = Links(())
         self.conversations = Conversations(self.links)
@@ -142,14 +147,30 @@ class DialogList:
         self._links, self._dialog = links, Dialog(links, agents, drafts=True)
         self._index_by_id: dict[str, int] = {}
         self._event_count = 0
+        self._changes: list[tuple[int, int]] = []
+        """The number of events after each change, and the index of the changed item."""
 
     def add_new(self) -> None:
-        """Add the events since the last call."""
-        events = self._links.events[self._event_count :]
-        self._event_count += len(events)
-        for item in self._dialog.add(events):
-            index = self._index_by_id.setdefault(item.message_id, len(self.items))
-            self.items[index : index + 1] = [item]
+        """Add the events since the last call.
+
+        Each is added alone, so that items and changes are the same however the log was read.
+        """
+        for event in self._links.events[self._event_count :]:
+            self._event_count += 1
+            for item in self._dialog.add([event]):
+                index = self._index_by_id.setdefault(item.message_id, len(self.items))
+                self.items[index : index + 1] = [item]
+                self._changes.append((self._event_count, index))
+
+    def find(self, message_id: str) -> DialogItem | None:
+        """Return the item of a message. Return None if there is none."""
+        index = self._index_by_id.get(message_id)
+        return None if index is None else self.items[index]
+
+    def find_changed(self, event_count: int) -> list[int]:
+        """Return the indexes of the items that changed since this number of events, in order."""
+        first = bisect_right(self._changes, event_count, key=lambda change: change[0])
+        return sorted({index for _, index in self._changes[first:]})
 
 
 class OpenSessions:
