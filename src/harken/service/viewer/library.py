@@ -128,7 +128,14 @@ class SessionSource(Protocol):
         """Return the messages of commits that agents started from."""
 
     def read(self) -> Sequence[Event]:
-        """Return the events since the last call, oldest first. Raises HarkenError."""
+        """Return the events since the last call, oldest first.
+
+        Raises InvalidLog if it is a log that does not begin with the read events any more,
+        HarkenError.
+        """
+
+    def find_version(self) -> object:
+        """Return a value that changes when the log is written."""
 
     def is_live(self) -> bool:
         """Whether a process writes the session now."""
