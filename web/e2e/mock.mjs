@@ -93,6 +93,20 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await page.keyboard.press("Escape");
     await page.locator("aside").waitFor({ state: "detached" });
   });
+  await step("calls with a diff, and those that a hook changed", async () => {
+    await visit("#/session/2026-03-02-parser");
+    await page.locator("article").first().waitFor();
+    await page.locator(".panel .scroller").evaluate((node) => void (node.scrollTop = 1100));
+    await page.getByText("This difference lacks changes").waitFor();
+    await page.getByText("1234567890123456789").waitFor();
+    await page.locator(".call", { hasText: "rm -rf build" }).locator("button.line").click();
+    await page.getByText("What ran: bash").waitFor();
+    await page.waitForTimeout(200);
+    await shot("calls-1280-light");
+    await page.getByRole("button", { name: /Show the arguments as called/ }).click();
+    await page.locator("dialog pre").first().waitFor();
+    await page.keyboard.press("Escape");
+  });
   await step("texts as written", async () => {
     await visit("#/session/2026-03-02-parser");
     await page.locator("article .markdown").first().waitFor();

@@ -87,7 +87,7 @@ function parserSession(): MockSession {
       call("c3", "read_file", { path: "src/parser.py" }, "src/parser.py", Array.from({ length: 140 }, (_, line) => `${String(line + 1).padStart(4)}  ${["def parse(text):", "    tokens = text.split()", "    return build(tokens)", ""][line % 4]}`).join("\n")),
     ]),
     item("Heard", explorer, [text("`parse` in `src/parser.py` is the only entry point. `build` pops from an empty list:\n\n```python\ndef build(tokens: list[str]) -> Tree:\n    head = tokens.pop(0)  # IndexError if empty\n    return Tree(head, [build(tokens) for _ in range(arity(head))])\n```\n\n| function | line | called by |\n|:--|--:|:--|\n| `parse` | 10 | cli, tests |\n| `build` | 22 | `parse`, itself |\n\nSee https://docs.python.org/3/tutorial/errors.html for the conventions.")]),
-    item("Action", main, [call("c4", "edit_file", { path: "src/parser.py", old_string: "tokens = text.split()", new_string: "tokens = [*tokenize(text)]" }, "src/parser.py", "Replaced 1 occurrence.", { diff: DIFF })]),
+    item("Action", main, [call("c4", "edit_file", { path: "src/parser.py", old_string: "tokens = text.split()", new_string: "tokens = [*tokenize(text)]" }, "src/parser.py", "Replaced 1 occurrence.", { diff: DIFF, diff_length: 90_000, is_diff_partial: true, other_arguments: '{"replace_all": true, "id": 1234567890123456789}', other_length: 48 })]),
     item("Action", main, [
       call("c5", "bash", { command: "rm -rf build && python -m pytest -q" }, "rm -rf build && python -m pytest -q", "..F\n1 failed, 2 passed in 0.12s", {
         rewritten: { message_id: "msg_rw", name: "bash", arguments: '{"command":"python -m pytest -q"}', length: 33, spans: spans('{"command":"', "rm -rf build && ", "", 'python -m pytest -q"}') },

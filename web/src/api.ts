@@ -75,12 +75,24 @@ export interface ImagePart {
   url?: string | null;
 }
 
+/** Which whole text of an item is meant: of a part, and which version of it.
+ *
+ * In a dialog, `agents` are those of the dialog, and the version is `shown`, `draft` or the id of
+ * the message that another agent heard. */
+export interface TextSource {
+  message: string;
+  part?: number | null;
+  version?: "written" | "heard" | "result" | "diff" | "other" | (string & {});
+  agents?: string[];
+}
+
 /** `length` counts the characters of the whole text; `position` names the part in requests for it. */
 export interface TextPart {
   kind: "text";
   text: string;
   length: number;
   position?: number | null;
+  source?: TextSource;
 }
 
 export interface CallResult {
@@ -93,12 +105,15 @@ export interface CallResult {
   images: ImagePart[];
 }
 
+/** A call that a hook changed, as it ran. */
 export interface RewrittenCall {
   message_id: string;
   name: string;
   arguments: string;
   length: number;
   spans: TextSpan[];
+  /** Whether the spans lack changes. */
+  is_partial?: boolean;
 }
 
 export interface CallPart {
@@ -110,7 +125,13 @@ export interface CallPart {
   length: number;
   position?: number | null;
   result: CallResult | null;
+  /** The change of files by the call as it ran. */
   diff: string | null;
+  diff_length?: number | null;
+  is_diff_partial?: boolean;
+  /** The arguments that the diff does not represent. */
+  other_arguments?: string | null;
+  other_length?: number | null;
   agents: string[];
   rewritten?: RewrittenCall | null;
 }
@@ -120,6 +141,8 @@ export interface RewrittenPart {
   text: string;
   length: number;
   spans: TextSpan[];
+  /** Whether the spans lack changes. */
+  is_partial?: boolean;
   hook?: string | null;
   hook_name?: string | null;
 }
@@ -130,6 +153,7 @@ export interface OtherPart {
   text: string;
   length: number;
   position?: number | null;
+  source?: TextSource;
 }
 
 export type Part = TextPart | ImagePart | CallPart | RewrittenPart | OtherPart;
@@ -163,14 +187,22 @@ export interface DialogItem {
   name?: string | null;
   trigger?: string | null;
   content: string;
+  content_length?: number;
   time: string;
   status?: string | null;
   hook_name?: string | null;
   draft?: string | null;
+  draft_length?: number;
   verdict?: { kind: string; point: string; name?: string | null } | null;
   stop?: string | null;
   differs?: boolean;
-  versions?: { message_id: string; agent_id: string; name?: string | null; content: string }[];
+  versions?: {
+    message_id: string;
+    agent_id: string;
+    name?: string | null;
+    content: string;
+    content_length?: number;
+  }[];
 }
 
 /** Which log an answer is of: another value than before means that the log was replaced. */
@@ -185,7 +217,10 @@ export interface Range<T> {
 }
 
 export interface Change {
+  /** From how many events the items of this line were computed. */
   events?: number;
+  /** Where a later stream goes on, once this line is applied. */
+  resume?: number;
   total?: number;
   generation?: Generation;
   items?: { index: number; item: ConversationItem | DialogItem }[];
@@ -342,6 +377,8 @@ export interface TimelineEvent {
 
 export interface TimelineRange {
   generation?: Generation;
+  /** From how many events of the log the answer was computed. */
+  event_count?: number;
   lanes: TimelineLane[];
   total: number;
   events: TimelineEvent[];
@@ -430,9 +467,9 @@ export class Api {
     return this.#json<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
   }
   /** Follow the conversation of an agent, or the dialog of several. */
-  follow(name: string, agents: string[], events: number, signal: AbortSignal) {
+  follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {
     const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
-    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { ...of, events }, signal);
+    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { ...of, events, generation }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {
@@ -455,9 +492,10 @@ export class Api {
     const path = `sessions/${encodeURIComponent(name)}/steps/${number}`;
     return this.#json<StepDetails>(path, { from, limit }, signal);
   }
-  async text(name: string, message: string, part: number | "rewritten" | null, signal?: AbortSignal) {
+  async text(name: string, source: TextSource, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/text`;
-    return (await this.#json<{ text: string }>(path, { message, part }, signal)).text;
+    const params = { ...source, agents: source.agents?.join(",") };
+    return (await this.#json<{ text: string }>(path, params, signal)).text;
   }
   async media(name: string, hash: string, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/media`;

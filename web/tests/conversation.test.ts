@@ -58,6 +58,15 @@ describe("a conversation", () => {
     expect(textOf(conversation.get(140))).toBe("newer");
   });
 
+  it("goes on after the last batch of changes that arrived completely", async () => {
+    const conversation = new Conversation("s", ["agent_001"], server(5));
+    await conversation.open();
+    conversation.apply({ events: 9, resume: 5, total: 7, generation: "a", items: [{ index: 5, item: said("x") }] });
+    expect([conversation.events, conversation.total, conversation.generation]).toEqual([5, 7, "a"]);
+    conversation.apply({ events: 9, resume: 9, total: 7, generation: "a", items: [{ index: 6, item: said("y") }] });
+    expect(conversation.events).toBe(9);
+  });
+
   it("is read again when the log was replaced, also by a shorter one", async () => {
     const from = server(120);
     const conversation = new Conversation("s", ["agent_001"], from);

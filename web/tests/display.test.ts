@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { address, Api, ApiError } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
-import { fromDialog } from "../src/lib/conversation.svelte";
+import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
 import { settings } from "../src/lib/settings.svelte";
 import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
 
@@ -56,10 +56,44 @@ describe("messages of a context", () => {
 
 it("a draft of a dialog is never shown as said", () => {
   const row = { message_id: "msg_1", content: "no", time: "", agent_id: "agent_001", name: "main" };
-  expect(fromDialog(row).label).toBe("Said");
-  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" })).toMatchObject({ label: "Draft", note: "denied by Guard" });
-  expect(fromDialog({ ...row, status: "rewritten" }).label).toBe("Said");
-  expect(fromDialog({ ...row, stop: "interrupted" }).label).toBe("Stopped");
+  expect(fromDialog(row, []).label).toBe("Said");
+  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" }, [])).toMatchObject({ label: "Draft", note: "denied by Guard" });
+  expect(fromDialog({ ...row, status: "rewritten" }, []).label).toBe("Said");
+  expect(fromDialog({ ...row, stop: "interrupted" }, []).label).toBe("Stopped");
+});
+
+describe("whole texts", () => {
+  const row = { message_id: "msg_5", time: "", agent_id: "agent_001", name: "Ann", content: "PUBLIC", content_length: 38_000, status: "rewritten", draft: "SECRET", draft_length: 90_000, versions: [{ message_id: "msg_7", agent_id: "agent_002", name: "Ben", content: "FOR BEN", content_length: 70_000 }] };
+  it("of a dialog are those of the version that is shown", () => {
+    const agents = ["agent_001", "agent_002"];
+    const item = fromDialog(row, agents);
+    const parts = item.parts.filter((part) => part.kind === "text" || part.kind === "other");
+    expect(parts.map((part) => [part.text, part.length, sourceOf(item, part)])).toEqual([
+      ["PUBLIC", 38_000, { message: "msg_5", version: "shown", agents }],
+      ["SECRET", 90_000, { message: "msg_5", version: "draft", agents }],
+      ["FOR BEN", 70_000, { message: "msg_5", version: "msg_7", agents }],
+    ]);
+  });
+  it("of a conversation are those of the part", () => {
+    const item = { message_id: "msg_1", time: "", label: "Said" as const, parts: [] };
+    expect(sourceOf(item, { kind: "text", text: "a", length: 9, position: 2 })).toEqual({ message: "msg_1", part: 2 });
+  });
+  it("are requested by part, version and agents", async () => {
+    const urls: string[] = [];
+    const before = globalThis.fetch;
+    globalThis.fetch = (async (url: string) => {
+      urls.push(url);
+      return new Response('{"text":"whole"}');
+    }) as typeof fetch;
+    try {
+      const api = new Api(() => "s3cret", () => {});
+      expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
+      await api.text("s", { message: "msg_5", part: 0, version: "diff" });
+    } finally {
+      globalThis.fetch = before;
+    }
+    expect(urls).toEqual(["api/sessions/s/text?message=msg_5&version=shown&agents=a%2Cb", "api/sessions/s/text?message=msg_5&part=0&version=diff"]);
+  });
 });
 
 describe("the API", () => {

@@ -1,17 +1,23 @@
 /** The items of one panel, loaded by ranges as they are looked at. */
 
-import { ApiError, type Api, type Change, type ConversationItem, type DialogItem, type OtherPart, type Range } from "../api";
+import { ApiError, type Api, type Change, type ConversationItem, type DialogItem, type Generation, type OtherPart, type Range, type TextPart, type TextSource } from "../api";
 import { api } from "./client";
 import { PAGE_SIZE, SparseList } from "./ranges";
+import { countCharacters } from "./text";
 
-/** Convert an item of a dialog to the form of a conversation, which the page shows. */
-export function fromDialog(item: DialogItem): ConversationItem {
+/** Convert an item of the dialog of these agents to the form of a conversation, which the page shows. */
+export function fromDialog(item: DialogItem, agents: string[]): ConversationItem {
   const outcome = item.hook_name ? `${item.status} by ${item.hook_name}` : item.status;
   const name = item.name ?? item.trigger ?? item.agent_id ?? null;
   const isDraft = item.status && item.status !== "rewritten";
   const verdict = item.verdict
     ? `${item.verdict.kind} · ${item.verdict.point} of ${item.verdict.name ?? "an agent"}`
     : null;
+  const text = (version: string, shown: string, length: number | undefined) => ({
+    text: shown,
+    length: length ?? countCharacters(shown),
+    source: { message: item.message_id, version, agents },
+  });
   return {
     message_id: item.message_id,
     time: item.time,
@@ -20,17 +26,22 @@ export function fromDialog(item: DialogItem): ConversationItem {
     author: item.agent_id ?? null,
     author_name: name,
     parts: [
-      { kind: "text", text: item.content, length: item.content.length },
-      ...(item.draft ? [otherPart(`${name} wrote, and nobody heard`, item.draft)] : []),
-      ...(item.versions ?? []).map((version) =>
-        otherPart(`${version.name ?? version.agent_id} heard`, version.content),
-      ),
+      { kind: "text", ...text("shown", item.content, item.content_length) },
+      ...(item.draft
+        ? [{ kind: "other" as const, name: `${name} wrote, and nobody heard`, ...text("draft", item.draft, item.draft_length) }]
+        : []),
+      ...(item.versions ?? []).map((version) => ({
+        kind: "other" as const,
+        name: `${version.name ?? version.agent_id} heard`,
+        ...text(version.message_id, version.content, version.content_length),
+      })),
     ],
   };
 }
 
-function otherPart(name: string, text: string): OtherPart {
-  return { kind: "other", name, text, length: text.length };
+/** Return which whole text a part of an item is the beginning of. */
+export function sourceOf(item: ConversationItem, part: TextPart | OtherPart): TextSource {
+  return part.source ?? { message: item.message_id, part: part.position ?? null };
 }
 
 export class Conversation {
@@ -41,10 +52,10 @@ export class Conversation {
   total = $state(0);
   isLoaded = $state(false);
   error = $state.raw<Error | null>(null);
-  /** How many events the items reflect: where the live stream goes on. */
+  /** How many events the items reflect: where the live stream goes on. A batch of changes may span lines. */
   events = 0;
   /** Which log the items are of. Another one means that the log was replaced, for example by a purge. */
-  #generation: string | number | null = null;
+  #generation: Generation = null;
   /** Grows with each replacement: answers to earlier requests are dropped. */
   #epoch = 0;
   readonly #list = new SparseList<ConversationItem>();
@@ -56,6 +67,10 @@ export class Conversation {
     this.session = session;
     this.agents = agents;
     this.#api = from;
+  }
+
+  get generation(): Generation {
+    return this.#generation;
   }
 
   get isDialog(): boolean {
@@ -98,13 +113,13 @@ export class Conversation {
     if (!this.isLoaded || !this.checkGeneration(change.generation)) return 0;
     const items = (change.items ?? []).map(({ index, item }) => ({ index, item: this.#convert(item) }));
     const count = this.#list.upsert(items, change.total, change.events);
-    if (change.events !== undefined) this.events = Math.max(this.events, change.events);
+    this.events = Math.max(this.events, change.resume ?? change.events ?? 0);
     this.#touch();
     return count;
   }
 
   /** Return whether the items are of this log. If not, remove them and read the first ones again. */
-  checkGeneration(generation: string | number | null | undefined): boolean {
+  checkGeneration(generation: Generation | undefined): boolean {
     if (generation === null || generation === undefined) return true;
     this.#generation ??= generation;
     if (this.#generation === generation) return true;
@@ -157,7 +172,7 @@ export class Conversation {
   }
 
   readonly #convert = (item: ConversationItem | DialogItem): ConversationItem =>
-    "parts" in item ? item : fromDialog(item);
+    "parts" in item ? item : fromDialog(item, this.agents);
 
   #touch(): void {
     this.total = this.#list.total;

@@ -50,6 +50,15 @@ export function splitRows(text: string, limit = 2_000): string[] {
   return rows;
 }
 
+/** Count the characters of a text as the server does: one of two code units is one. */
+export function countCharacters(text: string): number {
+  let count = text.length;
+  for (let at = 0; at < text.length; at += 1) {
+    if ((text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) count -= 1;
+  }
+  return count;
+}
+
 /** Return a position at which a text can be cut: not within a character of two code units. */
 export function endOfPiece(text: string, end: number): number {
   const code = text.charCodeAt(end - 1);
