@@ -411,9 +411,10 @@ export function address(path: string, params: Params = {}): string {
 
 export class Api {
   readonly #token: () => string | null;
-  readonly #onRefused: () => void;
+  readonly #onRefused: (token: string | null) => string | null;
 
-  constructor(token: () => string | null, onRefused: () => void) {
+  /** `onRefused` gets the token that the server refused, and returns another one to try, or null. */
+  constructor(token: () => string | null, onRefused: (token: string | null) => string | null) {
     this.#token = token;
     this.#onRefused = onRefused;
   }
@@ -421,9 +422,28 @@ export class Api {
   /** Send a request. Raises ApiError for every answer but a success. */
   async send(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
     const token = this.#token();
-    let response: Response;
+    let response = await this.#fetch(address(path, params), token, signal);
+    if (response.status === 401) {
+      const other = this.#onRefused(token);
+      if (other !== null) {
+        response = await this.#fetch(address(path, params), other, signal);
+        if (response.status === 401) this.#onRefused(other);
+      }
+    }
+    if (response.ok) return response;
+    const body = (await response.json().catch(() => null)) as {
+      error?: { code?: string; message?: string };
+    } | null;
+    throw new ApiError(
+      response.status,
+      body?.error?.code ?? "error",
+      body?.error?.message ?? `The server answered with status ${response.status}.`,
+    );
+  }
+
+  async #fetch(url: string, token: string | null, signal?: AbortSignal): Promise<Response> {
     try {
-      response = await fetch(address(path, params), {
+      return await fetch(url, {
         headers: token ? { Authorization: `Bearer ${token}` } : {},
         credentials: "omit",
         cache: "no-store",
@@ -433,16 +453,6 @@ export class Api {
       if (signal?.aborted) throw error;
       throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
     }
-    if (response.ok) return response;
-    if (response.status === 401) this.#onRefused();
-    const body = (await response.json().catch(() => null)) as {
-      error?: { code?: string; message?: string };
-    } | null;
-    throw new ApiError(
-      response.status,
-      body?.error?.code ?? "error",
-      body?.error?.message ?? `The server answered with status ${response.status}.`,
-    );
   }
 
   async #json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {

@@ -3,6 +3,8 @@ import { address, Api, ApiError } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
 import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
+import { access, readToken, refuseToken } from "../src/lib/router.svelte";
+import { SessionList } from "../src/lib/sessions.svelte";
 import { settings } from "../src/lib/settings.svelte";
 import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
 
@@ -86,7 +88,7 @@ describe("whole texts", () => {
       return new Response('{"text":"whole"}');
     }) as typeof fetch;
     try {
-      const api = new Api(() => "s3cret", () => {});
+      const api = new Api(() => "s3cret", () => null);
       expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
       await api.text("s", { message: "msg_5", part: 0, version: "diff" });
     } finally {
@@ -109,7 +111,7 @@ describe("the API", () => {
       return new Response('{"error":{"code":"unauthorized","message":"Wrong token."}}', { status: 401 });
     }) as typeof fetch;
     try {
-      const api = new Api(() => "s3cret", () => (refusals += 1));
+      const api = new Api(() => "s3cret", () => ((refusals += 1), null));
       await expect(api.session("a/b")).rejects.toMatchObject({ status: 401, message: "Wrong token." });
     } finally {
       globalThis.fetch = before;
@@ -127,4 +129,37 @@ it("the choice of texts as written is kept", () => {
   expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([true, "written"]);
   settings.toggleAsWritten();
   expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([false, "rendered"]);
+});
+
+describe("a refused token", () => {
+  const refusing = (good: string) => (async (_url: string, init?: RequestInit) => {
+    const sent = new Headers(init?.headers).get("Authorization");
+    return new Response('{"sessions":[]}', { status: sent === `Bearer ${good}` ? 200 : 401 });
+  }) as typeof fetch;
+  it("of the tab is dropped, and the stored one is tried once", async () => {
+    const before = globalThis.fetch;
+    sessionStorage.setItem("harken.token", "old");
+    localStorage.setItem("harken.token", "new");
+    try {
+      globalThis.fetch = refusing("new");
+      const api = new Api(readToken, refuseToken);
+      const answers = await Promise.all([api.sessions({}), api.sessions({})]);
+      expect(answers.map((page) => page.sessions)).toEqual([[], []]);
+      expect([sessionStorage.getItem("harken.token"), access.isRefused]).toEqual([null, false]);
+      globalThis.fetch = refusing("newest");
+      await expect(api.sessions({})).rejects.toMatchObject({ status: 401 });
+      expect([readToken(), access.isRefused]).toEqual([null, true]);
+    } finally {
+      globalThis.fetch = before;
+      access.isRefused = false;
+    }
+  });
+});
+
+it("a failed search is not an empty one", async () => {
+  const list = new SessionList({ sessions: async () => ({ sessions: [] }), search: () => Promise.reject(new Error("the index is locked")) });
+  await list.load({ text: "cafe", runtime: "", project: "", since: "" });
+  expect([list.searchError?.message, list.error, list.hits]).toEqual(["the index is locked", null, []]);
+  await list.load({ text: "", runtime: "", project: "", since: "" });
+  expect(list.searchError).toBeNull();
 });

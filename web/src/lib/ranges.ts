@@ -77,3 +77,16 @@ export class SparseList<T> {
     return found;
   }
 }
+
+/** Load a page of a list. An answer may have fewer items than were asked for; `load` returns how many. */
+export async function fillPage(
+  list: Pick<SparseList<unknown>, "firstMissing">,
+  page: number,
+  size: number,
+  load: (from: number, limit: number) => Promise<number>,
+): Promise<void> {
+  for (let from: number | null = page; from !== null; ) {
+    const count: number = await load(from, page + size - from);
+    from = count > 0 ? list.firstMissing(page, size) : null;
+  }
+}
