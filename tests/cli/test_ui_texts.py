@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from harken.core.events import ActionRewritten, HookVerdict
 from harken.core.ids import AgentId, MessageId
 from harken.service.viewer.requests import MAX_ANSWER_BYTES
 from harken.session.session import Session
+from tests.cli.kit import Cli
 from tests.cli.ui_kit import Page, show_home
 from tests.session_kit import (
     create_agent,
@@ -155,3 +157,51 @@ def test_an_item_with_many_parts_fits_into_an_answer(page: Page, tmp_path: Path)
     response = page.get("/api/sessions/s/items")
     assert len(response.json()["items"][0]["parts"]) == len(calls)
     assert len(response.content) < MAX_ANSWER_BYTES
+
+
+def test_a_hit_names_its_agent_and_tells_whether_it_was_heard(page: Page, tmp_path: Path) -> None:
+    with Session(tmp_path / "sessions" / "s.jsonl") as session:
+        ann, guard = session.allocate_agent_id(), session.allocate_agent_id()
+        birth = session.log_agent_created(ann, None, "Ann", relation="primary")
+        session.log_agent_created(guard, birth, "Guard", relation="hook")
+        hidden = log_answer(session, ann, "The tiger is hidden.")
+        session.append(
+            HookVerdict(
+                agent_id=guard,
+                watched=ann,
+                subject=hidden,
+                point="response",
+                verdict="deny",
+                text="no",
+            )
+        )
+        shown = log_answer(session, ann, "The tiger is shown.")
+    hits = {hit["message_id"]: hit for hit in page.json("/api/search", q="tiger")["hits"]}
+    assert {hit["agent"] for hit in hits.values()} == {"Ann"}
+    assert (hits[hidden]["is_unheard"], hits[shown]["is_unheard"]) == (True, False)
+
+
+def test_the_end_of_a_session_is_the_time_of_its_last_event(page: Page, tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "s.jsonl"
+    with Session(log) as session:
+        agent = create_agent(session, relation="primary", name="Ann")
+        log_user_message(session, agent, "Look.")
+    last = json.loads(log.read_bytes().splitlines()[-1])["time"]
+    os.utime(log, (2_000_000_000, 2_000_000_000))  # As if it was copied later.
+    assert page.session("s")["session"]["ended"] == last
+
+
+def test_details_of_a_message_list_the_calls_that_read_it(demo: Cli) -> None:
+    with show_home(demo.home) as page:
+        steps = page.session("demo", "steps", agent="agent_001")["steps"]
+        heard = page.all_items("demo", "agent_001")
+        first = next(item for item in heard if item["label"] == "Heard")
+        readers = page.session("demo", f"messages/{first['message_id']}")["readers"]
+        numbers = [step["number"] for step in steps]
+        assert readers == {"agent": "agent_001", "steps": numbers, "is_more": False}
+        for event in page.session("demo", "timeline")["events"]:
+            if event.get("source_agent") == "agent_002":
+                assert event["lane"] is not None
+                break
+        else:
+            raise AssertionError("no delivery from agent_002")

@@ -29,6 +29,8 @@ from harken.views.verdicts import HookRow, VerdictRow, Watch
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 _DEFAULT_EVENTS = 200
+MAX_READERS = 20
+"""The maximum number of model calls that are listed as readers of a message."""
 
 
 @routes.get("/find", response_model=None)
@@ -59,6 +61,7 @@ def message(
             "hearers": hearers(links, id_),
             "effects": spread(links, id_),
         }
+        readers = session.steps().find_readers(id_, event.agent_id, MAX_READERS + 1)
         rows = [row for row in session.hook_rows() if _is_about(session, row, id_)]
         answer: dict[str, Any] = {
             "message": cut_value(event_dict(event)),
@@ -66,6 +69,11 @@ def message(
             "index": index,
             **{kind: cut_texts(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
             "totals": {kind: len(kind_hops) for kind, kind_hops in hops.items()},
+            "readers": {
+                "agent": event.agent_id,
+                "steps": readers[:MAX_READERS],
+                "is_more": len(readers) > MAX_READERS,
+            },
             "interventions": cut_texts(row for row in rows if isinstance(row, Intervention)),
             "verdicts": cut_texts(row for row in rows if isinstance(row, VerdictRow)),
         }

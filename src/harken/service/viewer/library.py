@@ -24,7 +24,7 @@ class SessionSummary(Record, frozen=True, kw_only=True):
     project: str | None
     began: str | None
     ended: str | None
-    """The time of its last change."""
+    """The time of its last event; of a compressed log, that of its last change."""
     state: str | None
     outcome: str | None
     is_live: bool
@@ -87,6 +87,9 @@ class SessionHit(Record, frozen=True, kw_only=True):
     time: str | None
     runtime: str
     kind: str
+    is_unheard: bool | None
+    """Whether it is in an answer that no other agent received as it is: a hook denied or rewrote
+    it, or it is not decided. None if that is not known."""
     snippet: list[SnippetPiece]
 
 
