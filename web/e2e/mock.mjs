@@ -177,7 +177,15 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await visit("#/session/2026-03-02-parser/timeline");
     await page.locator(".timeline .event").first().waitFor();
     await page.waitForTimeout(300);
+    expect((await page.locator(".timeline .arrow").count()) > 0, "deliveries have arrows");
     await shots("timeline");
+    const before = await page.locator(".lanes .lane").count();
+    await page.getByText(/^Agents: /).click();
+    await page.getByRole("checkbox", { name: "Explorer" }).uncheck();
+    expect((await page.locator(".lanes .lane").count()) === before - 1, "an agent that is not chosen has no lane");
+    await shot("timeline-agents-1280-light");
+    await page.getByRole("button", { name: "All agents" }).click();
+    expect((await page.locator(".lanes .lane").count()) === before, "all agents have a lane again");
   });
   await step("agents on a phone", async () => {
     await page.setViewportSize({ width: 390, height: 844 });

@@ -263,6 +263,7 @@ export function makeTimeline(session: MockSession, from: number, limit: number):
     .sort((left, right) => left.one.time.localeCompare(right.one.time))
     .map(({ owner, one }, index) => ({
       message_id: one.message_id, time: one.time, turn: 1 + Math.floor(index / 20), lane: order.indexOf(owner), event_type: "transcript_entry",
+      source_agent: one.label === "Heard" && one.author !== "user" ? (one.author ?? null) : null,
       role: one.label === "Heard" ? "user" : "assistant", text: `${one.label}: ${one.parts[0]?.kind === "text" ? one.parts[0].text : one.parts[0]?.kind === "call" ? one.parts[0].summary : ""}`,
     }));
   return {

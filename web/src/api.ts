@@ -373,6 +373,9 @@ export interface TimelineEvent {
   event_type: string;
   role?: string | null;
   text: string;
+  /** Of an entry that an agent received: the message that it represents or that caused it, and its agent. */
+  source?: string | null;
+  source_agent?: string | null;
 }
 
 export interface TimelineRange {
