@@ -22,8 +22,10 @@ _PATH_MEMBERS = ("file_path", "path", "filename")
 _REPLACEMENTS = (("old_string", "new_string"), ("oldText", "newText"))
 _POPULAR_FROM = 200
 """The length from which difflib ignores elements that are more than 1% of a list."""
-_MAX_COMPARED_CHARS = 1_000_000
+_MAX_COMPARED_CHARS = 300_000
 """The maximum length of compared texts, without their equal ends."""
+_CHARS_PER_STEP = 4
+"""The number of characters that are split into words in the time of a step."""
 _STEPS = 1_000_000
 
 
@@ -71,7 +73,9 @@ def compare_texts(before: str, after: str, work: Work, max_chars: int) -> TextDi
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     is_partial = max(len(old), len(new)) > _MAX_COMPARED_CHARS
     old, new = old[:_MAX_COMPARED_CHARS], new[:_MAX_COMPARED_CHARS]
-    is_compared = work.spend(_count_steps(split_words(old), split_words(new)))
+    is_compared = work.spend((len(old) + len(new)) // _CHARS_PER_STEP) and work.spend(
+        _count_steps(split_words(old), split_words(new))
+    )
     if is_compared:
         rows = spans(old, new)
     else:

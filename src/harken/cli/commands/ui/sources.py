@@ -78,7 +78,7 @@ class ImportedSource:
         return events
 
     def find_version(self) -> object:
-        """Return None: an import is never written, but replaced."""
+        """Return None, because an import is never written, but replaced."""
 
     def is_live(self) -> bool:
         """Return False: only the next import adds messages."""
