@@ -21,6 +21,7 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await page.keyboard.press("/");
     await page.keyboard.type("parser");
     await page.locator(".hits li").first().waitFor();
+    await page.getByText("nobody heard this").waitFor();
     await shot("search-1280-light");
     await page.locator("input[type=search]").fill("zzznothing");
     await page.getByText("No session matches").waitFor();
@@ -58,6 +59,8 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await visit("#/session/2026-03-02-parser?agent=agent_001&m=msg_011&d=msg_011");
     await page.locator("aside h3").first().waitFor();
     await page.waitForTimeout(300);
+    await page.locator("aside .readers a").first().waitFor();
+    expect((await page.locator("aside .readers a").first().getAttribute("href")).includes("/step/3?agent=agent_001"), "a link to the model call that read it");
     await shots("details");
     await page.getByRole("button", { name: "Graph" }).click();
     await page.waitForTimeout(500);

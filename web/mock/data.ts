@@ -227,6 +227,7 @@ export function makeDetails(session: MockSession, id: string): MessageDetails | 
   const intervention: Intervention[] = found.one.parts.flatMap((part) => part.kind === "rewritten" ? [{ kind: "message" as const, message_id: id, name: "main", proposed: "a", became: "b", became_id: "msg_012", heard_by: "user", heard_by_name: "user", time: at(99), spans: part.spans }] : []);
   return {
     message: { message_id: id, event_type: "transcript_entry", agent_id: found.owner, time: found.one.time, role: found.one.label === "Heard" ? "user" : "assistant", content: "…" },
+    readers: { agent: found.owner, steps: [3, 4, 5], is_more: true },
     origins: makeOrigins(),
     hearers: hop(position + 3, "substance", 1, id),
     effects: [...hop(position + 1, "cause", 1, id), ...hop(position + 3, "substance", 1, id), ...hop(position + 4, "cause", 2, everything[position + 3]?.one.message_id ?? id)],

@@ -35,6 +35,8 @@ export interface SearchHit {
   agent?: string | null;
   message_id?: string | null;
   time?: string | null;
+  /** Whether it is in a text that nobody heard: a hook denied or rewrote it. Null if that is not known. */
+  is_unheard?: boolean | null;
   snippet: { text: string; is_match?: boolean }[];
 }
 
@@ -59,7 +61,6 @@ export interface TreeRow {
 export interface SessionInfo {
   session: SessionSummary;
   events: number;
-  generation?: Generation;
   agents: TreeRow[];
   primary: string[];
   damage?: string | null;
@@ -277,6 +278,8 @@ export interface MessageDetails {
   index?: number | null;
   totals?: { origins: number; hearers: number; effects: number };
   verdicts?: VerdictRow[];
+  /** The model calls of its agent that read it, by their numbers. */
+  readers?: { agent: string | null; steps: number[]; is_more: boolean };
   origins: Hop[];
   hearers: Hop[];
   effects: Hop[];

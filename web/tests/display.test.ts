@@ -46,6 +46,7 @@ describe("messages of a context", () => {
     expect(readBlocks({ role: "assistant", content, tool_calls: calls }).map(({ kind, text }) => [kind, text])).toEqual([
       ["thinking", "hm"], ["call", '{"x":1}'], ["text", "then"], ["call", "{}"],
     ]);
+    expect(readBlocks({ role: "assistant", content: [null, ...content], tool_calls: calls }).map(({ part }) => part)).toEqual([1, 2, 3, null]);
   });
   it("may be any JSON", () => {
     for (const content of [null, 3, "x", [null, 1, {}, { type: "image", url: "u" }], { a: 1 }]) {
