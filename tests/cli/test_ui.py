@@ -69,17 +69,22 @@ def test_it_prints_a_link_and_serves_until_a_signal(demo: Cli, how: signal.Signa
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_the_token_is_new_for_each_run_and_in_no_file(demo: Cli) -> None:
+def test_the_token_stays_in_a_private_file_until_a_new_one_is_requested(demo: Cli) -> None:
     tokens: list[str] = []
-    for _ in range(2):
-        with showing(demo.home, "--no-open", "--port", "0") as (_, link):
+    for options in ([], [], ["--new-token"]):
+        with showing(demo.home, "--no-open", "--port", "0", *options) as (_, link):
             tokens.append(token_of(link))
             assert ask(link) == 200
             assert ask(link.replace(token_of(link), "x" * 43)) == 401
-    assert tokens[0] != tokens[1]
+            assert [ask(link.replace(tokens[-1], token)) for token in tokens[:-1]] == [
+                200 if token == tokens[-1] else 401 for token in tokens[:-1]
+            ]
+    assert tokens[0] == tokens[1] != tokens[2]
     assert len(tokens[0]) >= 43
-    files = [path for path in demo.home.rglob("*") if path.is_file()]
-    assert not any(token.encode() in path.read_bytes() for path in files for token in tokens)
+    file = demo.home / "ui.token"
+    assert (file.read_text().strip(), file.stat().st_mode & 0o777) == (tokens[2], 0o600)
+    file.chmod(0o644)
+    assert "other users can read this token" in demo.refused("ui", "--no-open", "--port", "0")
 
 
 def test_the_next_free_port_is_used_if_the_default_one_is_taken(demo: Cli) -> None:
@@ -110,13 +115,23 @@ def test_an_unknown_session_is_an_error_in_one_line(demo: Cli) -> None:
 
 def test_the_browser_is_opened_if_there_is_a_display(demo: Cli, tmp_path: Path) -> None:
     opened, browser = tmp_path / "opened", tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$1" > {opened}\n')
     browser.chmod(0o700)
-    with showing(demo.home, "--port", "0", BROWSER=str(browser), DISPLAY=":9") as (_, link):
+    with showing(demo.home, "--port", "0", BROWSER=str(browser), DISPLAY=":9") as (process, link):
         deadline = time.monotonic() + 10
-        while not opened.exists() or opened.read_text() != link:
+        while not opened.exists() or not opened.read_text().endswith("\n"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
+        argument = urlsplit(opened.read_text().strip())
+        redirect = Path(argument.path)
+        # Other users can read the arguments of processes, so the link is in a private file.
+        assert (argument.scheme, token_of(link) in opened.read_text()) == ("file", False)
+        assert redirect.stat().st_mode & 0o777 == 0o600
+        assert f"url={link}" in redirect.read_text()
+        assert ask(link) == 200
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        assert not redirect.exists()
     opened.unlink()
     environment = {"BROWSER": str(browser), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     with showing(demo.home, "--port", "0", **environment) as (_, link):

@@ -40,8 +40,8 @@ class LivePage:
         """Write the changed items to their places."""
         for row in change["items"]:
             self.items[row["index"]] = row["item"]
-        assert change["events"] >= self.events
-        self.events = change["events"]
+        assert change["resume"] >= self.events
+        self.events = change["resume"]
         self.is_live = change.get("is_live", self.is_live)
         self.lines += 1
 
@@ -116,6 +116,8 @@ def test_all_views_of_a_session_that_grows_are_those_of_a_fresh_read(tmp_path: P
             for view in views
         ]
         del answers[0]["session"]  # The list of sessions may be a second older.
+        for answer in answers[1:]:
+            assert len(answer.pop("generation")) == 16
         return answers
 
     with Session(log) as session, show_home(tmp_path) as page:
@@ -140,7 +142,8 @@ def test_many_changes_arrive_in_lines_of_at_most_500_items(tmp_path: Path) -> No
         lines = [next(changes) for _ in range(3)]
     assert [len(line["items"]) for line in lines] == [500, 500, 201]
     # A page that loses its connection after the first line asks for all of them again.
-    assert [line["events"] for line in lines] == [0, 0, 1203]
+    assert [line["resume"] for line in lines] == [0, 0, 1203]
+    assert [line["events"] for line in lines] == [1203, 1203, 1203]
 
 
 def test_the_server_ends_although_pages_follow(demo: Cli) -> None:
@@ -161,15 +164,109 @@ def test_a_session_that_is_removed_ends_the_stream_with_the_reason(demo: Cli) ->
             next(changes)
 
 
+def purge(home: Path, text: str) -> None:
+    command = [str(HARKEN), "store", "purge", "--yes", "--home", str(home)]
+    subprocess.run(command, input=text.encode(), check=True, capture_output=True)
+
+
 def test_a_purged_session_is_read_again(demo: Cli) -> None:
     with show_home(demo.home) as page:
         before = page.all_items("demo", ANN)
-        command = [str(HARKEN), "store", "purge", "--yes", "--home", str(demo.home)]
-        subprocess.run(command, input=MEETING.encode(), check=True, capture_output=True)
+        generation = page.session("demo", "items")["generation"]
+        purge(demo.home, MEETING)
         after = page.all_items("demo", ANN)
+        assert page.session("demo", "items")["generation"] != generation
     assert len(before) == len(after)
     assert MEETING in str(before)
     assert MEETING not in str(after)
+
+
+@pytest.mark.parametrize("query", [{"agent": ANN}, {"agents": f"{ANN},agent_002"}])
+def test_a_page_that_follows_a_purged_session_gets_all_items_anew(
+    demo: Cli, query: dict[str, str]
+) -> None:
+    with show_home(demo.home) as page, page.follow("demo", **query) as changes:
+        first = next(changes)
+        assert MEETING in str(first["items"])
+        purge(demo.home, MEETING)
+        second = next(changes)
+        assert second["generation"] != first["generation"]
+        assert [row["index"] for row in second["items"]] == list(range(second["total"]))
+        assert MEETING not in str(second)
+        seen = {"events": first["resume"], "generation": first["generation"]}
+        with page.follow("demo", **query, **seen) as later:
+            assert next(later)["items"] == second["items"]
+        seen = {"events": second["resume"], "generation": second["generation"]}
+        with page.follow("demo", **query, **seen) as later:
+            assert next(later)["items"] == []
+
+
+def test_a_log_whose_content_is_replaced_in_its_file_is_read_again(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    contents: list[bytes] = []
+    for text in ("first " * 50, "other"):
+        log = folder / f"{len(contents)}.jsonl"
+        with Session(log) as session:
+            agent = create_agent(session, relation="primary", name="Ann")
+            log_user_message(session, agent, text)
+        contents.append(log.read_bytes())
+    log = folder / "0.jsonl"
+    with show_home(tmp_path) as page:
+        for content in (contents[1], contents[0], contents[1], contents[0]):
+            before = page.session("0")
+            log.write_bytes(content)  # In the same file.
+            after = page.session("0", "items")
+            assert page.session("0")["damage"] is None
+            assert ("other" in str(after)) == (content == contents[1])
+            assert before["damage"] is None
+
+
+def test_a_damaged_log_that_is_restored_is_read_again_and_keeps_its_pages(demo: Cli) -> None:
+    log = demo.home / "sessions" / "demo.jsonl"
+    content = log.read_bytes()
+    lines = content.splitlines(keepends=True)
+    damaged = b"".join([*lines[:9], lines[9].replace(b"a", b"b"), *lines[10:]])
+    log.write_bytes(damaged)
+    with show_home(demo.home) as page:
+        assert "line 10" in page.session("demo")["damage"]
+        first = page.session("demo", "items")
+        log.write_bytes(damaged + b"{}\n")  # It is as damaged as before.
+        time.sleep(1.2)
+        assert page.session("demo", "items") == first
+        log.write_bytes(content)
+        deadline = time.monotonic() + 10
+        while page.session("demo")["damage"] is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        restored = page.session("demo", "items")
+    assert restored["generation"] != first["generation"]
+    assert restored["events"] == len(lines)
+
+
+def test_a_dialog_is_followed_by_position(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "talk.jsonl"
+    log.parent.mkdir()
+    with Session(log) as session, show_home(tmp_path) as page:
+        agent, other = session.allocate_agent_id(), session.allocate_agent_id()
+        birth = session.log_agent_created(agent, None, "Ann")
+        session.log_agent_created(other, birth, "Bob")
+        said = log_answer(session, agent, "Hello.")
+        agents = f"{agent},{other}"
+        opened = page.session("talk", "dialog", agents=agents)
+        assert opened["total"] == 1
+        with page.follow("talk", agents=agents, events=opened["events"]) as changes:
+            assert next(changes)["items"] == []
+            session.log_transcript_entry(other, {"role": "user", "content": "Goodbye."}, said)
+            change = next(changes)
+            assert [row["index"] for row in change["items"]] == [0]
+            assert change["items"][0]["item"]["versions"][0]["content"] == "Goodbye."
+            log_user_message(session, agent, "More.")
+            change = next(changes)
+            assert [row["index"] for row in change["items"]] == [1]
+        fresh = page.session("talk", "dialog", agents=agents)
+        assert (fresh["total"], fresh["items"][1]) == (2, change["items"][0]["item"])
+        assert page.get("/api/sessions/talk/follow", agent=agent, agents=agents).status_code == 422
 
 
 def test_a_connection_that_breaks_leaves_the_server_running(demo: Cli) -> None:

@@ -78,7 +78,8 @@ def test_a_dialog_of_several_agents_is_paged(demo: Cli, page: Page) -> None:
     first = page.session("demo", "dialog", agents=agents, limit=1)
     rest = page.session("demo", "dialog", **{"agents": agents, "from": 1})
     assert first["total"] == rest["total"] == len(whole)
-    assert first["items"] + rest["items"] == whole
+    rows = first["items"] + rest["items"]
+    assert [{**row, "content_length": len(row["content"])} for row in whole] == rows
 
 
 def test_the_timeline_is_paged_and_shows_deliveries(demo: Cli, page: Page) -> None:

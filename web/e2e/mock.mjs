@@ -21,6 +21,7 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await page.keyboard.press("/");
     await page.keyboard.type("parser");
     await page.locator(".hits li").first().waitFor();
+    await page.getByText("nobody heard this").waitFor();
     await shot("search-1280-light");
     await page.locator("input[type=search]").fill("zzznothing");
     await page.getByText("No session matches").waitFor();
@@ -58,6 +59,8 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await visit("#/session/2026-03-02-parser?agent=agent_001&m=msg_011&d=msg_011");
     await page.locator("aside h3").first().waitFor();
     await page.waitForTimeout(300);
+    await page.locator("aside .readers a").first().waitFor();
+    expect((await page.locator("aside .readers a").first().getAttribute("href")).includes("/step/3?agent=agent_001"), "a link to the model call that read it");
     await shots("details");
     await page.getByRole("button", { name: "Graph" }).click();
     await page.waitForTimeout(500);
@@ -92,6 +95,31 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await page.locator("aside").waitFor();
     await page.keyboard.press("Escape");
     await page.locator("aside").waitFor({ state: "detached" });
+  });
+  await step("calls with a diff, and those that a hook changed", async () => {
+    await visit("#/session/2026-03-02-parser");
+    await page.locator("article").first().waitFor();
+    await page.locator(".panel .scroller").evaluate((node) => void (node.scrollTop = 1100));
+    await page.getByText("This difference lacks changes").waitFor();
+    await page.getByText("1234567890123456789").waitFor();
+    await page.locator(".call", { hasText: "rm -rf build" }).locator("button.line").click();
+    await page.getByText("What ran: bash").waitFor();
+    await page.waitForTimeout(200);
+    await shot("calls-1280-light");
+    await page.getByRole("button", { name: /Show the arguments as called/ }).click();
+    await page.locator("dialog pre").first().waitFor();
+    await page.keyboard.press("Escape");
+  });
+  await step("texts as written", async () => {
+    await visit("#/session/2026-03-02-parser");
+    await page.locator("article .markdown").first().waitFor();
+    expect((await page.locator("article.label-heard .markdown").count()) === 0, "what an agent heard is as written");
+    await page.keyboard.press("r");
+    await page.locator("article .markdown").first().waitFor({ state: "detached" });
+    expect(await page.evaluate(() => localStorage.getItem("harken.text")) === "written", "the choice is kept");
+    await shot("as-written-1280-light");
+    await page.keyboard.press("r");
+    await page.locator("article .markdown").first().waitFor();
   });
   await step("a long session", async () => {
     await visit("#/session/big?agent=agent_001&m=msg_7777");
@@ -152,7 +180,15 @@ export async function walk({ visit, step, shot, shots, expect, page }) {
     await visit("#/session/2026-03-02-parser/timeline");
     await page.locator(".timeline .event").first().waitFor();
     await page.waitForTimeout(300);
+    expect((await page.locator(".timeline .arrow").count()) > 0, "deliveries have arrows");
     await shots("timeline");
+    const before = await page.locator(".lanes .lane").count();
+    await page.getByText(/^Agents: /).click();
+    await page.getByRole("checkbox", { name: "Explorer" }).uncheck();
+    expect((await page.locator(".lanes .lane").count()) === before - 1, "an agent that is not chosen has no lane");
+    await shot("timeline-agents-1280-light");
+    await page.getByRole("button", { name: "All agents" }).click();
+    expect((await page.locator(".lanes .lane").count()) === before, "all agents have a lane again");
   });
   await step("agents on a phone", async () => {
     await page.setViewportSize({ width: 390, height: 844 });

@@ -87,7 +87,7 @@ function parserSession(): MockSession {
       call("c3", "read_file", { path: "src/parser.py" }, "src/parser.py", Array.from({ length: 140 }, (_, line) => `${String(line + 1).padStart(4)}  ${["def parse(text):", "    tokens = text.split()", "    return build(tokens)", ""][line % 4]}`).join("\n")),
     ]),
     item("Heard", explorer, [text("`parse` in `src/parser.py` is the only entry point. `build` pops from an empty list:\n\n```python\ndef build(tokens: list[str]) -> Tree:\n    head = tokens.pop(0)  # IndexError if empty\n    return Tree(head, [build(tokens) for _ in range(arity(head))])\n```\n\n| function | line | called by |\n|:--|--:|:--|\n| `parse` | 10 | cli, tests |\n| `build` | 22 | `parse`, itself |\n\nSee https://docs.python.org/3/tutorial/errors.html for the conventions.")]),
-    item("Action", main, [call("c4", "edit_file", { path: "src/parser.py", old_string: "tokens = text.split()", new_string: "tokens = [*tokenize(text)]" }, "src/parser.py", "Replaced 1 occurrence.", { diff: DIFF })]),
+    item("Action", main, [call("c4", "edit_file", { path: "src/parser.py", old_string: "tokens = text.split()", new_string: "tokens = [*tokenize(text)]" }, "src/parser.py", "Replaced 1 occurrence.", { diff: DIFF, diff_length: 90_000, is_diff_partial: true, other_arguments: '{"replace_all": true, "id": 1234567890123456789}', other_length: 48 })]),
     item("Action", main, [
       call("c5", "bash", { command: "rm -rf build && python -m pytest -q" }, "rm -rf build && python -m pytest -q", "..F\n1 failed, 2 passed in 0.12s", {
         rewritten: { message_id: "msg_rw", name: "bash", arguments: '{"command":"python -m pytest -q"}', length: 33, spans: spans('{"command":"', "rm -rf build && ", "", 'python -m pytest -q"}') },
@@ -227,6 +227,7 @@ export function makeDetails(session: MockSession, id: string): MessageDetails | 
   const intervention: Intervention[] = found.one.parts.flatMap((part) => part.kind === "rewritten" ? [{ kind: "message" as const, message_id: id, name: "main", proposed: "a", became: "b", became_id: "msg_012", heard_by: "user", heard_by_name: "user", time: at(99), spans: part.spans }] : []);
   return {
     message: { message_id: id, event_type: "transcript_entry", agent_id: found.owner, time: found.one.time, role: found.one.label === "Heard" ? "user" : "assistant", content: "…" },
+    readers: { agent: found.owner, steps: [3, 4, 5], is_more: true },
     origins: makeOrigins(),
     hearers: hop(position + 3, "substance", 1, id),
     effects: [...hop(position + 1, "cause", 1, id), ...hop(position + 3, "substance", 1, id), ...hop(position + 4, "cause", 2, everything[position + 3]?.one.message_id ?? id)],
@@ -263,6 +264,7 @@ export function makeTimeline(session: MockSession, from: number, limit: number):
     .sort((left, right) => left.one.time.localeCompare(right.one.time))
     .map(({ owner, one }, index) => ({
       message_id: one.message_id, time: one.time, turn: 1 + Math.floor(index / 20), lane: order.indexOf(owner), event_type: "transcript_entry",
+      source_agent: one.label === "Heard" && one.author !== "user" ? (one.author ?? null) : null,
       role: one.label === "Heard" ? "user" : "assistant", text: `${one.label}: ${one.parts[0]?.kind === "text" ? one.parts[0].text : one.parts[0]?.kind === "call" ? one.parts[0].summary : ""}`,
     }));
   return {

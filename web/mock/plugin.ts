@@ -51,7 +51,7 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
   if (kind === "about") return send(response, { version: "0", home: "/mock", sessions: sessions.size });
   if (kind === "search") {
     const q = query.get("q") ?? "";
-    const hits = q.includes("zzz") ? [] : [{ session: "2026-03-02-parser", agent: "agent_001", message_id: "msg_005", time: "2026-03-02T09:00:35Z", snippet: [{ text: "… only entry point. ", is_match: false }, { text: q, is_match: true }, { text: " pops from an empty list", is_match: false }] }];
+    const hits = q.includes("zzz") ? [] : [{ session: "2026-03-02-parser", agent: "agent_001", message_id: "msg_005", time: "2026-03-02T09:00:35Z", is_unheard: true, snippet: [{ text: "… only entry point. ", is_match: false }, { text: q, is_match: true }, { text: " pops from an empty list", is_match: false }] }];
     return send(response, { hits });
   }
   if (kind === "sessions" && !name) {
@@ -81,6 +81,12 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
       return send(response, { total: rows.length, events: 1, items: rows.slice(from, from + limit) });
     }
     case "follow":
+      if (query.has("agents")) {
+        // The dialogs of the mock do not grow.
+        response.setHeader("Content-Type", "application/x-ndjson");
+        response.write("\n");
+        return;
+      }
       return follow(session, agent, Number(query.get("events") ?? 0), response);
     case "messages": {
       const details = makeDetails(session, id ?? "");

@@ -35,6 +35,8 @@ export interface SearchHit {
   agent?: string | null;
   message_id?: string | null;
   time?: string | null;
+  /** Whether it is in a text that nobody heard: a hook denied or rewrote it. Null if that is not known. */
+  is_unheard?: boolean | null;
   snippet: { text: string; is_match?: boolean }[];
 }
 
@@ -74,12 +76,24 @@ export interface ImagePart {
   url?: string | null;
 }
 
+/** Which whole text of an item is meant: of a part, and which version of it.
+ *
+ * In a dialog, `agents` are those of the dialog, and the version is `shown`, `draft` or the id of
+ * the message that another agent heard. */
+export interface TextSource {
+  message: string;
+  part?: number | null;
+  version?: "written" | "heard" | "result" | "diff" | "other" | (string & {});
+  agents?: string[];
+}
+
 /** `length` counts the characters of the whole text; `position` names the part in requests for it. */
 export interface TextPart {
   kind: "text";
   text: string;
   length: number;
   position?: number | null;
+  source?: TextSource;
 }
 
 export interface CallResult {
@@ -92,12 +106,15 @@ export interface CallResult {
   images: ImagePart[];
 }
 
+/** A call that a hook changed, as it ran. */
 export interface RewrittenCall {
   message_id: string;
   name: string;
   arguments: string;
   length: number;
   spans: TextSpan[];
+  /** Whether the spans lack changes. */
+  is_partial?: boolean;
 }
 
 export interface CallPart {
@@ -109,7 +126,13 @@ export interface CallPart {
   length: number;
   position?: number | null;
   result: CallResult | null;
+  /** The change of files by the call as it ran. */
   diff: string | null;
+  diff_length?: number | null;
+  is_diff_partial?: boolean;
+  /** The arguments that the diff does not represent. */
+  other_arguments?: string | null;
+  other_length?: number | null;
   agents: string[];
   rewritten?: RewrittenCall | null;
 }
@@ -119,6 +142,8 @@ export interface RewrittenPart {
   text: string;
   length: number;
   spans: TextSpan[];
+  /** Whether the spans lack changes. */
+  is_partial?: boolean;
   hook?: string | null;
   hook_name?: string | null;
 }
@@ -129,6 +154,7 @@ export interface OtherPart {
   text: string;
   length: number;
   position?: number | null;
+  source?: TextSource;
 }
 
 export type Part = TextPart | ImagePart | CallPart | RewrittenPart | OtherPart;
@@ -162,26 +188,43 @@ export interface DialogItem {
   name?: string | null;
   trigger?: string | null;
   content: string;
+  content_length?: number;
   time: string;
   status?: string | null;
   hook_name?: string | null;
   draft?: string | null;
+  draft_length?: number;
   verdict?: { kind: string; point: string; name?: string | null } | null;
   stop?: string | null;
   differs?: boolean;
-  versions?: { message_id: string; agent_id: string; name?: string | null; content: string }[];
+  versions?: {
+    message_id: string;
+    agent_id: string;
+    name?: string | null;
+    content: string;
+    content_length?: number;
+  }[];
 }
+
+/** Which log an answer is of: another value than before means that the log was replaced. */
+export type Generation = string | number | null;
 
 export interface Range<T> {
   total: number;
+  /** From how many events the items were computed. */
   events?: number;
+  generation?: Generation;
   items: T[];
 }
 
 export interface Change {
+  /** From how many events the items of this line were computed. */
   events?: number;
+  /** Where a later stream goes on, once this line is applied. */
+  resume?: number;
   total?: number;
-  items?: { index: number; item: ConversationItem }[];
+  generation?: Generation;
+  items?: { index: number; item: ConversationItem | DialogItem }[];
   agents?: TreeRow[];
   is_live?: boolean;
   damage?: string | null;
@@ -235,6 +278,8 @@ export interface MessageDetails {
   index?: number | null;
   totals?: { origins: number; hearers: number; effects: number };
   verdicts?: VerdictRow[];
+  /** The model calls of its agent that read it, by their numbers. */
+  readers?: { agent: string | null; steps: number[]; is_more: boolean };
   origins: Hop[];
   hearers: Hop[];
   effects: Hop[];
@@ -331,9 +376,15 @@ export interface TimelineEvent {
   event_type: string;
   role?: string | null;
   text: string;
+  /** Of an entry that an agent received: the message that it represents or that caused it, and its agent. */
+  source?: string | null;
+  source_agent?: string | null;
 }
 
 export interface TimelineRange {
+  generation?: Generation;
+  /** From how many events of the log the answer was computed. */
+  event_count?: number;
   lanes: TimelineLane[];
   total: number;
   events: TimelineEvent[];
@@ -366,9 +417,10 @@ export function address(path: string, params: Params = {}): string {
 
 export class Api {
   readonly #token: () => string | null;
-  readonly #onRefused: () => void;
+  readonly #onRefused: (token: string | null) => string | null;
 
-  constructor(token: () => string | null, onRefused: () => void) {
+  /** `onRefused` gets the token that the server refused, and returns another one to try, or null. */
+  constructor(token: () => string | null, onRefused: (token: string | null) => string | null) {
     this.#token = token;
     this.#onRefused = onRefused;
   }
@@ -376,9 +428,28 @@ export class Api {
   /** Send a request. Raises ApiError for every answer but a success. */
   async send(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
     const token = this.#token();
-    let response: Response;
+    let response = await this.#fetch(address(path, params), token, signal);
+    if (response.status === 401) {
+      const other = this.#onRefused(token);
+      if (other !== null) {
+        response = await this.#fetch(address(path, params), other, signal);
+        if (response.status === 401) this.#onRefused(other);
+      }
+    }
+    if (response.ok) return response;
+    const body = (await response.json().catch(() => null)) as {
+      error?: { code?: string; message?: string };
+    } | null;
+    throw new ApiError(
+      response.status,
+      body?.error?.code ?? "error",
+      body?.error?.message ?? `The server answered with status ${response.status}.`,
+    );
+  }
+
+  async #fetch(url: string, token: string | null, signal?: AbortSignal): Promise<Response> {
     try {
-      response = await fetch(address(path, params), {
+      return await fetch(url, {
         headers: token ? { Authorization: `Bearer ${token}` } : {},
         credentials: "omit",
         cache: "no-store",
@@ -388,16 +459,6 @@ export class Api {
       if (signal?.aborted) throw error;
       throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
     }
-    if (response.ok) return response;
-    if (response.status === 401) this.#onRefused();
-    const body = (await response.json().catch(() => null)) as {
-      error?: { code?: string; message?: string };
-    } | null;
-    throw new ApiError(
-      response.status,
-      body?.error?.code ?? "error",
-      body?.error?.message ?? `The server answered with status ${response.status}.`,
-    );
   }
 
   async #json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
@@ -421,8 +482,10 @@ export class Api {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
     return this.#json<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
   }
-  follow(name: string, agent: string, events: number, signal: AbortSignal) {
-    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { agent, events }, signal);
+  /** Follow the conversation of an agent, or the dialog of several. */
+  follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {
+    const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
+    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { ...of, events, generation }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {
@@ -439,15 +502,16 @@ export class Api {
   }
   steps(name: string, agent: string | null, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps`;
-    return this.#json<{ total: number; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
+    return this.#json<{ total: number; generation?: Generation; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
   }
   step(name: string, number: number, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps/${number}`;
     return this.#json<StepDetails>(path, { from, limit }, signal);
   }
-  async text(name: string, message: string, part: number | "rewritten" | null, signal?: AbortSignal) {
+  async text(name: string, source: TextSource, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/text`;
-    return (await this.#json<{ text: string }>(path, { message, part }, signal)).text;
+    const params = { ...source, agents: source.agents?.join(",") };
+    return (await this.#json<{ text: string }>(path, params, signal)).text;
   }
   async media(name: string, hash: string, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/media`;

@@ -2,7 +2,10 @@ import { describe, expect, it } from "vitest";
 import { address, Api, ApiError } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
-import { fromDialog } from "../src/lib/conversation.svelte";
+import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
+import { access, readToken, refuseToken } from "../src/lib/router.svelte";
+import { SessionList } from "../src/lib/sessions.svelte";
+import { settings } from "../src/lib/settings.svelte";
 import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
 
 describe("colors", () => {
@@ -43,6 +46,7 @@ describe("messages of a context", () => {
     expect(readBlocks({ role: "assistant", content, tool_calls: calls }).map(({ kind, text }) => [kind, text])).toEqual([
       ["thinking", "hm"], ["call", '{"x":1}'], ["text", "then"], ["call", "{}"],
     ]);
+    expect(readBlocks({ role: "assistant", content: [null, ...content], tool_calls: calls }).map(({ part }) => part)).toEqual([1, 2, 3, null]);
   });
   it("may be any JSON", () => {
     for (const content of [null, 3, "x", [null, 1, {}, { type: "image", url: "u" }], { a: 1 }]) {
@@ -55,10 +59,44 @@ describe("messages of a context", () => {
 
 it("a draft of a dialog is never shown as said", () => {
   const row = { message_id: "msg_1", content: "no", time: "", agent_id: "agent_001", name: "main" };
-  expect(fromDialog(row).label).toBe("Said");
-  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" })).toMatchObject({ label: "Draft", note: "denied by Guard" });
-  expect(fromDialog({ ...row, status: "rewritten" }).label).toBe("Said");
-  expect(fromDialog({ ...row, stop: "interrupted" }).label).toBe("Stopped");
+  expect(fromDialog(row, []).label).toBe("Said");
+  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" }, [])).toMatchObject({ label: "Draft", note: "denied by Guard" });
+  expect(fromDialog({ ...row, status: "rewritten" }, []).label).toBe("Said");
+  expect(fromDialog({ ...row, stop: "interrupted" }, []).label).toBe("Stopped");
+});
+
+describe("whole texts", () => {
+  const row = { message_id: "msg_5", time: "", agent_id: "agent_001", name: "Ann", content: "PUBLIC", content_length: 38_000, status: "rewritten", draft: "SECRET", draft_length: 90_000, versions: [{ message_id: "msg_7", agent_id: "agent_002", name: "Ben", content: "FOR BEN", content_length: 70_000 }] };
+  it("of a dialog are those of the version that is shown", () => {
+    const agents = ["agent_001", "agent_002"];
+    const item = fromDialog(row, agents);
+    const parts = item.parts.filter((part) => part.kind === "text" || part.kind === "other");
+    expect(parts.map((part) => [part.text, part.length, sourceOf(item, part)])).toEqual([
+      ["PUBLIC", 38_000, { message: "msg_5", version: "shown", agents }],
+      ["SECRET", 90_000, { message: "msg_5", version: "draft", agents }],
+      ["FOR BEN", 70_000, { message: "msg_5", version: "msg_7", agents }],
+    ]);
+  });
+  it("of a conversation are those of the part", () => {
+    const item = { message_id: "msg_1", time: "", label: "Said" as const, parts: [] };
+    expect(sourceOf(item, { kind: "text", text: "a", length: 9, position: 2 })).toEqual({ message: "msg_1", part: 2 });
+  });
+  it("are requested by part, version and agents", async () => {
+    const urls: string[] = [];
+    const before = globalThis.fetch;
+    globalThis.fetch = (async (url: string) => {
+      urls.push(url);
+      return new Response('{"text":"whole"}');
+    }) as typeof fetch;
+    try {
+      const api = new Api(() => "s3cret", () => null);
+      expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
+      await api.text("s", { message: "msg_5", part: 0, version: "diff" });
+    } finally {
+      globalThis.fetch = before;
+    }
+    expect(urls).toEqual(["api/sessions/s/text?message=msg_5&version=shown&agents=a%2Cb", "api/sessions/s/text?message=msg_5&part=0&version=diff"]);
+  });
 });
 
 describe("the API", () => {
@@ -74,7 +112,7 @@ describe("the API", () => {
       return new Response('{"error":{"code":"unauthorized","message":"Wrong token."}}', { status: 401 });
     }) as typeof fetch;
     try {
-      const api = new Api(() => "s3cret", () => (refusals += 1));
+      const api = new Api(() => "s3cret", () => ((refusals += 1), null));
       await expect(api.session("a/b")).rejects.toMatchObject({ status: 401, message: "Wrong token." });
     } finally {
       globalThis.fetch = before;
@@ -84,4 +122,45 @@ describe("the API", () => {
     expect(refusals).toBe(1);
     expect(new ApiError(0, "x", "y").name).toBe("ApiError");
   });
+});
+
+it("the choice of texts as written is kept", () => {
+  expect(settings.isAsWritten).toBe(false);
+  settings.toggleAsWritten();
+  expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([true, "written"]);
+  settings.toggleAsWritten();
+  expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([false, "rendered"]);
+});
+
+describe("a refused token", () => {
+  const refusing = (good: string) => (async (_url: string, init?: RequestInit) => {
+    const sent = new Headers(init?.headers).get("Authorization");
+    return new Response('{"sessions":[]}', { status: sent === `Bearer ${good}` ? 200 : 401 });
+  }) as typeof fetch;
+  it("of the tab is dropped, and the stored one is tried once", async () => {
+    const before = globalThis.fetch;
+    sessionStorage.setItem("harken.token", "old");
+    localStorage.setItem("harken.token", "new");
+    try {
+      globalThis.fetch = refusing("new");
+      const api = new Api(readToken, refuseToken);
+      const answers = await Promise.all([api.sessions({}), api.sessions({})]);
+      expect(answers.map((page) => page.sessions)).toEqual([[], []]);
+      expect([sessionStorage.getItem("harken.token"), access.isRefused]).toEqual([null, false]);
+      globalThis.fetch = refusing("newest");
+      await expect(api.sessions({})).rejects.toMatchObject({ status: 401 });
+      expect([readToken(), access.isRefused]).toEqual([null, true]);
+    } finally {
+      globalThis.fetch = before;
+      access.isRefused = false;
+    }
+  });
+});
+
+it("a failed search is not an empty one", async () => {
+  const list = new SessionList({ sessions: async () => ({ sessions: [] }), search: () => Promise.reject(new Error("the index is locked")) });
+  await list.load({ text: "cafe", runtime: "", project: "", since: "" });
+  expect([list.searchError?.message, list.error, list.hits]).toEqual(["the index is locked", null, []]);
+  await list.load({ text: "", runtime: "", project: "", since: "" });
+  expect(list.searchError).toBeNull();
 });

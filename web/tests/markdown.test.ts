@@ -45,6 +45,17 @@ describe("Markdown of a log", () => {
     expect(element.textContent).toContain("<b>bold</b>");
   });
 
+  it("names characters that entities hide", () => {
+    const element = render("a&#x202E;evil &#8203;b &shy;c `d&#x202e;` [e&#xAD;f](https://example.org) ![g&ZeroWidthSpace;](https://example.org) &#x2066;");
+    expect(element.textContent).not.toMatch(/[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\u001b]/);
+    for (const name of ["a⟨U+202E⟩evil", "⟨U+200B⟩b", "⟨U+00AD⟩c", "e⟨U+00AD⟩f", "⟨U+2066⟩"]) expect(element.textContent).toContain(name);
+  });
+
+  it("hides nothing", () => {
+    const texts = ['[a]: http://x.example "HIDDEN"', '[a](https://x.example "HIDDEN")', "```python HIDDEN\nx\n```", `${"> ".repeat(80)}HIDDEN`, `${"- ".repeat(80)}HIDDEN`, `${">".repeat(45)} HIDDEN`, '![a](https://x.example "HIDDEN")'];
+    for (const text of texts) expect(render(text).textContent, text).toContain("HIDDEN");
+  });
+
   it("keeps what people write", () => {
     const element = render("# Title\n\n1. **one**\n2. `two`\n\n| a | b |\n|:--|--:|\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n> said\n\nhttps://example.org");
     for (const tag of ["h1", "ol", "strong", "code", "table", "pre", "blockquote", "a"]) {

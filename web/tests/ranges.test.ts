@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SparseList } from "../src/lib/ranges";
+import { fillPage, SparseList } from "../src/lib/ranges";
 
 describe("SparseList", () => {
   it("gives the same list for any order and repetition of changes", () => {
@@ -44,4 +44,19 @@ describe("SparseList", () => {
     expect(list.find((item) => item === "x")).toBe(2);
     expect(list.find((item) => item === "y")).toBeNull();
   });
+});
+
+it("fillPage continues where an answer ended early, and not without end", async () => {
+  const list = new SparseList<number>();
+  const asked: [number, number][] = [];
+  await fillPage(list, 100, 100, async (from, limit) => {
+    asked.push([from, limit]);
+    const items = Array.from({ length: Math.min(limit, 60) }, (_, at) => from + at);
+    list.write(from, items, 1_000);
+    return items.length;
+  });
+  expect(asked).toEqual([[100, 100], [160, 40]]);
+  expect([list.get(199), list.get(200)]).toEqual([199, undefined]);
+  await fillPage(list, 300, 100, async () => (asked.push([0, 0]), 0));
+  expect(asked.length).toBe(3);
 });

@@ -101,6 +101,11 @@ def spans(before: str, after: str, *, around: int | None = 40) -> list[TextSpan]
     return [_shorten(span, ends.get(index), around) for index, span in enumerate(all_spans)]
 
 
+def split_words(text: str) -> list[str]:
+    """Split a text into the words, signs and white space that `spans` compares."""
+    return _WORD_PATTERN.findall(text)
+
+
 def _iter_ranges(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, _Range, _Range]]:
     """Yield ranges of two lists and whether they are equal.
 
@@ -199,7 +204,7 @@ def _build_row(
 
 
 def _iter_spans(before: str, after: str) -> Iterator[TextSpan]:
-    old, new = _WORD_PATTERN.findall(before), _WORD_PATTERN.findall(after)
+    old, new = split_words(before), split_words(after)
     head, tail = _common_ends(old, new)
     old_stop, new_stop = len(old) - tail, len(new) - tail
     old_inner, new_inner = old[head:old_stop], new[head:new_stop]

@@ -168,6 +168,33 @@ class RequestSteps:
             return range(1, len(self.requests) + 1)
         return self._numbers_by_agent.get(AgentId(agent_id), [])
 
+    def find_readers(self, message_id: str, agent_id: str | None, limit: int) -> list[int]:
+        """Return the numbers of the first calls of an agent that read a message, at most `limit`.
+
+        Only its calls after the message are looked at, and only until the message is removed from
+        the context.
+        """
+        position = self.links.positions.get(MessageId(message_id))
+        if position is None or agent_id is None:
+            return []
+        numbers = self.numbers_for(agent_id)
+        first = bisect_left(
+            numbers,
+            position,
+            key=lambda number: self.links.positions[self.requests[number - 1].message_id],
+        )
+        readers: list[int] = []
+        for number in numbers[first : first + limit]:
+            try:
+                keys = self.calls.keys(self.requests[number - 1])
+            except HarkenError:  # The log lacks a part of the context.
+                continue
+            if (MessageId(message_id), -1) in keys:
+                readers.append(number)
+            elif readers:
+                break
+        return readers
+
     def find(self, given: str, agent_id: str | None = None) -> int:
         """Resolve a user's reference to a model call to its number.
 

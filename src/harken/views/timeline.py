@@ -258,6 +258,10 @@ class TimelineEvent(SparseRecord, frozen=True, kw_only=True):
     event_type: str
     role: str | None = None
     text: str
+    source: MessageId | None = None
+    """Of an entry that an agent received: the message that it represents or that caused it."""
+    source_agent: AgentId | None = None
+    """The agent of the source."""
 
 
 class Timeline(SparseRecord, frozen=True, kw_only=True):
@@ -321,9 +325,9 @@ class TimelineIndex:
 
     def marks(self, start: int, stop: int) -> list[TimelineEvent]:
         """Return a range of the events, in the order of the log."""
-        names = self._links.names
         return [
-            _build_mark(event, turn, lane, names) for event, turn, lane in self._places[start:stop]
+            _build_mark(event, turn, lane, self._links)
+            for event, turn, lane in self._places[start:stop]
         ]
 
 
@@ -337,7 +341,8 @@ def _begins_turn(state: SessionState, event: ev.Event) -> bool:
     )
 
 
-def _build_mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames) -> TimelineEvent:
+def _build_mark(event: ev.Event, turn: int, lane: int | None, links: Links) -> TimelineEvent:
+    source = _find_source(event, links)
     return TimelineEvent(
         message_id=event.message_id,
         time=event.time,
@@ -345,5 +350,16 @@ def _build_mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames)
         lane=lane,
         event_type=ev.event_type(event),
         role=event.role if isinstance(event, ev.TranscriptEntry) else None,
-        text=describe_event(event, names),
+        text=describe_event(event, links.names),
+        source=None if source is None else source.message_id,
+        source_agent=None if source is None else source.agent_id,
     )
+
+
+def _find_source(event: ev.Event, links: Links) -> ev.Event | None:
+    """Return the event whose content an agent received: by substance, else the first cause."""
+    if not isinstance(event, ev.TranscriptEntry) or event.role in ("assistant", "system"):
+        return None
+    targets = {link.kind: link.target for link in reversed([*links.links_from(event)])}
+    target = targets.get("substance") or targets.get("cause")
+    return None if target is None else links.get(target)

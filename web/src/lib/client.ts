@@ -1,4 +1,4 @@
 import { Api } from "../api";
-import { access, readToken } from "./router.svelte";
+import { readToken, refuseToken } from "./router.svelte";
 
-export const api = new Api(readToken, () => (access.isRefused = true));
+export const api = new Api(readToken, refuseToken);

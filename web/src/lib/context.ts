@@ -7,6 +7,8 @@ export interface Block {
   title: string | null;
   text: string;
   length: number;
+  /** The position of the part in the message, in requests for the whole text. */
+  part: number | null;
 }
 
 export type ContextRow =
@@ -27,14 +29,15 @@ export function readBlocks(message: Json): Block[] {
   if (typeof content === "string") {
     if (content) blocks.push(block("text", null, content, message.content_length));
   } else if (Array.isArray(content)) {
-    for (const part of content.filter(isObject)) {
+    for (const [position, part] of content.entries()) {
+      if (!isObject(part)) continue;
       if (part.type === "call") {
         const call = calls.find((one) => one.id === part.id);
         if (call) {
           placed.add(call);
-          blocks.push(callBlock(call));
+          blocks.push({ ...callBlock(call), part: position });
         }
-      } else blocks.push(partBlock(part));
+      } else blocks.push({ ...partBlock(part), part: position });
     }
   }
   for (const call of calls) if (!placed.has(call)) blocks.push(callBlock(call));
@@ -78,7 +81,7 @@ function callBlock(call: Json): Block {
 }
 
 function block(kind: Block["kind"], title: string | null, text: string, length: unknown): Block {
-  return { kind, title, text, length: typeof length === "number" ? length : text.length };
+  return { kind, title, text, length: typeof length === "number" ? length : text.length, part: null };
 }
 
 function isObject(value: unknown): value is Json {

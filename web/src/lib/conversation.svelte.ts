@@ -1,17 +1,23 @@
 /** The items of one panel, loaded by ranges as they are looked at. */
 
-import { ApiError, type Change, type ConversationItem, type DialogItem, type OtherPart } from "../api";
+import { ApiError, type Api, type Change, type ConversationItem, type DialogItem, type Generation, type OtherPart, type Range, type TextPart, type TextSource } from "../api";
 import { api } from "./client";
 import { PAGE_SIZE, SparseList } from "./ranges";
+import { countCharacters } from "./text";
 
-/** Convert an item of a dialog to the form of a conversation, which the page shows. */
-export function fromDialog(item: DialogItem): ConversationItem {
+/** Convert an item of the dialog of these agents to the form of a conversation, which the page shows. */
+export function fromDialog(item: DialogItem, agents: string[]): ConversationItem {
   const outcome = item.hook_name ? `${item.status} by ${item.hook_name}` : item.status;
   const name = item.name ?? item.trigger ?? item.agent_id ?? null;
   const isDraft = item.status && item.status !== "rewritten";
   const verdict = item.verdict
     ? `${item.verdict.kind} · ${item.verdict.point} of ${item.verdict.name ?? "an agent"}`
     : null;
+  const text = (version: string, shown: string, length: number | undefined) => ({
+    text: shown,
+    length: length ?? countCharacters(shown),
+    source: { message: item.message_id, version, agents },
+  });
   return {
     message_id: item.message_id,
     time: item.time,
@@ -20,17 +26,22 @@ export function fromDialog(item: DialogItem): ConversationItem {
     author: item.agent_id ?? null,
     author_name: name,
     parts: [
-      { kind: "text", text: item.content, length: item.content.length },
-      ...(item.draft ? [otherPart(`${name} wrote, and nobody heard`, item.draft)] : []),
-      ...(item.versions ?? []).map((version) =>
-        otherPart(`${version.name ?? version.agent_id} heard`, version.content),
-      ),
+      { kind: "text", ...text("shown", item.content, item.content_length) },
+      ...(item.draft
+        ? [{ kind: "other" as const, name: `${name} wrote, and nobody heard`, ...text("draft", item.draft, item.draft_length) }]
+        : []),
+      ...(item.versions ?? []).map((version) => ({
+        kind: "other" as const,
+        name: `${version.name ?? version.agent_id} heard`,
+        ...text(version.message_id, version.content, version.content_length),
+      })),
     ],
   };
 }
 
-function otherPart(name: string, text: string): OtherPart {
-  return { kind: "other", name, text, length: text.length };
+/** Return which whole text a part of an item is the beginning of. */
+export function sourceOf(item: ConversationItem, part: TextPart | OtherPart): TextSource {
+  return part.source ?? { message: item.message_id, part: part.position ?? null };
 }
 
 export class Conversation {
@@ -41,15 +52,25 @@ export class Conversation {
   total = $state(0);
   isLoaded = $state(false);
   error = $state.raw<Error | null>(null);
-  /** How many events the items reflect: where the live stream goes on. */
+  /** How many events the items reflect: where the live stream goes on. A batch of changes may span lines. */
   events = 0;
+  /** Which log the items are of. Another one means that the log was replaced, for example by a purge. */
+  #generation: Generation = null;
+  /** Grows with each replacement: answers to earlier requests are dropped. */
+  #epoch = 0;
   readonly #list = new SparseList<ConversationItem>();
   readonly #requested = new Set<number>();
   readonly #controller = new AbortController();
+  readonly #api: Pick<Api, "items" | "dialog" | "find">;
 
-  constructor(session: string, agents: string[]) {
+  constructor(session: string, agents: string[], from: Pick<Api, "items" | "dialog" | "find"> = api) {
     this.session = session;
     this.agents = agents;
+    this.#api = from;
+  }
+
+  get generation(): Generation {
+    return this.#generation;
   }
 
   get isDialog(): boolean {
@@ -75,7 +96,7 @@ export class Conversation {
   async locate(message: string): Promise<number | null> {
     const { signal } = this.#controller;
     if (!this.isDialog) {
-      const found = await api.find(this.session, message, signal).catch(() => null);
+      const found = await this.#api.find(this.session, message, signal).catch(() => null);
       if (found === null || found.agent !== this.agents[0]) return null;
       await this.ensure(found.index, found.index);
       return found.index;
@@ -89,51 +110,69 @@ export class Conversation {
 
   /** Apply a change of the live stream. Return how many items are new at the end. */
   apply(change: Change): number {
-    const count = this.#list.upsert(change.items ?? [], change.total);
-    if (change.events !== undefined) this.events = Math.max(this.events, change.events);
+    if (!this.isLoaded || !this.checkGeneration(change.generation)) return 0;
+    const items = (change.items ?? []).map(({ index, item }) => ({ index, item: this.#convert(item) }));
+    const count = this.#list.upsert(items, change.total, change.events);
+    this.events = Math.max(this.events, change.resume ?? change.events ?? 0);
     this.#touch();
     return count;
   }
 
-  /** Load the last page again, for a dialog, which has no live stream. */
-  async refresh(): Promise<number> {
-    const before = this.total;
-    await this.#load(Math.max(0, Math.floor((before - 1) / PAGE_SIZE) * PAGE_SIZE), true);
-    await this.ensure(before, this.total - 1);
-    return this.total - before;
+  /** Return whether the items are of this log. If not, remove them and read the first ones again. */
+  checkGeneration(generation: Generation | undefined): boolean {
+    if (generation === null || generation === undefined) return true;
+    this.#generation ??= generation;
+    if (this.#generation === generation) return true;
+    this.#epoch += 1;
+    this.#generation = null;
+    this.events = 0;
+    this.#list.clear();
+    this.#requested.clear();
+    this.isLoaded = false;
+    this.#touch();
+    void this.#load(0);
+    return false;
   }
 
   close(): void {
     this.#controller.abort();
   }
 
-  async #load(from: number, isRefresh = false): Promise<void> {
-    if (this.#requested.has(from) && !isRefresh) return;
-    this.#requested.add(from);
+  /** Load what is absent of a page. An answer may have fewer items than were asked for. */
+  async #load(page: number): Promise<void> {
+    if (this.#requested.has(page)) return;
+    this.#requested.add(page);
+    const epoch = this.#epoch;
     try {
-      const signal = this.#controller.signal;
-      const range = this.isDialog
-        ? await this.#loadDialog(from, signal)
-        : await api.items(this.session, this.agents[0] ?? "", from, PAGE_SIZE, signal);
-      // Only the first answer says where the stream begins: later ranges may be newer than items
-      // that were loaded before, whose changes the stream still has to bring.
-      if (!this.isLoaded) this.events = range.events ?? 0;
-      this.#list.write(from, range.items, range.total);
-      this.isLoaded = true;
-      this.error = null;
-      this.#touch();
+      for (let from: number | null = page; from !== null; ) {
+        const range = await this.#read(from, page + PAGE_SIZE - from);
+        if (epoch !== this.#epoch || !this.checkGeneration(range.generation)) return;
+        // Only the first answer says where the stream begins: later ranges may be newer than items
+        // that were loaded before, whose changes the stream still has to bring.
+        if (!this.isLoaded) this.events = range.events ?? 0;
+        this.#list.write(from, range.items.map(this.#convert), range.total, range.events);
+        this.isLoaded = true;
+        this.error = null;
+        this.#touch();
+        from = range.items.length ? this.#list.firstMissing(page) : null;
+      }
     } catch (error) {
-      if (this.#controller.signal.aborted) return;
+      if (this.#controller.signal.aborted || epoch !== this.#epoch) return;
       this.error = error instanceof Error ? error : new ApiError(0, "error", String(error));
     } finally {
-      this.#requested.delete(from);
+      if (epoch === this.#epoch) this.#requested.delete(page);
     }
   }
 
-  async #loadDialog(from: number, signal: AbortSignal) {
-    const range = await api.dialog(this.session, this.agents, from, PAGE_SIZE, signal);
-    return { ...range, items: range.items.map(fromDialog) };
+  #read(from: number, limit: number): Promise<Range<ConversationItem | DialogItem>> {
+    const { signal } = this.#controller;
+    return this.isDialog
+      ? this.#api.dialog(this.session, this.agents, from, limit, signal)
+      : this.#api.items(this.session, this.agents[0] ?? "", from, limit, signal);
   }
+
+  readonly #convert = (item: ConversationItem | DialogItem): ConversationItem =>
+    "parts" in item ? item : fromDialog(item, this.agents);
 
   #touch(): void {
     this.total = this.#list.total;

@@ -28,6 +28,10 @@ export function startRouter(): void {
   readAddress();
   window.addEventListener("popstate", readAddress);
   window.addEventListener("hashchange", readAddress);
+  window.addEventListener("storage", ({ key, newValue }) => {
+    // Another tab has opened a link.
+    if (key === TOKEN_KEY && newValue) access.isRefused = false;
+  });
 }
 
 /** The token of this page's links: of this tab, else of the last link that any tab opened. */
@@ -35,9 +39,14 @@ export function readToken(): string | null {
   return sessionStorage.getItem(TOKEN_KEY) ?? localStorage.getItem(TOKEN_KEY);
 }
 
-export function forgetToken(): void {
-  sessionStorage.removeItem(TOKEN_KEY);
-  localStorage.removeItem(TOKEN_KEY);
+/** Forget a token that the server refused. Return the one that another tab has stored since, or null. */
+export function refuseToken(refused: string | null): string | null {
+  for (const storage of [sessionStorage, localStorage]) {
+    if (refused !== null && storage.getItem(TOKEN_KEY) === refused) storage.removeItem(TOKEN_KEY);
+  }
+  const other = readToken();
+  if (other === null || other === refused) access.isRefused = true;
+  return access.isRefused ? null : other;
 }
 
 function readAddress(): void {

@@ -1,23 +1,34 @@
 /** The list of sessions that match the filters. It outlives its view, so that `back` shows it at once. */
 
-import type { SearchHit, SessionSummary } from "../api";
+import type { Api, SearchHit, SessionSummary } from "../api";
 import { api } from "./client";
 import type { Filters } from "./route";
 
 const LIMIT = 100;
 
-class SessionList {
+function toError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
+
+export class SessionList {
   sessions = $state.raw<SessionSummary[]>([]);
   hits = $state.raw<SearchHit[]>([]);
   runtimes = $state.raw<string[]>([]);
   projects = $state.raw<string[]>([]);
   error = $state.raw<Error | null>(null);
+  /** Why the messages of the sessions were not searched. */
+  searchError = $state.raw<Error | null>(null);
   isLoading = $state(true);
   isLoaded = $state(false);
   #key = "";
   #next: string | null = null;
   #controller = new AbortController();
   #isLoadingMore = false;
+  readonly #api: Pick<Api, "sessions" | "search">;
+
+  constructor(from: Pick<Api, "sessions" | "search"> = api) {
+    this.#api = from;
+  }
 
   /** Load the sessions of these filters. A list that is shown stays until the new one is there. */
   async load(filters: Filters, { quiet = false } = {}): Promise<void> {
@@ -32,8 +43,8 @@ class SessionList {
       const limit = quiet ? Math.min(500, Math.max(LIMIT, this.sessions.length)) : LIMIT;
       const text = filters.text.trim();
       const [page, found] = await Promise.all([
-        api.sessions({ ...filters, limit }, signal),
-        text.length > 1 && !quiet ? api.search(text, 20, signal).catch(() => null) : null,
+        this.#api.sessions({ ...filters, limit }, signal),
+        text.length > 1 && !quiet ? this.#api.search(text, 20, signal).catch(toError) : null,
       ]);
       if (signal.aborted) return;
       // A quiet load of a list longer than one page would cut it: only the loaded part is new.
@@ -43,12 +54,15 @@ class SessionList {
       if (!tail.length) this.#next = page.next ?? null;
       this.runtimes = page.runtimes ?? [];
       this.projects = page.projects ?? [];
-      if (!quiet) this.hits = found?.hits ?? [];
+      if (!quiet) {
+        this.hits = found && "hits" in found ? found.hits : [];
+        this.searchError = found instanceof Error ? found : null;
+      }
       this.error = null;
       this.isLoaded = true;
     } catch (error) {
       if (signal.aborted) return;
-      if (!quiet) this.error = error instanceof Error ? error : new Error(String(error));
+      if (!quiet) this.error = toError(error);
     } finally {
       if (!signal.aborted) this.isLoading = false;
     }
@@ -59,7 +73,7 @@ class SessionList {
     this.#isLoadingMore = true;
     const key = this.#key;
     try {
-      const page = await api.sessions({ ...filters, limit: LIMIT, cursor: this.#next });
+      const page = await this.#api.sessions({ ...filters, limit: LIMIT, cursor: this.#next });
       if (key !== this.#key) return;
       const names = new Set(this.sessions.map((session) => session.name));
       this.sessions = [...this.sessions, ...page.sessions.filter(({ name }) => !names.has(name))];

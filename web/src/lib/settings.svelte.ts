@@ -21,6 +21,8 @@ function write(name: string, value: string): void {
 class Settings {
   theme = $state<Theme>((read("theme") as Theme | null) ?? "system");
   showsThoughts = $state(read("thoughts") !== "hidden");
+  /** Whether texts are shown as they were written, in place of rendered Markdown. */
+  isAsWritten = $state(read("text") === "written");
 
   setTheme(theme: Theme): void {
     this.theme = theme;
@@ -31,6 +33,11 @@ class Settings {
   toggleThoughts(): void {
     this.showsThoughts = !this.showsThoughts;
     write("thoughts", this.showsThoughts ? "shown" : "hidden");
+  }
+
+  toggleAsWritten(): void {
+    this.isAsWritten = !this.isAsWritten;
+    write("text", this.isAsWritten ? "written" : "rendered");
   }
 }
 

@@ -20,6 +20,8 @@ from harken.service.viewer.requests import (
     cut_texts,
     cut_value,
     find_message,
+    state_of,
+    take_rows,
 )
 from harken.views.flow import hearers, origins, spread
 from harken.views.interventions import Intervention
@@ -27,6 +29,8 @@ from harken.views.verdicts import HookRow, VerdictRow, Watch
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 _DEFAULT_EVENTS = 200
+MAX_READERS = 20
+"""The maximum number of model calls that are listed as readers of a message."""
 
 
 @routes.get("/find", response_model=None)
@@ -57,6 +61,7 @@ def message(
             "hearers": hearers(links, id_),
             "effects": spread(links, id_),
         }
+        readers = session.steps().find_readers(id_, event.agent_id, MAX_READERS + 1)
         rows = [row for row in session.hook_rows() if _is_about(session, row, id_)]
         answer: dict[str, Any] = {
             "message": cut_value(event_dict(event)),
@@ -64,6 +69,11 @@ def message(
             "index": index,
             **{kind: cut_texts(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
             "totals": {kind: len(kind_hops) for kind, kind_hops in hops.items()},
+            "readers": {
+                "agent": event.agent_id,
+                "steps": readers[:MAX_READERS],
+                "is_more": len(readers) > MAX_READERS,
+            },
             "interventions": cut_texts(row for row in rows if isinstance(row, Intervention)),
             "verdicts": cut_texts(row for row in rows if isinstance(row, VerdictRow)),
         }
@@ -75,7 +85,8 @@ def hooks(name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAU
     """Return a range of the watches, verdicts and interventions."""
     with sessions.use(name) as session:
         rows = session.hook_rows()
-        return Json({"total": len(rows), "rows": cut_texts(rows[start : start + limit])})
+        page = take_rows(rows[start : start + limit])
+        return Json({"total": len(rows), **state_of(session), "rows": page})
 
 
 @routes.get("/timeline", response_model=None)
@@ -88,8 +99,10 @@ def timeline(
         return Json(
             {
                 "total": len(index),
+                "generation": session.generation,
+                "event_count": session.event_count,
                 "lanes": cut_texts(index.lanes()),
-                "events": cut_texts(index.marks(start, start + limit)),
+                "events": take_rows(index.marks(start, start + limit)),
             }
         )
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
 from harken.errors import NameNotFound
 from harken.service.body import Json
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    Limit,
-    Sessions,
-    Start,
-    Text,
-    cut_texts,
-    resolve_agent,
-)
+from harken.service.viewer.item_lists import AgentItems, DialogItems, TextRequest, resolve_agents
+from harken.service.viewer.requests import Limit, Sessions, Start, Text, resolve_agent, state_of
 from harken.store.remote.errors import RequestRefused
 from harken.views.conversation.images import decode_image
 
@@ -40,16 +33,15 @@ def items(
     start: Start = 0,
     limit: Limit = _DEFAULT_ITEMS,
 ) -> Json:
-    """Return a range of the items of an agent's conversation."""
+    """Return a range of the items of an agent's conversation, fewer if they are large."""
     with sessions.use(name) as session:
-        agent_id = resolve_agent(session, agent)
-        conversations = session.conversations
+        conversation = AgentItems(session, resolve_agent(session, agent))
         return Json(
             {
-                "agent": agent_id,
-                "total": conversations.count(agent_id),
-                "events": session.event_count,
-                "items": conversations.items(agent_id, start, start + limit),
+                "agent": conversation.agent,
+                "total": conversation.count(),
+                **state_of(session),
+                "items": conversation.take(range(start, start + limit)),
             }
         )
 
@@ -62,15 +54,14 @@ def dialog(
     start: Start = 0,
     limit: Limit = _DEFAULT_ITEMS,
 ) -> Json:
-    """Return a range of the dialog of several agents."""
+    """Return a range of the dialog of several agents, fewer items if they are large."""
     with sessions.use(name) as session:
-        names = list(dict.fromkeys(agents.split(",")))[:MAX_ITEMS]
-        rows = session.dialog([resolve_agent(session, agent) for agent in names]).items
+        dialog_items = DialogItems(session, resolve_agents(session, agents))
         return Json(
             {
-                "total": len(rows),
-                "events": session.event_count,
-                "items": cut_texts(rows[start : start + limit]),
+                "total": dialog_items.count(),
+                **state_of(session),
+                "items": dialog_items.take(range(start, start + limit)),
             }
         )
 
@@ -80,15 +71,11 @@ def whole_text(
     name: str,
     sessions: Sessions,
     message: Annotated[str, Query(max_length=1000)],
-    part: Annotated[str | None, Query(pattern=r"^(rewritten|[0-9]{1,9})$")] = None,
+    request: Annotated[TextRequest, Depends()],
 ) -> Json:
-    """Return the whole text of a message, or of the part at a position."""
+    """Return a whole text of an item: of a part, or of a version in a dialog."""
     with sessions.use(name) as session:
-        conversations = session.conversations
-        if part == "rewritten":
-            text = conversations.find_rewritten_text(message)
-        else:
-            text = conversations.find_text(message, None if part is None else int(part))
+        text = request.find(session, message)
     if text is None:
         raise NameNotFound("text", message, [])
     return Json({"text": text})

@@ -1,8 +1,9 @@
-"""Follow a conversation: a stream of the items that changed, as lines of JSON.
+"""Follow a conversation or a dialog: a stream of the items that changed, as lines of JSON.
 
-A line has all changes since the number of events that the page has seen, so a page that connects
-again passes the last number that it received, and misses nothing. An empty line is sent if there
-was nothing new for a while, so that both sides notice a broken connection.
+A line tells the number of events that its items show, and the number from which a page resumes
+that connects again: many changes are several lines, and only the last one has all of them. If the
+log was read anew, the lines have another generation, and begin with all items. An empty line is
+sent if there was nothing new for a while, so that both sides notice a broken connection.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import Annotated, Any
 
 import anyio
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from harken.core import canonical
 from harken.errors import HarkenError
-from harken.service.viewer.open_sessions import OpenSessions
+from harken.service.viewer.item_lists import AgentItems, DialogItems, ItemList, resolve_agents
+from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.service.viewer.requests import (
     MAX_ITEMS,
     Text,
     cut_texts,
     resolve_agent,
     sessions_of,
+    state_of,
 )
 from harken.store.remote.errors import ErrorBody, encode_error
 from harken.views.tree import TreeRow
@@ -34,90 +37,123 @@ _HEARTBEAT_S = 15.0
 _NDJSON = "application/x-ndjson"
 
 
+class Position:
+    """What a page has: the items of an agent or of a dialog, up to a number of events."""
+
+    def __init__(
+        self,
+        *,
+        agent: Text = None,
+        agents: Annotated[str | None, Query(max_length=10_000)] = None,
+        events: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        generation: Text = None,
+    ) -> None:
+        """With `agents`, the items are those of their dialog."""
+        self.agent, self.agents = agent, agents
+        self.events, self.generation = events, generation
+
+    def find_items(self, session: OpenSession) -> ItemList:
+        """Return the list of items that the page has. Raises NameNotFound, ValueError."""
+        if self.agents is None:
+            return AgentItems(session, resolve_agent(session, self.agent))
+        if self.agent is not None:
+            raise ValueError("give agent for a conversation, or agents for a dialog")
+        return DialogItems(session, resolve_agents(session, self.agents))
+
+
 @routes.get("/follow", response_model=None)
 async def follow(
-    name: str,
-    request: Request,
-    agent: Text = None,
-    events: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    name: str, request: Request, position: Annotated[Position, Depends()]
 ) -> StreamingResponse:
-    """Stream the changes of an agent's conversation since this number of events."""
-    changes = ChangeReader(await sessions_of(request), name, agent, events)
+    """Stream the changes of an agent's conversation, or of a dialog, since a number of events."""
+    changes = ChangeReader(await sessions_of(request), name, position)
     # An unknown name is an error response, since nothing was sent yet.
-    first_lines = await to_thread.run_sync(changes.read)
+    first_line = await to_thread.run_sync(changes.read_line)
 
     async def iter_lines() -> AsyncIterator[bytes]:
-        for line in first_lines:
-            yield line
-        silent_s = 0.0
+        line, silent_s = first_line, 0.0
         while not (request.app.state.is_closing or await request.is_disconnected()):
-            await anyio.sleep(POLL_INTERVAL_S)
+            if line is not None or silent_s >= _HEARTBEAT_S:
+                silent_s = 0.0
+                yield line or b"\n"
+            if not changes.has_more:
+                await anyio.sleep(POLL_INTERVAL_S)
+                silent_s += POLL_INTERVAL_S
             try:
-                lines = await to_thread.run_sync(changes.read)
+                line = await to_thread.run_sync(changes.read_line)
             except HarkenError as error:  # The session was purged, renamed or removed.
                 yield _encode_line(ErrorBody(encode_error(error)))
                 return
-            silent_s = 0.0 if lines else silent_s + POLL_INTERVAL_S
-            if silent_s >= _HEARTBEAT_S:
-                silent_s, lines = 0.0, [b"\n"]
-            for line in lines:
-                yield line
 
     return StreamingResponse(iter_lines(), media_type=_NDJSON)
 
 
 class ChangeReader:
-    """Reads the changes of an agent's conversation, from one number of events to the next."""
+    """Reads the changes of a list of items, one line at a time."""
 
-    def __init__(
-        self, sessions: OpenSessions, name: str, agent: str | None, event_count: int
-    ) -> None:
-        """Read the changes since `event_count` events."""
-        self._sessions, self._name, self._agent = sessions, name, agent
-        self._event_count = event_count
+    def __init__(self, sessions: OpenSessions, name: str, position: Position) -> None:
+        """Read the changes since the position of a page."""
+        self._sessions, self._name, self._position = sessions, name, position
+        self._generation = position.generation
+        self._resume = self._seen = position.events
+        """The number of events of which the page has all changes; of which they are known."""
+        self._pending: list[int] = []
+        """The indexes of changed items that were not sent yet."""
         self._last_state: tuple[Any, ...] = ()
         self._last_rows: list[TreeRow] = []
 
-    def read(self) -> list[bytes]:
-        """Return the changes since the last call as lines of JSON, without a change none.
+    @property
+    def has_more(self) -> bool:
+        """Whether the next line can be read at once."""
+        return bool(self._pending)
 
-        Many changes are several lines; the last one has the new number of events. Raises
-        NameNotFound, and HarkenError if the session cannot be read.
+    def read_line(self) -> bytes | None:
+        """Return the next changes as a line of JSON. Return None if there is none.
+
+        Raises NameNotFound, ValueError, and HarkenError if the session cannot be read.
         """
         with self._sessions.use(self._name) as session:
-            # A session that was read again may be shorter: a purge replaced it.
-            since = min(self._event_count, session.event_count)
-            state = (session.event_count, session.damage, session.source.is_live())
-            if state == self._last_state:
-                return []
-            agent = resolve_agent(session, self._agent)
-            conversations = session.conversations
-            indexes = conversations.find_changed(agent, since)
-            chunks = [
-                indexes[start : start + MAX_ITEMS] for start in range(0, len(indexes), MAX_ITEMS)
-            ]
-            lines: list[dict[str, Any]] = [
-                {
-                    "events": since,
-                    "total": conversations.count(agent),
-                    "items": [
-                        {"index": index, "item": conversations.items(agent, index, index + 1)[0]}
-                        for index in chunk
-                    ],
-                }
-                for chunk in chunks or [[]]
-            ]
-            lines[-1] |= {
-                "events": session.event_count,
-                "is_live": state[2],
-                "damage": session.damage,
-            }
-            rows = session.tree()
-            if rows != self._last_rows:
-                lines[-1]["agents"] = cut_texts(rows)
-            self._last_rows = rows
-            self._event_count, self._last_state = session.event_count, state
-        return [*map(_encode_line, lines)]
+            state = (
+                session.generation,
+                session.event_count,
+                session.damage,
+                session.source.is_live(),
+            )
+            if state == self._last_state and not self._pending:
+                return None
+            self._last_state = state
+            line = self._compose_line(session, self._position.find_items(session))
+        return _encode_line(line)
+
+    def _compose_line(self, session: OpenSession, items: ItemList) -> dict[str, Any]:
+        if self._generation not in (None, session.generation):  # The page starts anew.
+            self._resume = self._seen = 0
+            self._pending = []
+        self._generation = session.generation
+        # A page that does not state the generation may have more events than there are.
+        changed = items.find_changed(min(self._seen, session.event_count))
+        self._seen = session.event_count
+        self._pending = sorted({*self._pending, *changed})
+        indexes = self._pending[:MAX_ITEMS]
+        rows = items.take(indexes)
+        self._pending = self._pending[len(rows) :]
+        if not self._pending:
+            self._resume = session.event_count
+        line = {
+            **state_of(session),
+            "resume": min(self._resume, session.event_count),
+            "total": items.count(),
+            "items": [
+                {"index": index, "item": row} for index, row in zip(indexes, rows, strict=False)
+            ],
+        }
+        if not self._pending:
+            line |= {"is_live": session.source.is_live(), "damage": session.damage}
+            tree = session.tree()
+            if tree != self._last_rows:
+                line["agents"] = cut_texts(tree)
+            self._last_rows = tree
+        return line
 
 
 def _encode_line(value: object) -> bytes:

@@ -24,7 +24,7 @@ class SessionSummary(Record, frozen=True, kw_only=True):
     project: str | None
     began: str | None
     ended: str | None
-    """The time of its last change."""
+    """The time of its last event; of a compressed log, that of its last change."""
     state: str | None
     outcome: str | None
     is_live: bool
@@ -87,6 +87,9 @@ class SessionHit(Record, frozen=True, kw_only=True):
     time: str | None
     runtime: str
     kind: str
+    is_unheard: bool | None
+    """Whether it is in an answer that no other agent received as it is: a hook denied or rewrote
+    it, or it is not decided. None if that is not known."""
     snippet: list[SnippetPiece]
 
 
@@ -128,7 +131,14 @@ class SessionSource(Protocol):
         """Return the messages of commits that agents started from."""
 
     def read(self) -> Sequence[Event]:
-        """Return the events since the last call, oldest first. Raises HarkenError."""
+        """Return the events since the last call, oldest first.
+
+        Raises InvalidLog if it is a log that does not begin with the read events any more,
+        HarkenError.
+        """
+
+    def find_version(self) -> object:
+        """Return a value that changes when the log is written."""
 
     def is_live(self) -> bool:
         """Whether a process writes the session now."""

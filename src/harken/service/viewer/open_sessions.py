@@ -7,7 +7,10 @@ not used for the longest time are closed when there are too many, or too many ev
 
 from __future__ import annotations
 
+import secrets
 import threading
+import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +18,7 @@ from contextlib import contextmanager
 from harken.core.events import ContextCommitted, Event
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart
-from harken.errors import HarkenError
+from harken.errors import HarkenError, InvalidLog
 from harken.service.viewer.library import SessionLibrary, SessionSource
 from harken.session.log.reader import paused_gc
 from harken.views.conversation.conversation import Conversations
@@ -31,6 +34,8 @@ _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
 """The number of events of all open sessions after which the least used one is closed."""
 _MAX_DIALOGS = 8
+_MIN_RETRY_S, _RETRY_PER_READING = 1.0, 20.0
+"""A damaged log that is written is read again after a second, or some times its reading."""
 
 
 class OpenSession:
@@ -39,11 +44,18 @@ class OpenSession:
     def __init__(self, source: SessionSource) -> None:
         """Nothing is read yet."""
         self.source = source
+        self.generation = secrets.token_hex(8)
+        """Tells the pages apart from those of the same log when it was read before: its items may
+        differ then, and the numbers of events do not tell how."""
         self.lock = threading.Lock()
         self.links = Links(())
         self.conversations = Conversations(self.links)
         self.damage: str | None = None
         """Why the events after the known ones cannot be read."""
+        self.is_replaced = False
+        """Whether the log does not begin with the known events any more."""
+        self._damaged_version: object = None
+        self._retry_at = 0.0
         self._tree = TreeIndex()
         self._tree_upto = 0
         self._timeline: TimelineIndex | None = None
@@ -62,17 +74,37 @@ class OpenSession:
         """Add the events since the last call to all views."""
         if self.damage is not None:
             return
+        version, started_at = self.source.find_version(), time.monotonic()
         with paused_gc():
-            self._read_new()
+            try:
+                while events := self.source.read():
+                    self._add(events)  # Damage is reported after the events before it.
+            except HarkenError as error:
+                if not self.links.events:
+                    raise
+                self.damage, self.is_replaced = str(error), isinstance(error, InvalidLog)
+                wait_s = _RETRY_PER_READING * (time.monotonic() - started_at)
+                self._damaged_version = version
+                self._retry_at = started_at + max(_MIN_RETRY_S, wait_s)
 
-    def _read_new(self) -> None:
-        try:
-            while events := self.source.read():  # Damage is reported after the events before it.
-                self._add(events)
-        except HarkenError as error:
-            if not self.links.events:
-                raise
-            self.damage = str(error)
+    def must_be_read_again(self) -> bool:
+        """Whether the log was replaced, or was written since damage was noticed some time ago."""
+        if self.damage is None or self.is_replaced:
+            return self.is_replaced
+        is_due = time.monotonic() >= self._retry_at
+        return is_due and self.source.find_version() != self._damaged_version
+
+    def shows_the_same_as(self, other: OpenSession) -> bool:
+        """Whether another reading of the log has the same events, and the same damage."""
+        return (
+            not self.is_replaced
+            and (self.damage, self.event_count) == (other.damage, other.event_count)
+            and self.links.events[-1] == other.links.events[-1]
+        )
+
+    def take_over_retry(self, other: OpenSession) -> None:
+        """Retry when another reading of the log, which shows the same, would be retried."""
+        self._damaged_version, self._retry_at = other._damaged_version, other._retry_at
 
     def _add(self, events: Sequence[Event]) -> None:
         start = len(self.links)
@@ -142,14 +174,30 @@ class DialogList:
         self._links, self._dialog = links, Dialog(links, agents, drafts=True)
         self._index_by_id: dict[str, int] = {}
         self._event_count = 0
+        self._changes: list[tuple[int, int]] = []
+        """The number of events after each change, and the index of the changed item."""
 
     def add_new(self) -> None:
-        """Add the events since the last call."""
-        events = self._links.events[self._event_count :]
-        self._event_count += len(events)
-        for item in self._dialog.add(events):
-            index = self._index_by_id.setdefault(item.message_id, len(self.items))
-            self.items[index : index + 1] = [item]
+        """Add the events since the last call.
+
+        Each is added alone, so that items and changes are the same however the log was read.
+        """
+        for event in self._links.events[self._event_count :]:
+            self._event_count += 1
+            for item in self._dialog.add([event]):
+                index = self._index_by_id.setdefault(item.message_id, len(self.items))
+                self.items[index : index + 1] = [item]
+                self._changes.append((self._event_count, index))
+
+    def find(self, message_id: str) -> DialogItem | None:
+        """Return the item of a message. Return None if there is none."""
+        index = self._index_by_id.get(message_id)
+        return None if index is None else self.items[index]
+
+    def find_changed(self, event_count: int) -> list[int]:
+        """Return the indexes of the items that changed since this number of events, in order."""
+        first = bisect_right(self._changes, event_count, key=lambda change: change[0])
+        return sorted({index for _, index in self._changes[first:]})
 
 
 class OpenSessions:
@@ -164,17 +212,27 @@ class OpenSessions:
     def use(self, name: str) -> Iterator[OpenSession]:
         """Yield a session with all current events; other threads wait until the end of the block.
 
-        Raises NameNotFound, and HarkenError if it cannot be read.
+        A log that was replaced is read from its beginning. Raises NameNotFound, and HarkenError if
+        it cannot be read.
         """
         session = self._get(name)
         with session.lock:
-            try:
-                session.read_new()
-            except HarkenError:
-                self._forget(name, session)
-                raise
-            yield session
+            self._read_new(name, session)
+            must_be_read_again = session.must_be_read_again()
+            if not must_be_read_again:
+                yield session
+        if must_be_read_again:
+            session = self._read_again(name, session)
+            with session.lock:
+                yield session
         self._close_unused()
+
+    def _read_new(self, name: str, session: OpenSession) -> None:
+        try:
+            session.read_new()
+        except HarkenError:
+            self._forget(name, session)
+            raise
 
     def _get(self, name: str) -> OpenSession:
         key = self._library.key_of(name)
@@ -185,6 +243,23 @@ class OpenSessions:
                 self._sessions[name] = session
             self._sessions.move_to_end(name)
             return session
+
+    def _read_again(self, name: str, before: OpenSession) -> OpenSession:
+        """Return a new reading of a log, or the one before if the new one shows the same."""
+        with self._lock:
+            current = self._sessions.get(name)
+            if current is None or current is before:
+                current = self._sessions[name] = OpenSession(self._library.open(name))
+        with current.lock:
+            self._read_new(name, current)
+            is_same = current.event_count > 0 and before.shows_the_same_as(current)
+        if not is_same:
+            return current
+        with self._lock:
+            before.take_over_retry(current)
+            if self._sessions.get(name) is current:
+                self._sessions[name] = before
+        return before
 
     def _forget(self, name: str, session: OpenSession) -> None:
         """Close a session that cannot be read, so that the next request reads it again."""

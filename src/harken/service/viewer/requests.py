@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import Depends, Query, Request
 
+from harken.core import canonical
 from harken.core.ids import AgentId, MessageId
 from harken.errors import NameNotFound
 from harken.service.viewer.library import SessionLibrary
@@ -18,6 +20,32 @@ from harken.views.dialogs.dialog import find_primary_agents
 MAX_ITEMS = 500
 """The maximum number of items in an answer."""
 MAX_NAME_CHARS = 1000
+MAX_ANSWER_BYTES = 2_000_000
+"""The number of bytes after which an answer has no further items."""
+
+
+class AnswerSize:
+    """The size of an answer while rows are added. Each answer has at least one row."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def add(self, row: object, *, steps: int = 0) -> bool:
+        """Add a row. Return False, and do not add it, if the answer has no room for it.
+
+        A step of computation counts as a byte.
+        """
+        size = len(canonical.to_json_line(row)) + steps
+        if self._size and self._size + size > MAX_ANSWER_BYTES:
+            return False
+        self._size += size
+        return True
+
+
+def take_rows(rows: Iterable[msgspec.Struct]) -> list[Any]:
+    """Return rows as JSON values with long texts cut, as many as an answer has room for."""
+    size = AnswerSize()
+    return [*takewhile(size.add, (cut_value(msgspec.to_builtins(row)) for row in rows))]
 
 
 async def library_of(request: Request) -> SessionLibrary:
@@ -42,6 +70,11 @@ class Window:
 
     def __init__(self, *, start: Start = 0, limit: Limit = 100) -> None:
         self.start, self.stop = start, start + limit
+
+
+def state_of(session: OpenSession) -> dict[str, Any]:
+    """Return the members that tell which state of a session an answer shows."""
+    return {"generation": session.generation, "events": session.event_count}
 
 
 def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:

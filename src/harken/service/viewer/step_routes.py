@@ -17,9 +17,10 @@ from harken.service.viewer.requests import (
     Start,
     Text,
     Window,
-    cut_texts,
     cut_value,
     resolve_agent,
+    state_of,
+    take_rows,
 )
 
 routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
@@ -39,7 +40,8 @@ def steps(
         calls = session.steps()
         numbers = calls.numbers_for(None if agent is None else resolve_agent(session, agent))
         page = numbers[start : start + limit]
-        return Json({"total": len(numbers), "steps": cut_texts(map(calls.step, page))})
+        rows = take_rows(map(calls.step, page))
+        return Json({"total": len(numbers), **state_of(session), "steps": rows})
 
 
 @routes.get("/{number}", response_model=None)
@@ -70,7 +72,7 @@ def step(
                 "is_intact": is_intact,
                 "is_verified": is_intact and row.evidence == "recorded",
                 "total": len(messages),
-                "messages": cut_texts(messages[window.start : window.stop]),
+                "messages": take_rows(messages[window.start : window.stop]),
                 "commands": library.commands(
                     name, has_commits=session.has_commits(), request=row.request
                 ),

@@ -22,26 +22,16 @@ from harken.core.events import (
     AgentCreated,
     Event,
     HookVerdict,
-    PieceOfText,
     Reference,
     TranscriptEntry,
     TurnStop,
 )
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall
-from harken.views.conversation.calls import diff_of_call, summarize_call
-from harken.views.conversation.images import describe_image, iter_images
-from harken.views.conversation.items import (
-    CallItem,
-    CallResult,
-    ConversationItem,
-    ConversationPart,
-    OtherItem,
-    RewrittenCall,
-    RewrittenItem,
-    TextItem,
-    cut_text,
-)
+from harken.core.messages import ToolCall
+from harken.views.conversation.differences import Work
+from harken.views.conversation.items import ConversationItem, ConversationPart, Cuts, TextVersion
+from harken.views.conversation.parts import PartBuilder
+from harken.views.conversation.texts import CallWithEffects, find_part, text_of_event, text_of_part
 from harken.views.dialogs.answers import Answers
 from harken.views.dialogs.hook_messages import HookMessages
 from harken.views.dialogs.labels import (
@@ -49,12 +39,10 @@ from harken.views.dialogs.labels import (
     decide_label,
     describe_subject,
     empty_label,
-    format_verdict_text,
     iter_labeled_parts,
 )
 from harken.views.links import Links, causes_of
-from harken.views.message_diff import spans
-from harken.views.message_text import iter_parts, readable_text
+from harken.views.message_text import readable_text
 
 _CallKey: TypeAlias = tuple[MessageId, str]
 """The message and the id of a call: a log refers to a call in two forms."""
@@ -95,6 +83,8 @@ class Conversations:
         self._rewrites: dict[_CallKey, ActionRewritten] = {}
         self._created: dict[_CallKey, list[AgentId]] = {}
         self._names: dict[AgentId, str] = {}
+        self.steps = 0
+        """How many steps of comparisons the built items took: pages with much work are shorter."""
         self._renamed_at = 0
         """The number of events after the last change of a name that items may show."""
 
@@ -141,20 +131,27 @@ class Conversations:
                 return agent, indexes.start
         return None
 
-    def find_text(self, message_id: str, position: int | None = None) -> str | None:
+    def find_text(
+        self, message_id: str, position: int | None = None, version: TextVersion = "written"
+    ) -> str | None:
         """Return the whole text of a part of a message, or of the message without a position.
 
-        Return None if there is no such message or part, or it has no text.
+        Return None if there is no such message, part or version, or it has no text.
         """
         agent, indexes = self._indexes.get(MessageId(message_id), (AgentId(""), range(0)))
         own_event = self._slots[agent].items[indexes.start].event if indexes else None
         event = own_event or self._links.get(message_id)
-        return None if event is None else _text_of_message(event, position, self._links)
-
-    def find_rewritten_text(self, answer: str) -> str | None:
-        """Return the text with which a hook replaced an answer. Return None if none did."""
-        outcome = self._answers.outcomes.get(MessageId(answer))
-        return outcome.text if outcome is not None and outcome.status == "rewritten" else None
+        if isinstance(event, TranscriptEntry) and position is not None:
+            part = find_part(event, position)
+            if isinstance(part, ToolCall):
+                return self._find_call(event, part).find_text(version)
+            return None if part is None or version != "written" else text_of_part(part)
+        if position is not None or event is None:
+            return None
+        if version == "heard":
+            outcome = self._answers.outcomes.get(event.message_id)
+            return outcome.text if outcome is not None and outcome.status == "rewritten" else None
+        return text_of_event(event, self._links) if version == "written" else None
 
     def _add_event(self, event: Event) -> None:
         match event:
@@ -253,18 +250,17 @@ class Conversations:
         label, note, author = slot.label, None, event.agent_id
         original, purpose = None, None
         parts: list[ConversationPart]
+        builder = PartBuilder(Cuts.for_parts(slot.stop - slot.start), Work())
         if isinstance(event, TranscriptEntry):
             label, note = decide_label(event, label, self._answers, names)
             original_id = self._links.original(event)
             original = None if original_id == event.message_id else original_id
             author, purpose = self._links.author(original_id), event.purpose
-            parts = self._build_parts(event, slot)
-        elif isinstance(event, HookVerdict):
-            note = describe_subject(event, names)
-            parts = [_build_text(format_verdict_text(event))]
+            parts = self._build_parts(event, slot, builder)
         else:
-            note, piece = event.reason, self._links.get(event.piece)
-            parts = [_build_text(piece.content if isinstance(piece, PieceOfText) else "")]
+            note = event.reason if isinstance(event, TurnStop) else describe_subject(event, names)
+            parts = [builder.build_text(text_of_event(event, self._links) or "")]
+        self.steps += builder.work.spent
         return ConversationItem(
             message_id=event.message_id,
             time=event.time,
@@ -277,111 +273,25 @@ class Conversations:
             parts=parts,
         )
 
-    def _build_parts(self, entry: TranscriptEntry, slot: _Slot) -> list[ConversationPart]:
+    def _build_parts(
+        self, entry: TranscriptEntry, slot: _Slot, builder: PartBuilder
+    ) -> list[ConversationPart]:
         labeled = [*iter_labeled_parts(entry)]
         parts = [
-            self._build_call(entry, part, position)
+            builder.build_call(self._find_call(entry, part), position)
             if isinstance(part, ToolCall)
-            else _build_part(part, position)
+            else builder.build(part, position)
             for _, position, part in labeled[slot.start : slot.stop]
         ]
         outcome = self._answers.outcomes.get(entry.message_id)
         is_last = all(label != slot.label for label, _, _ in labeled[slot.stop :])
         if slot.label == "Said" and is_last and outcome and outcome.status == "rewritten":
-            parts.append(
-                RewrittenItem(
-                    text=cut_text(outcome.text),
-                    length=len(outcome.text),
-                    spans=spans(cut_text(readable_text(entry.content)), cut_text(outcome.text)),
-                    hook=outcome.hook,
-                    hook_name=self._links.names.latest_name(outcome.hook),
-                )
-            )
+            written = readable_text(entry.content)
+            parts.append(builder.build_rewritten(written, outcome, self._links.names))
         return parts
 
-    def _build_call(self, entry: TranscriptEntry, call: ToolCall, position: int) -> CallItem:
+    def _find_call(self, entry: TranscriptEntry, call: ToolCall) -> CallWithEffects:
         key = entry.message_id, call.id
-        name, arguments = call.function.name, call.function.arguments
-        result = self._results.get(key)
-        diff = diff_of_call(arguments)
-        return CallItem(
-            id=call.id,
-            name=name,
-            summary=summarize_call(name, arguments),
-            arguments=cut_text(arguments),
-            length=len(arguments),
-            position=position,
-            result=None if result is None else _build_result(result),
-            diff=None if diff is None else cut_text(diff),
-            agents=self._created.get(key, []),
-            rewritten=_build_rewritten(arguments, self._rewrites.get(key)),
+        return CallWithEffects(
+            call, self._results.get(key), self._rewrites.get(key), self._created.get(key, [])
         )
-
-
-def _text_of_message(event: Event, position: int | None, links: Links) -> str | None:
-    match event:
-        case HookVerdict():
-            return format_verdict_text(event)
-        case TurnStop():
-            piece = links.get(event.piece)
-            return piece.content if isinstance(piece, PieceOfText) else None
-        case PieceOfText():
-            return event.content
-        case ActionRewritten():
-            return event.arguments
-        case TranscriptEntry() if position is None:
-            return readable_text(event.content)
-        case TranscriptEntry():
-            part = next((part for n, part in enumerate(iter_parts(event)) if n == position), None)
-            return None if part is None else _text_of_part(part)
-        case _:
-            return None
-
-
-def _text_of_part(part: Part | ToolCall) -> str | None:
-    if isinstance(part, ToolCall):
-        return part.function.arguments
-    if isinstance(part, ImagePart):
-        return None
-    return part.text if isinstance(part, TextPart | ThinkingPart) else part.data
-
-
-def _build_part(part: Part, position: int) -> ConversationPart:
-    match part:
-        case TextPart() | ThinkingPart():
-            return _build_text(part.text, position)
-        case ImagePart():
-            return describe_image(part)
-        case _:
-            return OtherItem(
-                name=part.kind, text=cut_text(part.data), length=len(part.data), position=position
-            )
-
-
-def _build_text(text: str, position: int | None = None) -> TextItem:
-    return TextItem(text=cut_text(text), length=len(text), position=position)
-
-
-def _build_result(result: TranscriptEntry) -> CallResult:
-    text = readable_text(result.content)
-    return CallResult(
-        message_id=result.message_id,
-        time=result.time,
-        text=cut_text(text),
-        length=len(text),
-        is_error=result.is_error,
-        closed=result.closed,
-        images=[*map(describe_image, iter_images(result))],
-    )
-
-
-def _build_rewritten(arguments: str, event: ActionRewritten | None) -> RewrittenCall | None:
-    if event is None:
-        return None
-    return RewrittenCall(
-        message_id=event.message_id,
-        name=event.tool,
-        arguments=cut_text(event.arguments),
-        length=len(event.arguments),
-        spans=spans(cut_text(arguments), cut_text(event.arguments)),
-    )

@@ -1,12 +1,12 @@
 """The rows of a conversation: items, and the parts that they consist of.
 
 Long texts are cut; each part has the length of the whole text. `position` is that of the part among
-the parts and calls of its message, by which a reader requests the whole text.
+the parts and calls of its message, by which a reader requests the whole text, in a `TextVersion`.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 from harken.core.events import Closed, Purpose
 from harken.core.ids import AgentId, MessageId
@@ -16,6 +16,28 @@ from harken.views.message_diff import TextSpan
 
 MAX_TEXT_CHARS = 64 * 1024
 """The number of characters after which a text is cut."""
+MAX_CALL_CHARS = 4 * 1024
+"""The number of characters after which a text of a call is cut: calls are shown folded."""
+_MAX_ITEM_CHARS = 1_000_000
+"""The number of characters after which the texts of an item with many parts are cut shorter."""
+
+
+class Cuts(NamedTuple):
+    """The lengths after which the texts of an item are cut."""
+
+    text: int = MAX_TEXT_CHARS
+    call: int = MAX_CALL_CHARS
+
+    @classmethod
+    def for_parts(cls, count: int) -> Self:
+        """Return the lengths for an item with this number of parts."""
+        share = _MAX_ITEM_CHARS // max(1, count)
+        return cls(min(MAX_TEXT_CHARS, max(64, share)), min(MAX_CALL_CHARS, max(64, share // 6)))
+
+
+TextVersion: TypeAlias = Literal["written", "heard", "result", "diff", "other"]
+"""`written`: as its agent wrote it; `heard`: as a hook rewrote it, so that others received it or it
+ran. Of a call also its `result`, its `diff`, and the `other` arguments beside the diff."""
 
 
 class TextItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="text"):
@@ -60,6 +82,8 @@ class RewrittenCall(Record, frozen=True, kw_only=True):
     length: int
     spans: list[TextSpan]
     """The changes of the arguments, word by word."""
+    is_partial: bool
+    """Whether the spans lack changes, or were not compared word by word."""
 
 
 class CallItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="call"):
@@ -74,7 +98,13 @@ class CallItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="call"):
     position: int
     result: CallResult | None
     diff: str | None
-    """A unified diff, if the arguments tell how a file changes."""
+    """A unified diff, if the arguments tell how a file changes; of a rewritten call, what ran."""
+    diff_length: int | None
+    is_diff_partial: bool
+    """Whether a replacement was not compared line by line."""
+    other_arguments: str | None
+    """The members of the arguments that the diff does not represent, verbatim, as an object."""
+    other_length: int | None
     agents: list[AgentId]
     """The agents that the call created."""
     rewritten: RewrittenCall | None
@@ -87,6 +117,8 @@ class RewrittenItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="re
     length: int
     spans: list[TextSpan]
     """The changes of the text, word by word."""
+    is_partial: bool
+    """Whether the spans lack changes, or were not compared word by word."""
     hook: AgentId | None
     hook_name: str | None
 
@@ -120,6 +152,6 @@ class ConversationItem(Record, frozen=True, kw_only=True):
     parts: list[ConversationPart]
 
 
-def cut_text(text: str) -> str:
+def cut_text(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     """Return the beginning of a text that is too long to be sent as a whole."""
-    return text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
+    return text if len(text) <= limit else text[:limit]

@@ -282,6 +282,18 @@ def read_state(path: Path, *, is_recorded: bool = False) -> State:
     """
     if is_being_written(path):
         return BEING_WRITTEN
+    event = read_last_event(path)
+    if isinstance(event, SessionEnded):
+        return "ended"
+    is_whole = event is not None and not isinstance(event, LlmRequest | TranscriptEntry)
+    return "recorded" if is_recorded and is_whole else "cut off?"
+
+
+def read_last_event(path: Path) -> Event | None:
+    """Return the last event of a plain log that is no purge, from its tail.
+
+    Return None if its last line is incomplete or too long.
+    """
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         tail = file.read(TAIL_BYTES)
@@ -294,10 +306,7 @@ def read_state(path: Path, *, is_recorded: bool = False) -> State:
             break
         if not isinstance(event, ContentPurged):  # a purge says nothing about the state
             break
-    if isinstance(event, SessionEnded):
-        return "ended"
-    is_whole = event is not None and not isinstance(event, LlmRequest | TranscriptEntry)
-    return "recorded" if is_recorded and is_whole else "cut off?"
+    return event
 
 
 def describe_subject(row: Mapping[str, Any]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
 import sys
 import threading
-import webbrowser
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from urllib.parse import quote
 
 import click
@@ -33,16 +31,21 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "anyio"}
     help=f"The port; 0 means any free port (default: {PORT}, or the next free one).",
 )
 @click.option("--no-open", is_flag=True, help="Only print the link; do not open the browser.")
+@click.option("--new-token", is_flag=True, help="Make a new token: earlier links stop working.")
 @home_option
-def command(session: str | None, port: int | None, no_open: bool, home: Home) -> None:
+def command(
+    session: str | None, port: int | None, no_open: bool, new_token: bool, home: Home
+) -> None:
     """Show the sessions in the browser, until Ctrl-C.
 
     The page has all conversations with their tool calls, what each model call read, and what hooks
     changed, and follows running sessions. Only programs of this machine that know the printed link
-    can read it.
+    can read it. Its token is kept in the home, readable by you alone, so bookmarks stay valid.
     """
     try:
+        from harken.cli.commands.ui.browser import has_display, open_in_browser
         from harken.cli.commands.ui.home_library import HomeLibrary
+        from harken.service.access import ensure_token
         from harken.service.server import serve_streams
         from harken.service.sockets import address_of
         from harken.service.viewer.access import PageAccessCheck
@@ -57,7 +60,9 @@ def command(session: str | None, port: int | None, no_open: bool, home: Home) ->
     home.create_folders()
     library = HomeLibrary(home, program_name(), home_arguments())
     name = None if session is None else library.resolve(session)
-    token = secrets.token_urlsafe(32)
+    if new_token:
+        home.ui_token_file.unlink(missing_ok=True)
+    token = ensure_token(home.ui_token_file)
     with _listen(port) as listener:
         viewer = make_viewer_app(library, PageAccessCheck(token))
         link = f"{address_of(listener)}/#token={token}"
@@ -66,9 +71,9 @@ def command(session: str | None, port: int | None, no_open: bool, home: Home) ->
         sys.stdout.flush()
         # The page asks for the list of sessions first; reading it may take as long as a browser.
         threading.Thread(target=library.count, daemon=True).start()
-        if not no_open and _has_display(environment()):
-            webbrowser.open(link)
-        serve_streams(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams)
+        is_opened = not no_open and has_display(environment())
+        with open_in_browser(link, home.folder) if is_opened else nullcontext():
+            serve_streams(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams)
 
 
 @contextmanager
@@ -98,10 +103,3 @@ def _find_free_port() -> int:
                 continue
             return port
     return 0
-
-
-def _has_display(environ: Mapping[str, str]) -> bool:
-    """Whether a browser can be shown: a text browser would take over the terminal."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return any(environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

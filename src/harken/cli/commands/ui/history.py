@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from harken.analytics.times import to_datetime
-from harken.cli.commands.ctx.command import list_newest_commits, row
+from harken.cli.commands.ctx.command import WINDOW, iter_last_written, row
 from harken.cli.commands.sessions.listing import ListedSession
 from harken.cli.options.scope import ScopeOptions
 from harken.config.home import Home
@@ -22,7 +22,7 @@ from harken.service.viewer.library import CommitPage, StatisticsQuery
 
 if TYPE_CHECKING:
     from harken.index.session_index import SessionIndex
-    from harken.store.base import Store
+    from harken.store.base import Store, StoredCommit
 
 
 def list_commits(home: Home, session: ListedSession | None, start: int, stop: int) -> CommitPage:
@@ -33,14 +33,29 @@ def list_commits(home: Home, session: ListedSession | None, start: int, stop: in
     try:
         with open_configured_store(home) as store:
             if session is None:
-                commits = list_newest_commits(store, stop + 1)
+                commits = read_newest(store, start, stop + 1)
             else:
                 tips = _find_tips(home, store, session)
-                commits = list(islice(iter_histories(store, tips), stop + 1)) if tips else []
+                commits = [*islice(iter_histories(store, tips), start, stop + 1)] if tips else []
     except ConfigError:  # There is no store yet.
         commits = []
-    rows = [row(stored) for stored in commits[start:stop]]
-    return CommitPage(commits=rows, is_more=len(commits) > stop)
+    size = stop - start
+    return CommitPage(commits=[*map(row, commits[:size])], is_more=len(commits) > size)
+
+
+def read_newest(store: Store, start: int, stop: int) -> list[StoredCommit]:
+    """Return a range of all commits by their time, as `list_newest_commits` orders them.
+
+    No commit is read if the store has fewer, and of those before the range only times are kept.
+    """
+    limit = max(stop, WINDOW)
+    if len(store.newest_commits(limit)) <= start:
+        return []
+    times = [(stored.commit.created_at, stored.id) for stored in iter_last_written(store, limit)]
+    times.sort(key=lambda entry: entry[0], reverse=True)  # The sort is stable.
+    names = [name for _, name in times[start:stop]]
+    by_name = store.commits(names)
+    return [by_name[name] for name in names if name in by_name]
 
 
 def _find_tips(home: Home, store: Store, session: ListedSession) -> Sequence[CommitId]:

@@ -11,6 +11,7 @@ from typing import Any
 from harken.analytics.times import to_datetime
 from harken.cli.commands.sessions.listing import HARKEN, ListedSession, is_in_folder
 from harken.cli.commands.ui import history
+from harken.cli.commands.ui.log_facts import LogFacts, LogFactsCache
 from harken.cli.commands.ui.session_list import SessionList
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
 from harken.cli.options.time import parse_time_us
@@ -120,7 +121,8 @@ class HomeLibrary:
 
         def find(facts: Any, store: Any) -> SearchPage:
             results = search(facts, store, SearchQuery(text=text, limit=limit))
-            hits = [self._build_hit(hit) for hit in results.hits]
+            log_facts = LogFactsCache()
+            hits = [self._build_hit(hit, log_facts) for hit in results.hits]
             return SearchPage(total=results.total, is_more=results.is_more, hits=hits)
 
         return read_facts(self._home, find)
@@ -157,15 +159,22 @@ class HomeLibrary:
             raise NameNotFound("session", name, [])
         return session
 
-    def _build_hit(self, hit: Any) -> SessionHit:
+    def _build_hit(self, hit: Any, log_facts: LogFactsCache) -> SessionHit:
+        name = self._list.find_by_index_name(hit.session)
+        session = self._list.find(name)
+        facts = log_facts.find(session.logs[0]) if session and session.logs else LogFacts()
+        is_unheard = None
+        if facts.unheard is not None and hit.event is not None:
+            is_unheard = hit.event in facts.unheard
         return SessionHit(
-            session=self._list.find_by_index_name(hit.session),
+            session=name,
             title=hit.title,
-            agent=hit.agent or "main",
+            agent=hit.agent or facts.main_agent or "main",
             message_id=hit.event,
             time=None if hit.time_us is None else to_datetime(hit.time_us).isoformat(),
             runtime=hit.runtime,
             kind=hit.kind,
+            is_unheard=is_unheard,
             snippet=[
                 SnippetPiece(text=text, is_match=is_match) for text, is_match in hit.excerpt.pieces
             ],

@@ -24,10 +24,12 @@ from harken.cli.commands.sessions.listing import (
     ListedSession,
     describe_subject,
     list_sessions,
+    read_last_event,
 )
 from harken.config.home import Home
 from harken.core import structs
 from harken.core.clock import parse_rfc3339
+from harken.core.events import ContentPurged
 from harken.errors import HarkenError, LogError
 from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.service.viewer.library import SessionSummary
@@ -266,7 +268,7 @@ class SessionList:
             runtime=session.runtime,
             project=row["project"] or (indexed.project if indexed else "") or None,
             began=began,
-            ended=row["written"],
+            ended=_read_end_time(session) or row["written"],
             state=state,
             outcome=None if indexed is None else indexed.outcome,
             is_live=state == BEING_WRITTEN,
@@ -327,6 +329,20 @@ def _find_version(file: Path) -> object:
             continue
         stats.append((stat.st_size, stat.st_mtime_ns))
     return stats
+
+
+def _read_end_time(session: ListedSession) -> str | None:
+    """Return the time of the last event of a log. Return None if its tail does not tell.
+
+    The file may have been written later: by a copy, a restoration or a purge.
+    """
+    if session.imported is not None or not session.logs:
+        return None
+    try:
+        event = read_last_event(session.logs[0])
+    except OSError:  # It is compressed.
+        return None
+    return None if event is None or isinstance(event, ContentPurged) else event.time
 
 
 def _read_start_time(path: Path) -> str | None:

@@ -11,6 +11,7 @@ from harken.config.imported_sessions import read_imported
 from harken.config.store import build_commit_resolver
 from harken.core.events import Event
 from harken.errors import InvalidLog
+from harken.session.log.compressed import find_packs, stat_log
 from harken.session.log.file import is_being_written
 from harken.views.model_calls import placeholders
 from harken.views.viewer import SessionFollower, SessionViewer
@@ -44,6 +45,14 @@ class LogSource:
             self._follower = None
             return SessionViewer(self._path).events.events
 
+    def find_version(self) -> object:
+        """Return the size of the log and the time of its last change."""
+        try:
+            stat = stat_log(self._path)
+        except OSError:
+            return None
+        return stat.size_bytes, stat.modified_ns
+
     def is_live(self) -> bool:
         """Whether a process writes the log now."""
         return self._follower is not None and is_being_written(self._path)
@@ -68,6 +77,9 @@ class ImportedSource:
         self._is_read = True
         return events
 
+    def find_version(self) -> object:
+        """Return None, because an import is never written, but replaced."""
+
     def is_live(self) -> bool:
         """Return False: only the next import adds messages."""
         return False
@@ -78,7 +90,10 @@ def log_key(path: Path) -> object:
     try:
         return path, path.stat().st_ino
     except FileNotFoundError:
-        return path, None  # It is compressed.
+        try:
+            return path, find_packs(path)[0].stat().st_ino
+        except (OSError, IndexError):
+            return path, None  # It was removed, or is being compressed.
 
 
 def imported_key(session: ImportedSession) -> object:

@@ -1,0 +1,150 @@
+"""The two lists of items that pages show and follow: a conversation, and a dialog.
+
+Each has a number of items, ranges of them within the size of an answer, and the indexes of the
+items that changed since a number of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Protocol
+
+import msgspec
+from fastapi import Query
+
+from harken.core.ids import AgentId
+from harken.service.viewer.open_sessions import OpenSession
+from harken.service.viewer.requests import (
+    MAX_ITEMS,
+    MAX_NAME_CHARS,
+    AnswerSize,
+    resolve_agent,
+)
+from harken.views.conversation.items import Cuts, TextVersion, cut_text
+from harken.views.dialogs.dialog import DialogItem
+
+
+class ItemList(Protocol):
+    """A list of items by position. A later event appends items or changes earlier ones."""
+
+    def count(self) -> int:
+        """Return the number of items."""
+
+    def take(self, indexes: Iterable[int]) -> list[Any]:
+        """Return the items at these indexes as JSON values, as many as an answer has room for."""
+
+    def find_changed(self, event_count: int) -> list[int]:
+        """Return the indexes of the items that changed since this number of events, in order."""
+
+
+class AgentItems:
+    """The conversation of an agent."""
+
+    def __init__(self, session: OpenSession, agent: AgentId) -> None:
+        self.agent = agent
+        self._conversations = session.conversations
+
+    def count(self) -> int:
+        """Return the number of items."""
+        return self._conversations.count(self.agent)
+
+    def take(self, indexes: Iterable[int]) -> list[Any]:
+        """Return the items at these indexes, as many as an answer has room for."""
+        size = AnswerSize()
+        rows: list[Any] = []
+        for index in indexes:
+            steps = self._conversations.steps
+            for item in self._conversations.items(self.agent, index, index + 1):
+                row = item.as_json()
+                if not size.add(row, steps=self._conversations.steps - steps):
+                    return rows
+                rows.append(row)
+            if index >= self.count():
+                break
+        return rows
+
+    def find_changed(self, event_count: int) -> list[int]:
+        """Return the indexes of the items that changed since this number of events, in order."""
+        return self._conversations.find_changed(self.agent, event_count)
+
+
+class DialogItems:
+    """The dialog of some agents."""
+
+    def __init__(self, session: OpenSession, agents: Sequence[AgentId]) -> None:
+        self._dialog = session.dialog(agents)
+
+    def count(self) -> int:
+        """Return the number of items."""
+        return len(self._dialog.items)
+
+    def take(self, indexes: Iterable[int]) -> list[Any]:
+        """Return the items at these indexes, as many as an answer has room for."""
+        size = AnswerSize()
+        rows: list[Any] = []
+        for index in indexes:
+            if index >= self.count():
+                break
+            row = _dialog_row(self._dialog.items[index])
+            if not size.add(row):
+                break
+            rows.append(row)
+        return rows
+
+    def find_changed(self, event_count: int) -> list[int]:
+        """Return the indexes of the items that changed since this number of events, in order."""
+        return self._dialog.find_changed(event_count)
+
+    def find_text(self, message_id: str, version: str) -> str | None:
+        """Return a whole text of an item: `shown`, `draft`, or the message id of a version.
+
+        Return None if no item has it.
+        """
+        item = self._dialog.find(message_id)
+        if item is None:
+            return None
+        texts = {"shown": item.content, "draft": item.draft}
+        for other in item.versions:
+            texts.setdefault(other.message_id, other.content)
+        return texts.get(version)
+
+
+class TextRequest:
+    """Which text of an item is requested."""
+
+    def __init__(
+        self,
+        *,
+        part: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+        version: Annotated[str | None, Query(max_length=MAX_NAME_CHARS)] = None,
+        agents: Annotated[str | None, Query(max_length=10_000)] = None,
+    ) -> None:
+        """With `agents`, the item is one of their dialog, and has no parts."""
+        self._part, self._version, self._agents = part, version, agents
+
+    def find(self, session: OpenSession, message_id: str) -> str | None:
+        """Return the whole text. Return None if the session has none. Raises ValueError."""
+        if self._agents is not None:
+            if self._part is not None:
+                raise ValueError("an item of a dialog has no parts: leave out part")
+            dialog = DialogItems(session, resolve_agents(session, self._agents))
+            return dialog.find_text(message_id, self._version or "shown")
+        version = msgspec.convert(self._version or "written", TextVersion)
+        return session.conversations.find_text(message_id, self._part, version)
+
+
+def resolve_agents(session: OpenSession, agents: str) -> list[AgentId]:
+    """Return the agents with these ids, which commas separate. Raises NameNotFound."""
+    names = list(dict.fromkeys(agents.split(",")))[:MAX_ITEMS]
+    return [resolve_agent(session, agent) for agent in names]
+
+
+def _dialog_row(item: DialogItem) -> dict[str, Any]:
+    """Return an item with its texts cut, and the lengths of the whole ones."""
+    limit = Cuts.for_parts(2 + len(item.versions)).text
+    row = item.as_json()
+    for text_row in (row, *row.get("versions", [])):
+        for name in ("content", "draft"):
+            if isinstance(text := text_row.get(name), str):
+                text_row |= {name: cut_text(text, limit), f"{name}_length": len(text)}
+    return row
