@@ -106,7 +106,7 @@ class Tab:
 READ_ITEMS = """async (scroller) => {
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     const texts = (node) =>
-        [...node.querySelectorAll(".markdown, .preview")].map((part) => part.textContent.trim());
+        [...node.querySelectorAll(".markdown, pre.plain, .preview")].map((part) => part.textContent.trim());
     const items = [...scroller.querySelectorAll("article")].map((node) =>
         [Number(node.ariaPosInSet), texts(node).join(" ")]);
     scroller.scrollTop += scroller.clientHeight / 2;

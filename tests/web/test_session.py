@@ -11,7 +11,6 @@ from tests.web.scenes import (
     EXECUTED_CALL,
     IMAGE_SIZE,
     IMPORTED,
-    PROPOSED_CALL,
     REWRITTEN,
     SPOKEN,
     TASK,
@@ -70,7 +69,7 @@ def test_a_call_unfolds_to_its_arguments_and_result(tab: Tab) -> None:
     expect(call.locator(".body")).to_have_count(0)
     expect(call.locator(".preview")).to_have_text(f"sent {EXECUTED_CALL}")
     call.get_by_role("button").first.click()
-    expect(call.locator(".arguments")).to_contain_text(PROPOSED_CALL)
+    expect(call.locator(".arguments")).to_contain_text(EXECUTED_CALL)
     expect(call.locator(".rewritten ins").last).to_have_text("dusk")
     expect(call.locator(".result")).to_contain_text(f"sent {EXECUTED_CALL}")
     call.get_by_role("button").first.click()

@@ -51,6 +51,8 @@ export class Conversation {
   version = $state(0);
   total = $state(0);
   isLoaded = $state(false);
+  /** Whether there is a list to show. It stays, with its place, while a replaced log is read. */
+  isShown = $state(false);
   error = $state.raw<Error | null>(null);
   /** How many events the items reflect: where the live stream goes on. A batch of changes may span lines. */
   events = 0;
@@ -60,6 +62,10 @@ export class Conversation {
   #epoch = 0;
   readonly #list = new SparseList<ConversationItem>();
   readonly #requested = new Set<number>();
+  /** Called when the log was replaced, with the promise that the list is read again. */
+  onReplaced: ((reading: Promise<void>) => void) | null = null;
+  /** The positions that were needed last. */
+  #range: [number, number] = [0, 0];
   readonly #controller = new AbortController();
   readonly #api: Pick<Api, "items" | "dialog" | "find">;
 
@@ -88,6 +94,7 @@ export class Conversation {
 
   /** Load the pages of these positions that are absent. */
   async ensure(first: number, last: number): Promise<void> {
+    this.#range = [first, last];
     const pages = this.#list.missingPages(first, last).filter((page) => !this.#requested.has(page));
     await Promise.all(pages.map((page) => this.#load(page)));
   }
@@ -129,8 +136,9 @@ export class Conversation {
     this.#list.clear();
     this.#requested.clear();
     this.isLoaded = false;
-    this.#touch();
-    void this.#load(0);
+    this.version += 1;
+    const reading = this.#load(0).then(() => this.ensure(...this.#range));
+    this.onReplaced?.(reading);
     return false;
   }
 
@@ -151,7 +159,7 @@ export class Conversation {
         // that were loaded before, whose changes the stream still has to bring.
         if (!this.isLoaded) this.events = range.events ?? 0;
         this.#list.write(from, range.items.map(this.#convert), range.total, range.events);
-        this.isLoaded = true;
+        this.isLoaded = this.isShown = true;
         this.error = null;
         this.#touch();
         from = range.items.length ? this.#list.firstMissing(page) : null;
