@@ -151,22 +151,15 @@ def greet(name: str) -> str:
     return f"Hello {name}"
 
 
-def free_port() -> int:
-    """Return an unused port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
 def serve_protected(
     office: AuthorizationServer | None = None, *, registers: bool = True
 ) -> Iterator[ProtectedServer]:
     """Serve both servers until the end of the block."""
     office = office or AuthorizationServer()
-    auth_port, server_port = free_port(), free_port()
-    office.base = f"http://127.0.0.1:{auth_port}"
-    url = f"http://127.0.0.1:{server_port}/mcp"
+    auth_listener, listener = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    office.base = f"http://127.0.0.1:{auth_listener.getsockname()[1]}"
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     routes = office.routes() + create_auth_routes(
         office,
         AnyHttpUrl(office.base),
@@ -186,8 +179,8 @@ def serve_protected(
     )
     server.add_tool(greet)
     with (
-        ServedApp(Starlette(routes=routes), auth_port),
-        ServedApp(server.streamable_http_app(), server_port),
+        ServedApp(Starlette(routes=routes), auth_listener),
+        ServedApp(server.streamable_http_app(), listener),
     ):
         yield ProtectedServer(url, office)
 

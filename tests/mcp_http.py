@@ -18,8 +18,8 @@ class ServedApp:
 
     running: ClassVar[dict[str, ServedApp]] = {}
 
-    def __init__(self, app: Any, port: int = 0) -> None:
-        self._socket = socket.create_server(("127.0.0.1", port))
+    def __init__(self, app: Any, listener: socket.socket | None = None) -> None:
+        self._socket = listener or socket.create_server(("127.0.0.1", 0))
         self.base = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         config = uvicorn.Config(
             app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1

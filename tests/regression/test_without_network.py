@@ -174,6 +174,7 @@ ELSEWHERE = {
     "cat": "it needs the name of an artifact: see below",
     "discuss": "it needs the name of a finding: see below",
     "agents retry": "it needs an agent that has failed: see below",
+    "ui": "it runs until a signal: see tests/cli/test_ui.py",
     "view": "it needs a subcommand: see `view cafe tree`",
 }
 

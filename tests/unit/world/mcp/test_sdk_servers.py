@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -144,7 +145,7 @@ def test_disconnected_http_server_is_a_result_and_is_reconnected(tmp_path: Path)
                 assert "total" in await harness.text("mcp__lib__add", a=1, b=1)
                 ServedApp.stop_at(base)
                 assert "lib" in await harness.failure("mcp__lib__add", a=1, b=1)
-                with ServedApp(repeated, port):
+                with ServedApp(repeated, socket.create_server(("127.0.0.1", port))):
                     for _ in range(3):
                         result = await harness.call_tool("mcp__lib__add", a=1, b=1)
                         if not result.is_error:
