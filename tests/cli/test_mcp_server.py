@@ -146,14 +146,16 @@ def test_texts_of_tickets_are_data(cli: Cli) -> None:
     assert r"\x1b[31m" in text
 
 
+def start_server(cli: Cli) -> subprocess.Popen[bytes]:
+    """Start a server whose streams are pipes."""
+    pipe = subprocess.PIPE
+    command: list[str | Path] = [HARKEN, "mcp-server", "--home", cli.home]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
 @pytest.mark.parametrize("stop", ["end of input", "SIGINT", "SIGTERM"])
 def test_only_the_protocol_is_on_stdout_and_a_signal_ends_it(cli: Cli, stop: str) -> None:
-    with subprocess.Popen(
-        [HARKEN, "mcp-server", "--home", cli.home],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    with start_server(cli) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for data in (
@@ -223,12 +225,7 @@ def test_calls_that_run_at_the_end_of_the_input_are_answered(cli: Cli) -> None:
 
 
 def test_it_ends_quietly_when_the_client_closes_its_output(cli: Cli) -> None:
-    with subprocess.Popen(
-        [HARKEN, "mcp-server", "--home", cli.home],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    with start_server(cli) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -128,7 +128,7 @@ function parserSession(): MockSession {
   items.agent_006 = [];
   items.agent_007 = [item("Heard", main, [text("[main]: Review the diff.")]), item("Said", reviewer, [text("Looks right. One question: should a tab count as space?")])];
   return {
-    summary: { name: "2026-03-02-parser", title: "Fix the crash of the parser on empty expressions", runtime: "harken", project: "/home/ann/work/calc", began: at(0), ended: at(840), state: "ended", is_live: false, agents: 7, messages: counter, cost_usd: 0.2134 },
+    summary: { name: "2026-03-02-parser", title: "Fix the crash of the parser on empty expressions", runtime: "harken", project: "/home/ann/code/calc", began: at(0), ended: at(840), state: "ended", is_live: false, agents: 7, messages: counter, cost_usd: 0.2134 },
     agents: [main, guard, explorer, tester, style, reader, reviewer], items, steps: makeSteps(main, 9),
   };
 }
@@ -153,7 +153,7 @@ export function makeBigSession(count: number): MockSession {
     return item("Said", main, [text(`Answer ${index}.\n\n${"It works as described. ".repeat(1 + (index % 12))}`)]);
   });
   return {
-    summary: { name: "big", title: `A long session of ${count} messages`, runtime: "claude-code", project: "/home/ann/work/engine", began: at(-90_000), ended: at(-4_000), state: "ended", agents: 1, messages: count, cost_usd: 41.7 },
+    summary: { name: "big", title: `A long session of ${count} messages`, runtime: "claude-code", project: "/home/ann/code/engine", began: at(-90_000), ended: at(-4_000), state: "ended", agents: 1, messages: count, cost_usd: 41.7 },
     agents: [main], items: { agent_001: items }, steps: makeSteps(main, 300),
   };
 }
@@ -200,7 +200,7 @@ export function makeSessions(): Map<string, MockSession> {
   const all = [makeLiveSession(), parserSession(), makeBigSession(10_000), hostileSession()];
   for (let index = 0; index < 240; index += 1) {
     const base = makeBigSession(3);
-    all.push({ ...base, summary: { ...base.summary, name: `session-${index}`, title: ["Rename the flags of the release script", "Why does the cache miss?", "Write the changelog", null][index % 4] ?? null, runtime: ["harken", "claude-code", "codex"][index % 3] ?? null, project: `/home/ann/work/${["calc", "engine", "site"][index % 3]}`, began: at(-90_000 - index * 40_000), ended: at(-89_000 - index * 40_000 + (index % 50) * 40), messages: 3 + (index * 37) % 900, cost_usd: index % 5 ? (index % 13) * 0.31 : null } });
+    all.push({ ...base, summary: { ...base.summary, name: `session-${index}`, title: ["Rename the flags of the release script", "Why does the cache miss?", "Write the changelog", null][index % 4] ?? null, runtime: ["harken", "claude-code", "codex"][index % 3] ?? null, project: `/home/ann/code/${["calc", "engine", "site"][index % 3]}`, began: at(-90_000 - index * 40_000), ended: at(-89_000 - index * 40_000 + (index % 50) * 40), messages: 3 + (index * 37) % 900, cost_usd: index % 5 ? (index % 13) * 0.31 : null } });
   }
   return new Map(all.map((session) => [session.summary.name, session]));
 }

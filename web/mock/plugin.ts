@@ -62,7 +62,7 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
     const start = Number(query.get("cursor") ?? 0);
     return send(response, {
       sessions: matching.slice(start, start + limit), next: start + limit < matching.length ? String(start + limit) : null,
-      runtimes: ["claude-code", "codex", "harken"], projects: ["/home/ann/work/calc", "/home/ann/work/engine", "/home/ann/work/site"],
+      runtimes: ["claude-code", "codex", "harken"], projects: ["/home/ann/code/calc", "/home/ann/code/engine", "/home/ann/code/site"],
     });
   }
   const session = sessions.get(name ?? "");

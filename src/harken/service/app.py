@@ -28,13 +28,33 @@ from harken.store.remote.errors import ErrorBody, Problem, encode_error
 from harken.store.remote.wire import JSON
 
 # The service must not report requests to others. Older versions of FastAPI ignore this.
-NO_TELEMETRY: Any = {
+_NO_TELEMETRY: Any = {
     "tracing": False,
     "metrics": False,
     "logs": False,
     "operation_spans": False,
     "auto_configure": False,
 }
+
+
+def make_api(title: str, limits: ServiceLimits) -> FastAPI:
+    """Return an application without routes, pages of its own, and telemetry."""
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = limits.threads
+        yield
+
+    return FastAPI(
+        title=title,
+        version=version("harken"),
+        lifespan=living,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
+    )
 
 
 def make_app(
@@ -52,23 +72,8 @@ def make_app(
     `refuses_credentials`, also those that contain a credential.
     """
     limits = limits or ServiceLimits()
-
-    @asynccontextmanager
-    async def living(_: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = limits.threads
-        yield
-
-    app = FastAPI(
-        title="Harken",
-        version=version("harken"),
-        description="Commits of the contexts of agents, and the store that holds them.",
-        lifespan=living,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry=NO_TELEMETRY,
-    )
+    app = make_api("Harken", limits)
+    app.description = "Commits of the contexts of agents, and the store that holds them."
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     app.state.streams = anyio.CapacityLimiter(limits.streams)
     app.state.logs = Logs(sessions, refuses_credentials=refuses_credentials)

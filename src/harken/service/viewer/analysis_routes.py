@@ -14,9 +14,8 @@ from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.requests import (
     MAX_ITEMS,
     MAX_NAME_CHARS,
-    Limit,
+    Range,
     Sessions,
-    Start,
     cut_texts,
     cut_value,
     find_message,
@@ -28,7 +27,6 @@ from harken.views.interventions import Intervention
 from harken.views.verdicts import HookRow, VerdictRow, Watch
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
-_DEFAULT_EVENTS = 200
 MAX_READERS = 20
 """The maximum number of model calls that are listed as readers of a message."""
 
@@ -67,32 +65,30 @@ def message(
             "message": cut_value(event_dict(event)),
             "agent": agent,
             "index": index,
-            **{kind: cut_texts(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
+            **{kind: take_rows(kind_hops[:MAX_ITEMS]) for kind, kind_hops in hops.items()},
             "totals": {kind: len(kind_hops) for kind, kind_hops in hops.items()},
             "readers": {
                 "agent": event.agent_id,
                 "steps": readers[:MAX_READERS],
                 "is_more": len(readers) > MAX_READERS,
             },
-            "interventions": cut_texts(row for row in rows if isinstance(row, Intervention)),
-            "verdicts": cut_texts(row for row in rows if isinstance(row, VerdictRow)),
+            "interventions": take_rows(row for row in rows if isinstance(row, Intervention)),
+            "verdicts": take_rows(row for row in rows if isinstance(row, VerdictRow)),
         }
     return Json(answer)
 
 
 @routes.get("/hooks", response_model=None)
-def hooks(name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAULT_EVENTS) -> Json:
+def hooks(name: str, sessions: Sessions, window: Range) -> Json:
     """Return a range of the watches, verdicts and interventions."""
     with sessions.use(name) as session:
         rows = session.hook_rows()
-        page = take_rows(rows[start : start + limit])
+        page = take_rows(rows[window.start : window.stop])
         return Json({"total": len(rows), **state_of(session), "rows": page})
 
 
 @routes.get("/timeline", response_model=None)
-def timeline(
-    name: str, sessions: Sessions, start: Start = 0, limit: Limit = _DEFAULT_EVENTS
-) -> Json:
+def timeline(name: str, sessions: Sessions, window: Range) -> Json:
     """Return the lanes of the timeline, and a range of its events."""
     with sessions.use(name) as session:
         index = session.timeline()
@@ -102,7 +98,7 @@ def timeline(
                 "generation": session.generation,
                 "event_count": session.event_count,
                 "lanes": cut_texts(index.lanes()),
-                "events": take_rows(index.marks(start, start + limit)),
+                "events": take_rows(index.marks(window.start, window.stop)),
             }
         )
 

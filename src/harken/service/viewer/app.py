@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
-import anyio.to_thread
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from harken.errors import HarkenError
-from harken.service.app import NO_TELEMETRY, handle_error, handle_invalid
+from harken.service.app import handle_error, handle_invalid, make_api
 from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
@@ -44,21 +42,7 @@ class ViewerApp(NamedTuple):
 
 def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerApp:
     """Return the viewer of a library."""
-
-    @asynccontextmanager
-    async def living(_: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = LIMITS.threads
-        yield
-
-    app = FastAPI(
-        title="Harken viewer",
-        lifespan=living,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry=NO_TELEMETRY,
-    )
+    app = make_api("Harken viewer", LIMITS)
     app.state.library, app.state.sessions = library, OpenSessions(library)
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     for routes in (

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
 from harken.errors import NameNotFound
 from harken.service.body import Json
-from harken.service.viewer.item_lists import AgentItems, DialogItems, TextRequest, resolve_agents
-from harken.service.viewer.requests import Limit, Sessions, Start, Text, resolve_agent, state_of
+from harken.service.viewer.item_lists import (
+    AgentItems,
+    DialogItems,
+    ItemList,
+    TextRequest,
+    resolve_agents,
+)
+from harken.service.viewer.open_sessions import OpenSession
+from harken.service.viewer.requests import Range, Sessions, Text, resolve_agent, state_of
 from harken.store.remote.errors import RequestRefused
 from harken.views.conversation.images import decode_image
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
-_DEFAULT_ITEMS = 100
 _IMAGE_STARTS = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -26,24 +32,11 @@ _IMAGE_STARTS = {
 
 
 @routes.get("/items", response_model=None)
-def items(
-    name: str,
-    sessions: Sessions,
-    agent: Text = None,
-    start: Start = 0,
-    limit: Limit = _DEFAULT_ITEMS,
-) -> Json:
+def items(name: str, sessions: Sessions, window: Range, agent: Text = None) -> Json:
     """Return a range of the items of an agent's conversation, fewer if they are large."""
     with sessions.use(name) as session:
         conversation = AgentItems(session, resolve_agent(session, agent))
-        return Json(
-            {
-                "agent": conversation.agent,
-                "total": conversation.count(),
-                **state_of(session),
-                "items": conversation.take(range(start, start + limit)),
-            }
-        )
+        return Json({"agent": conversation.agent, **_read_range(session, conversation, window)})
 
 
 @routes.get("/dialog", response_model=None)
@@ -51,19 +44,20 @@ def dialog(
     name: str,
     sessions: Sessions,
     agents: Annotated[str, Query(max_length=10_000)],
-    start: Start = 0,
-    limit: Limit = _DEFAULT_ITEMS,
+    window: Range,
 ) -> Json:
     """Return a range of the dialog of several agents, fewer items if they are large."""
     with sessions.use(name) as session:
         dialog_items = DialogItems(session, resolve_agents(session, agents))
-        return Json(
-            {
-                "total": dialog_items.count(),
-                **state_of(session),
-                "items": dialog_items.take(range(start, start + limit)),
-            }
-        )
+        return Json(_read_range(session, dialog_items, window))
+
+
+def _read_range(session: OpenSession, items: ItemList, window: Range) -> dict[str, Any]:
+    return {
+        "total": items.count(),
+        **state_of(session),
+        "items": items.take(range(window.start, window.stop)),
+    }
 
 
 @routes.get("/text", response_model=None)

@@ -6,8 +6,9 @@ items that changed since a number of events.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query
@@ -24,20 +25,36 @@ from harken.views.conversation.items import Cuts, TextVersion, cut_text
 from harken.views.dialogs.dialog import DialogItem
 
 
-class ItemList(Protocol):
+class ItemList(ABC):
     """A list of items by position. A later event appends items or changes earlier ones."""
 
+    @abstractmethod
     def count(self) -> int:
         """Return the number of items."""
 
-    def take(self, indexes: Iterable[int]) -> list[Any]:
-        """Return the items at these indexes as JSON values, as many as an answer has room for."""
-
+    @abstractmethod
     def find_changed(self, event_count: int) -> list[int]:
         """Return the indexes of the items that changed since this number of events, in order."""
 
+    @abstractmethod
+    def read(self, index: int) -> tuple[dict[str, Any], int]:
+        """Return an item, and the steps that its comparisons took."""
 
-class AgentItems:
+    def take(self, indexes: Iterable[int]) -> list[Any]:
+        """Return the items at these indexes as JSON values, as many as an answer has room for."""
+        size = AnswerSize()
+        rows: list[Any] = []
+        for index in indexes:
+            if index >= self.count():
+                break
+            row, steps = self.read(index)
+            if not size.add(row, steps=steps):
+                break
+            rows.append(row)
+        return rows
+
+
+class AgentItems(ItemList):
     """The conversation of an agent."""
 
     def __init__(self, session: OpenSession, agent: AgentId) -> None:
@@ -45,55 +62,31 @@ class AgentItems:
         self._conversations = session.conversations
 
     def count(self) -> int:
-        """Return the number of items."""
         return self._conversations.count(self.agent)
 
-    def take(self, indexes: Iterable[int]) -> list[Any]:
-        """Return the items at these indexes, as many as an answer has room for."""
-        size = AnswerSize()
-        rows: list[Any] = []
-        for index in indexes:
-            steps = self._conversations.steps
-            for item in self._conversations.items(self.agent, index, index + 1):
-                row = item.as_json()
-                if not size.add(row, steps=self._conversations.steps - steps):
-                    return rows
-                rows.append(row)
-            if index >= self.count():
-                break
-        return rows
-
     def find_changed(self, event_count: int) -> list[int]:
-        """Return the indexes of the items that changed since this number of events, in order."""
         return self._conversations.find_changed(self.agent, event_count)
 
+    def read(self, index: int) -> tuple[dict[str, Any], int]:
+        before = self._conversations.steps
+        [item] = self._conversations.items(self.agent, index, index + 1)
+        return item.as_json(), self._conversations.steps - before
 
-class DialogItems:
+
+class DialogItems(ItemList):
     """The dialog of some agents."""
 
     def __init__(self, session: OpenSession, agents: Sequence[AgentId]) -> None:
         self._dialog = session.dialog(agents)
 
     def count(self) -> int:
-        """Return the number of items."""
         return len(self._dialog.items)
 
-    def take(self, indexes: Iterable[int]) -> list[Any]:
-        """Return the items at these indexes, as many as an answer has room for."""
-        size = AnswerSize()
-        rows: list[Any] = []
-        for index in indexes:
-            if index >= self.count():
-                break
-            row = _dialog_row(self._dialog.items[index])
-            if not size.add(row):
-                break
-            rows.append(row)
-        return rows
-
     def find_changed(self, event_count: int) -> list[int]:
-        """Return the indexes of the items that changed since this number of events, in order."""
         return self._dialog.find_changed(event_count)
+
+    def read(self, index: int) -> tuple[dict[str, Any], int]:
+        return _dialog_row(self._dialog.items[index]), 0
 
     def find_text(self, message_id: str, version: str) -> str | None:
         """Return a whole text of an item: `shown`, `draft`, or the message id of a version.

@@ -60,16 +60,23 @@ async def sessions_of(request: Request) -> OpenSessions:
 
 Library = Annotated[SessionLibrary, Depends(library_of)]
 Sessions = Annotated[OpenSessions, Depends(sessions_of)]
-Start = Annotated[int, Query(alias="from", ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=MAX_ITEMS)]
 Text = Annotated[str | None, Query(max_length=MAX_NAME_CHARS)]
 
 
-class Window:
+class _Range:
     """A range of a list: its first position, and its maximum length."""
 
-    def __init__(self, *, start: Start = 0, limit: Limit = 100) -> None:
+    def __init__(
+        self,
+        *,
+        start: Annotated[int, Query(alias="from", ge=0, le=10**9)] = 0,
+        limit: Limit = 100,
+    ) -> None:
         self.start, self.stop = start, start + limit
+
+
+Range = Annotated[_Range, Depends()]
 
 
 def state_of(session: OpenSession) -> dict[str, Any]:

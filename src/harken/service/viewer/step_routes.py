@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 
 from harken.core import structs
 from harken.errors import NameNotFound
@@ -12,11 +12,9 @@ from harken.service.body import Json
 from harken.service.viewer.requests import (
     MAX_ITEMS,
     Library,
-    Limit,
+    Range,
     Sessions,
-    Start,
     Text,
-    Window,
     cut_value,
     resolve_agent,
     state_of,
@@ -24,23 +22,15 @@ from harken.service.viewer.requests import (
 )
 
 routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
-_DEFAULT_STEPS = 100
 
 
 @routes.get("", response_model=None)
-def steps(
-    name: str,
-    sessions: Sessions,
-    agent: Text = None,
-    start: Start = 0,
-    limit: Limit = _DEFAULT_STEPS,
-) -> Json:
+def steps(name: str, sessions: Sessions, window: Range, agent: Text = None) -> Json:
     """Return a range of the model calls of an agent, or of all."""
     with sessions.use(name) as session:
         calls = session.steps()
         numbers = calls.numbers_for(None if agent is None else resolve_agent(session, agent))
-        page = numbers[start : start + limit]
-        rows = take_rows(map(calls.step, page))
+        rows = take_rows(map(calls.step, numbers[window.start : window.stop]))
         return Json({"total": len(numbers), **state_of(session), "steps": rows})
 
 
@@ -50,7 +40,7 @@ def step(
     number: Annotated[int, Path(ge=1, le=10**9)],
     library: Library,
     sessions: Sessions,
-    window: Annotated[Window, Depends()],
+    window: Range,
 ) -> Json:
     """Return a model call with a range of the messages that the model read."""
     with sessions.use(name) as session:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 import secrets
 import sys
 import webbrowser
@@ -12,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harken.errors import ConfigError
+from harken.world.private_file import replace_file
 
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="referrer" content="no-referrer">
@@ -33,8 +32,7 @@ def open_in_browser(link: str, folder: Path) -> Iterator[None]:
     path = folder / f"ui-redirect-{secrets.token_hex(8)}.html"
     try:
         try:
-            with os.fdopen(os.open(path, _CREATE_FLAGS, 0o600), "w", encoding="utf-8") as file:
-                file.write(_PAGE.format(link=html.escape(link)))
+            replace_file(path, _PAGE.format(link=html.escape(link)).encode())
         except OSError as error:
             raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
         webbrowser.open(path.absolute().as_uri())

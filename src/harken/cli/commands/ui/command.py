@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from urllib.parse import quote
 
 import click
@@ -84,22 +84,14 @@ def _listen(port: int | None) -> Iterator[socket.socket]:
     """
     from harken.service.sockets import listen_at
 
-    if port is not None:
-        with listen_at("127.0.0.1", port) as listener:
-            yield listener
-        return
-    with listen_at("127.0.0.1", _find_free_port()) as listener:
-        yield listener
-
-
-def _find_free_port() -> int:
-    """Return the first free port from the default, or 0, which means any, if none is."""
-    for port in range(PORT, PORT + _MAX_PORTS):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    ports = [*range(PORT, PORT + _MAX_PORTS), 0] if port is None else [port]
+    with ExitStack() as stack:
+        for candidate in ports:
             try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    return 0
+                listener = stack.enter_context(listen_at("127.0.0.1", candidate))
+            except ConfigError:
+                if candidate == ports[-1]:
+                    raise
+            else:
+                yield listener
+                return
