@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { address, Api, ApiError } from "../src/api";
+import { address, Api, ApiError, HttpTransport } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
 import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
@@ -89,7 +89,7 @@ describe("whole texts", () => {
       return new Response('{"text":"whole"}');
     }) as typeof fetch;
     try {
-      const api = new Api(() => "s3cret", () => null);
+      const api = new Api(new HttpTransport(() => "s3cret", () => null));
       expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
       await api.text("s", { message: "msg_5", part: 0, version: "diff" });
     } finally {
@@ -112,7 +112,7 @@ describe("the API", () => {
       return new Response('{"error":{"code":"unauthorized","message":"Wrong token."}}', { status: 401 });
     }) as typeof fetch;
     try {
-      const api = new Api(() => "s3cret", () => ((refusals += 1), null));
+      const api = new Api(new HttpTransport(() => "s3cret", () => ((refusals += 1), null)));
       await expect(api.session("a/b")).rejects.toMatchObject({ status: 401, message: "Wrong token." });
     } finally {
       globalThis.fetch = before;
@@ -143,7 +143,7 @@ describe("a refused token", () => {
     localStorage.setItem("harken.token", "new");
     try {
       globalThis.fetch = refusing("new");
-      const api = new Api(readToken, refuseToken);
+      const api = new Api(new HttpTransport(readToken, refuseToken));
       const answers = await Promise.all([api.sessions({}), api.sessions({})]);
       expect(answers.map((page) => page.sessions)).toEqual([[], []]);
       expect([sessionStorage.getItem("harken.token"), access.isRefused]).toEqual([null, false]);

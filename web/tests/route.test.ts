@@ -11,6 +11,8 @@ describe("routes", () => {
       { page: "step", name: "a/b", agent: "agent_001", number: 7 },
       { page: "step", name: "a", agent: null, number: null },
       { page: "timeline", name: "%" },
+      { page: "home", name: "stats", query: "since=7d&project=%2Fx" },
+      { page: "home", name: "history", query: "" },
     ] as const) {
       expect(parseRoute(formatRoute(route as never))).toEqual(route);
     }

@@ -1,4 +1,4 @@
-import { Api } from "../api";
+import { Api, HttpTransport } from "../api";
 import { readToken, refuseToken } from "./router.svelte";
 
-export const api = new Api(readToken, refuseToken);
+export const api = new Api(new HttpTransport(readToken, refuseToken));

@@ -21,6 +21,8 @@ export type Route =
     }
   | { page: "step"; name: string; agent: string | null; number: number | null }
   | { page: "timeline"; name: string }
+  /** A page of the home, of `lib/pages`. It reads its own parameters. */
+  | { page: "home"; name: string; query: string }
   | { page: "unknown"; path: string };
 
 export const NO_FILTERS: Filters = { text: "", runtime: "", project: "", since: "" };
@@ -50,6 +52,9 @@ export function parseRoute(hash: string): Route {
     };
   }
   const [kind, name, view, number] = parts;
+  if (kind && name === undefined && kind !== "session") {
+    return { page: "home", name: kind, query: params.toString() };
+  }
   if (kind !== "session" || !name) return { page: "unknown", path };
   if (view === undefined) {
     return {
@@ -90,6 +95,8 @@ export function formatRoute(route: Route): string {
     }
     case "timeline":
       return `#/session/${encodeURIComponent(route.name)}/timeline`;
+    case "home":
+      return withQuery(`#/${encodeURIComponent(route.name)}`, [...new URLSearchParams(route.query)]);
     case "unknown":
       return `#/${route.path}`;
   }

@@ -2,6 +2,10 @@
  *
  * Members with default values are absent from the JSON, so they are optional here. */
 
+import type { ApiRequest, Params, Transport } from "./http";
+
+export { address, ApiError, HttpTransport, type Transport } from "./http";
+
 export interface SessionSummary {
   name: string;
   title?: string | null;
@@ -391,130 +395,77 @@ export interface TimelineRange {
 }
 
 /** An answer of the server that is no success, or no answer at all (status 0). */
-export class ApiError extends Error {
-  readonly status: number;
-  readonly kind: string;
-
-  constructor(status: number, kind: string, message: string) {
-    super(message);
-    this.name = "ApiError";
-    this.status = status;
-    this.kind = kind;
-  }
-}
-
-type Params = Record<string, string | number | null | undefined>;
-
-/** Return the address of a route, relative to the page. */
-export function address(path: string, params: Params = {}): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) {
-    if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
-  }
-  const text = query.toString();
-  return `api/${path}${text ? `?${text}` : ""}`;
-}
-
+/** The requests for the rows of sessions. Pages of their own have their requests in modules beside this one. */
 export class Api {
-  readonly #token: () => string | null;
-  readonly #onRefused: (token: string | null) => string | null;
+  readonly #transport: Transport;
 
-  /** `onRefused` gets the token that the server refused, and returns another one to try, or null. */
-  constructor(token: () => string | null, onRefused: (token: string | null) => string | null) {
-    this.#token = token;
-    this.#onRefused = onRefused;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
 
-  /** Send a request. Raises ApiError for every answer but a success. */
-  async send(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
-    const token = this.#token();
-    let response = await this.#fetch(address(path, params), token, signal);
-    if (response.status === 401) {
-      const other = this.#onRefused(token);
-      if (other !== null) {
-        response = await this.#fetch(address(path, params), other, signal);
-        if (response.status === 401) this.#onRefused(other);
-      }
-    }
-    if (response.ok) return response;
-    const body = (await response.json().catch(() => null)) as {
-      error?: { code?: string; message?: string };
-    } | null;
-    throw new ApiError(
-      response.status,
-      body?.error?.code ?? "error",
-      body?.error?.message ?? `The server answered with status ${response.status}.`,
-    );
+  send(request: ApiRequest, signal?: AbortSignal): Promise<Response> {
+    return this.#transport.send(request, signal);
   }
 
-  async #fetch(url: string, token: string | null, signal?: AbortSignal): Promise<Response> {
-    try {
-      return await fetch(url, {
-        headers: token ? { Authorization: `Bearer ${token}` } : {},
-        credentials: "omit",
-        cache: "no-store",
-        signal: signal ?? null,
-      });
-    } catch (error) {
-      if (signal?.aborted) throw error;
-      throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
-    }
+  async get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+    return (await (await this.send({ path, params }, signal)).json()) as T;
   }
 
-  async #json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
-    return (await (await this.send(path, params, signal)).json()) as T;
+  async post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+    return (await (await this.send({ path, body }, signal)).json()) as T;
   }
 
   sessions(params: Params, signal?: AbortSignal) {
-    return this.#json<SessionPage>("sessions", params, signal);
+    return this.get<SessionPage>("sessions", params, signal);
   }
   search(q: string, limit: number, signal?: AbortSignal) {
-    return this.#json<{ hits: SearchHit[] }>("search", { q, limit }, signal);
+    return this.get<{ hits: SearchHit[] }>("search", { q, limit }, signal);
   }
   session(name: string, signal?: AbortSignal) {
-    return this.#json<SessionInfo>(`sessions/${encodeURIComponent(name)}`, {}, signal);
+    return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, {}, signal);
   }
   items(name: string, agent: string, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/items`;
-    return this.#json<Range<ConversationItem>>(path, { agent, from, limit }, signal);
+    return this.get<Range<ConversationItem>>(path, { agent, from, limit }, signal);
   }
   dialog(name: string, agents: string[], from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
-    return this.#json<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
+    return this.get<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
   }
   /** Follow the conversation of an agent, or the dialog of several. */
   follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {
     const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
-    return this.send(`sessions/${encodeURIComponent(name)}/follow`, { ...of, events, generation }, signal);
+    const path = `sessions/${encodeURIComponent(name)}/follow`;
+    return this.send({ path, params: { ...of, events, generation } }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/find`;
-    return this.#json<{ agent: string; index: number }>(path, { message }, signal);
+    return this.get<{ agent: string; index: number }>(path, { message }, signal);
   }
   message(name: string, id: string, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/messages/${encodeURIComponent(id)}`;
-    return this.#json<MessageDetails>(path, {}, signal);
+    return this.get<MessageDetails>(path, {}, signal);
   }
   timeline(name: string, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/timeline`;
-    return this.#json<TimelineRange>(path, { from, limit }, signal);
+    return this.get<TimelineRange>(path, { from, limit }, signal);
   }
   steps(name: string, agent: string | null, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps`;
-    return this.#json<{ total: number; generation?: Generation; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
+    return this.get<{ total: number; generation?: Generation; steps: RequestStep[] }>(path, { agent, from, limit }, signal);
   }
   step(name: string, number: number, from: number, limit: number, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/steps/${number}`;
-    return this.#json<StepDetails>(path, { from, limit }, signal);
+    return this.get<StepDetails>(path, { from, limit }, signal);
   }
   async text(name: string, source: TextSource, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/text`;
     const params = { ...source, agents: source.agents?.join(",") };
-    return (await this.#json<{ text: string }>(path, params, signal)).text;
+    return (await this.get<{ text: string }>(path, params, signal)).text;
   }
   async media(name: string, hash: string, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/media`;
-    return await (await this.send(path, { hash }, signal)).blob();
+    return await (await this.send({ path, params: { hash } }, signal)).blob();
   }
 }

@@ -1,0 +1,12 @@
+/** The pages of the home beside the list of sessions, each loaded when it is first shown. */
+
+import type { Component } from "svelte";
+
+export interface HomePage {
+  /** The text of its link in the bar. */
+  title: string;
+  load: () => Promise<{ default: Component<{ query: URLSearchParams }> }>;
+}
+
+/** By the name in the address: `#/NAME?PARAMETERS`. */
+export const HOME_PAGES: Record<string, HomePage> = {};
