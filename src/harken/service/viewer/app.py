@@ -15,19 +15,19 @@ from harken.service.app import handle_error, handle_invalid, make_api
 from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
-from harken.service.viewer import (
-    analysis_routes,
-    conversation_routes,
-    files,
-    follow_route,
-    history_routes,
-    session_routes,
-    step_routes,
-)
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.open_sessions import OpenSessions
+from harken.service.viewer.routes import (
+    analysis,
+    conversation,
+    files,
+    follow,
+    history,
+    sessions,
+    steps,
+)
 from harken.store.remote.errors import ErrorBody, Problem
 
 LIMITS = ServiceLimits(requests=64, connections=128, threads=8)
@@ -45,15 +45,9 @@ def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerA
     app = make_api("Harken viewer", LIMITS)
     app.state.library, app.state.sessions = library, OpenSessions(library)
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
-    for routes in (
-        conversation_routes.routes,
-        follow_route.routes,
-        analysis_routes.routes,
-        step_routes.routes,
-        history_routes.routes,
-        session_routes.routes,
-    ):
-        app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
+    # The path of a session matches those below it too, so it is the last one.
+    for group in (analysis, conversation, follow, history, steps, sessions):
+        app.include_router(group.routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
         app.add_exception_handler(kind, handle_error)

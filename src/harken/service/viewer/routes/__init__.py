@@ -1,0 +1,1 @@
+"""The routes of the viewer, one module for each group."""
