@@ -120,7 +120,7 @@ def test_a_call_with_many_costly_edits_is_answered_quickly(page: Page, tmp_path:
     page.session("s")
     started_at = time.process_time()
     [item] = page.session("s", "items")["items"]
-    assert time.process_time() - started_at < 0.3
+    assert time.process_time() - started_at < 3  # It takes 13 s if each edit is compared.
     [part] = item["parts"]
     assert (part["is_diff_partial"], len(part["diff"])) == (True, 4096)
     whole = read_text(page, message=item["message_id"], part=0, version="diff")
