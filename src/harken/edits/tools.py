@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from harken.attribution.edits.file_edit import FileEdit
-from harken.attribution.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
-from harken.attribution.edits.replacement_calls import (
+from harken.core import canonical
+from harken.edits.file_edit import FileEdit
+from harken.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
+from harken.edits.replacement_calls import (
     find_editor_edits,
     find_insertions,
     find_notebook_edits,
@@ -19,8 +20,7 @@ from harken.attribution.edits.replacement_calls import (
     find_writes,
     first_text,
 )
-from harken.attribution.edits.shell_command import find_shell_edits
-from harken.core import canonical
+from harken.edits.shell_command import find_shell_edits
 from harken.formats.json_records import Record
 
 Finder = Callable[[Record], list[FileEdit]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from harken.attribution.edits.file_edit import (
+from harken.edits.file_edit import (
     Addition,
     Change,
     Content,
