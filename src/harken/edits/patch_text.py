@@ -26,7 +26,7 @@ from harken.edits.file_edit import (
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _FILE_PATTERN = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE_PREFIX = "*** Move to: "
-_HUNK_PATTERN = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK_PATTERN = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _DEV_NULL = "/dev/null"
 
 
