@@ -44,6 +44,11 @@ def has_patch(text: str) -> bool:
     return _BEGIN in text
 
 
+def is_patch(text: str) -> bool:
+    """Whether a text is a patch in Codex's envelope, and nothing before it."""
+    return text.lstrip().startswith(_BEGIN)
+
+
 def find_patch_edits(text: str, folder: str = "") -> list[FileEdit]:
     """Return the edits of a patch in Codex's envelope. Its paths are relative to `folder`."""
     edits: list[FileEdit] = []
