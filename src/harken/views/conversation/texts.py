@@ -31,11 +31,11 @@ class CallWithEffects(msgspec.Struct, frozen=True):
     """The agents that it created."""
 
     def find_change(self, work: Work) -> FileChange | None:
-        """Return the change of a file by the arguments that ran."""
-        rewrite = self.rewrite
-        return change_of_call(
-            self.call.function.arguments if rewrite is None else rewrite.arguments, work
-        )
+        """Return the change of files by the arguments that ran."""
+        rewrite, function = self.rewrite, self.call.function
+        if rewrite is not None:
+            return change_of_call(rewrite.tool, rewrite.arguments, work)
+        return change_of_call(function.name, function.arguments, work)
 
     def find_text(self, version: TextVersion) -> str | None:
         """Return a whole text of the call. Return None if it has no such version."""

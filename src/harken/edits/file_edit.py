@@ -46,10 +46,12 @@ class FileEdit(msgspec.Struct, frozen=True):
     """The changes of one tool call to one file, in order."""
 
     path: str
-    """As in the call: absolute, or relative to a folder that may be unknown."""
+    """In normal form: absolute, or relative to a folder that may be unknown."""
     changes: tuple[Change, ...]
     moved_from: str = ""
     """The earlier path of a file that the call moved."""
+    path_argument: str = ""
+    """The path as it is in the arguments. Empty if it is in a patch or a command."""
 
 
 def added_lines(edit: FileEdit) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harken.attribution.edits.file_edit import (
+from harken.edits.file_edit import (
     Addition,
     Change,
     Content,
@@ -26,7 +26,7 @@ from harken.attribution.edits.file_edit import (
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _FILE_PATTERN = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE_PREFIX = "*** Move to: "
-_HUNK_PATTERN = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK_PATTERN = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _DEV_NULL = "/dev/null"
 
 
@@ -42,6 +42,11 @@ class _Section(msgspec.Struct):
 def has_patch(text: str) -> bool:
     """Whether a text contains a patch in Codex's envelope."""
     return _BEGIN in text
+
+
+def is_patch(text: str) -> bool:
+    """Whether a text is a patch in Codex's envelope, and nothing before it."""
+    return text.lstrip().startswith(_BEGIN)
 
 
 def find_patch_edits(text: str, folder: str = "") -> list[FileEdit]:

@@ -1,26 +1,37 @@
 """The tools of all runtimes that edit files, and the edits of a call.
 
+`find_edits` returns everything that a call may have written, `find_argument_change` only a change
+that its arguments spell out, so that a reader can see it in place of them.
+
 A tool is known by its name, without the prefix of an MCP server, in any case and spelling.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from harken.attribution.edits.file_edit import FileEdit
-from harken.attribution.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
-from harken.attribution.edits.replacement_calls import (
+import msgspec
+
+from harken.core import canonical
+from harken.edits.file_edit import FileEdit
+from harken.edits.patch_text import (
+    find_patch_edits,
+    find_unified_edits,
+    has_patch,
+    is_patch,
+)
+from harken.edits.replacement_calls import (
     find_editor_edits,
     find_insertions,
     find_notebook_edits,
+    find_replaced_members,
     find_replacements,
     find_writes,
     first_text,
 )
-from harken.attribution.edits.shell_command import find_shell_edits
-from harken.core import canonical
+from harken.edits.shell_command import find_shell_edits
 from harken.formats.json_records import Record
 
 Finder = Callable[[Record], list[FileEdit]]
@@ -29,11 +40,32 @@ _FOLDER_MEMBERS = ("workdir", "cwd")
 _PREFIX_PATTERN = re.compile(r"^(?:mcp__.+?__|functions?\.|default_api[.:])")
 
 
+class ArgumentChange(msgspec.Struct, frozen=True):
+    """The change of files that the arguments of a call spell out: replacements, or a patch."""
+
+    edits: Sequence[FileEdit] = ()
+    """The replacements, and files that an empty replaced text creates. Empty for a patch."""
+    patch: str | None = None
+    """The text of the patch, verbatim. None for replacements."""
+    members: frozenset[str] | None = None
+    """The names of the arguments whose complete values are in the change. None for an argument
+    that is not JSON but the patch itself."""
+
+
 def _find_patches(arguments: Record) -> list[FileEdit]:
     """Return the edits of a call with a patch as its argument."""
-    text = first_text(arguments, _PATCH_MEMBERS) or ""
+    name = _find_patch_name(arguments)
+    text = "" if name is None else arguments[name]
     folder = first_text(arguments, _FOLDER_MEMBERS) or ""
     return find_patch_edits(text, folder) if has_patch(text) else find_unified_edits(text, folder)
+
+
+def _find_patch_name(arguments: Record) -> str | None:
+    """Return the name of the argument with the patch: a text with an envelope, or any text."""
+    texts = {
+        name: arguments[name] for name in _PATCH_MEMBERS if isinstance(arguments.get(name), str)
+    }
+    return next((name for name, text in texts.items() if has_patch(text)), next(iter(texts), None))
 
 
 _NAMES_OF_FINDERS: Mapping[Finder, str] = {
@@ -67,6 +99,35 @@ def find_edits(name: str, arguments: str) -> list[FileEdit]:
     if record is None:  # The argument of a custom tool is free text.
         return find_patch_edits(arguments) if has_patch(arguments) else []
     return [edit for edit in finder(record) if edit.path]
+
+
+def find_argument_change(name: str, arguments: str) -> ArgumentChange | None:
+    """Return the change that the arguments of a call spell out.
+
+    Return None for other calls: a shell command does more than its edits, and a new content has
+    no earlier one that it could be compared with.
+    """
+    finder = _FINDERS.get(_plain_name(name))
+    if finder not in (_find_patches, find_replacements, find_editor_edits):
+        return None
+    record = _parse(arguments)
+    if record is None:
+        return ArgumentChange(patch=arguments) if is_patch(arguments) else None
+    if finder is _find_patches:
+        return _read_patch(record)
+    if finder is find_editor_edits and record.get("command") != "str_replace":
+        return None
+    edits = find_replacements(record)
+    return (
+        ArgumentChange(edits, members=frozenset(find_replaced_members(record))) if edits else None
+    )
+
+
+def _read_patch(arguments: Record) -> ArgumentChange | None:
+    name = _find_patch_name(arguments)
+    if name is None or not (has_patch(arguments[name]) or find_unified_edits(arguments[name])):
+        return None
+    return ArgumentChange(patch=arguments[name], members=frozenset({name}))
 
 
 def is_edit_tool(name: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from harken.attribution.edits.file_edit import (
+from harken.edits.file_edit import (
     Addition,
     Change,
     Content,
@@ -20,18 +20,25 @@ from harken.attribution.edits.file_edit import (
     join_path,
     split_lines,
 )
-from harken.formats.json_records import Record, get_objects
+from harken.formats.json_records import Record, as_objects, get_objects
 
 PATH_MEMBERS = ("file_path", "path", "filePath", "absolute_path", "filename", "target_file")
 _OLD_MEMBERS = ("old_string", "oldText", "old_str", "oldString", "old_text", "search")
 _NEW_MEMBERS = ("new_string", "newText", "new_str", "newString", "new_text", "replace")
 _CONTENT_MEMBERS = ("content", "file_text", "text", "contents", "fileContent")
+_LIST_MEMBERS = ("edits", "replacements")
 _ALL_MEMBERS = ("replace_all", "replaceAll", "allow_multiple", "allowMultiple")
 
 
 def first_text(record: Record, names: tuple[str, ...]) -> str | None:
     """Return the first of these members that is a string, or None."""
-    return next((value for name in names if isinstance(value := record.get(name), str)), None)
+    name = first_text_name(record, names)
+    return None if name is None else record[name]
+
+
+def first_text_name(record: Record, names: tuple[str, ...]) -> str | None:
+    """Return the name of the first of these members that is a string, or None."""
+    return next((name for name in names if isinstance(record.get(name), str)), None)
 
 
 def find_writes(arguments: Record) -> list[FileEdit]:
@@ -50,17 +57,55 @@ def find_replacements(arguments: Record) -> list[FileEdit]:
     Each item of a list may name its own file.
     """
     path = first_text(arguments, PATH_MEMBERS) or ""
-    items = get_objects(arguments, "edits") or get_objects(arguments, "replacements")
+    list_name = _find_list_name(arguments)
+    items = [] if list_name is None else get_objects(arguments, list_name)
     changes_by_path: dict[str, list[Change]] = {}
     for item in [arguments, *items]:
         item_path = first_text(item, PATH_MEMBERS) or path
         for change in _iter_changes(item):
             changes_by_path.setdefault(item_path, []).append(change)
     return [
-        FileEdit(join_path("", item_path), tuple(changes))
+        FileEdit(join_path("", item_path), tuple(changes), path_argument=item_path)
         for item_path, changes in changes_by_path.items()
         if item_path
     ]
+
+
+def find_replaced_members(arguments: Record) -> set[str]:
+    """Return the names of the arguments whose complete values are in the `find_replacements`.
+
+    A list is one of them if each item consists of a replaced and a new text, and maybe a path.
+    """
+    path = first_text(arguments, PATH_MEMBERS) or ""
+    list_name = _find_list_name(arguments)
+    items = [] if list_name is None else arguments[list_name]
+    members = (
+        {list_name} if list_name and all(_is_complete(item, path) for item in items) else set()
+    )
+    if path and any(_iter_changes(arguments)):
+        members |= _list_text_names(arguments)
+    elif path and any(
+        any(_iter_changes(item)) for item in as_objects(items) if not first_text(item, PATH_MEMBERS)
+    ):
+        members |= _list_text_names(arguments) & {*PATH_MEMBERS}
+    return members
+
+
+def _find_list_name(arguments: Record) -> str | None:
+    return next((name for name in _LIST_MEMBERS if get_objects(arguments, name)), None)
+
+
+def _is_complete(item: object, path: str) -> bool:
+    """Whether an item of a list consists of a replaced and a new text, and maybe a path."""
+    if not isinstance(item, dict) or not (path or first_text(item, PATH_MEMBERS)):
+        return False
+    return any(_iter_changes(item)) and item.keys() == _list_text_names(item)
+
+
+def _list_text_names(item: Record) -> set[str]:
+    """Return the names of the path, the replaced and the new text."""
+    names = (first_text_name(item, names) for names in (PATH_MEMBERS, _OLD_MEMBERS, _NEW_MEMBERS))
+    return {name for name in names if name is not None}
 
 
 def _iter_changes(item: Record) -> Iterator[Change]:
