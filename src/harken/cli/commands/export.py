@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import click
 import msgspec
 
-from harken.cli.commands.view.command import open_viewer
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home, environment

@@ -19,13 +19,10 @@ from harken.cli.commands.view.follow import (
     follow_session,
     print_perspective,
 )
-from harken.cli.commands.view.sources import format_sources
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
-from harken.config.imported_sessions import view_commit, view_imported
-from harken.config.name_resolver import CommitName, ImportedName, NameResolver, SessionLog
-from harken.config.store import build_commit_resolver
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
 from harken.errors import ConfigError, NameNotFound
@@ -149,31 +146,6 @@ def view(
         return command.command(name=name)(options if follow is None else follow_option(options))
 
     return make
-
-
-def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session or a commit for a view; print its warnings on standard error.
-
-    Of a session that is recorded and imported, show the recording: it has the exact requests.
-    """
-    resolver = NameResolver(home)
-    resolved = resolver.resolve(session)
-    if isinstance(resolved, CommitName):
-        return view_commit(home, resolved.id)
-    if isinstance(resolved, ImportedName):
-        recording = resolver.find_recording(resolved)
-        if recording is None:
-            return view_imported(home, resolved.session)
-        _note(format_sources(resolved, recording))
-        resolved = SessionLog(recording)
-    viewer = SessionViewer(resolved.path)
-    viewer.resolver = build_commit_resolver(home)
-    if viewer.events and viewer.reading.torn:
-        click.echo("Its last line is incomplete and is skipped.", err=True)
-    if not viewer.reading.sealed:
-        dialect = viewer.reading.dialect or "without checksums"
-        click.echo(f"An older log format ({dialect}) without checksums.", err=True)
-    return viewer
 
 
 def _note(text: str) -> None:
