@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import takewhile
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
-import msgspec
 from fastapi import Depends, Query, Request
 
-from harken.core import canonical
-from harken.core.ids import AgentId, MessageId
-from harken.errors import NameNotFound
 from harken.service.viewer.library import SessionLibrary
-from harken.service.viewer.open_sessions import OpenSession, OpenSessions
-from harken.views.conversation.items import MAX_TEXT_CHARS, cut_text
-from harken.views.dialogs.dialog import find_primary_agents
+from harken.service.viewer.open_sessions import OpenSessions
+from harken.service.viewer.rows import MAX_ITEMS
 
-MAX_ITEMS = 500
-"""The maximum number of items in an answer."""
 MAX_NAME_CHARS = 1000
-MAX_ANSWER_BYTES = 2_000_000
-"""The number of bytes after which an answer has no further items."""
-
-
-class AnswerSize:
-    """The size of an answer while rows are added. Each answer has at least one row."""
-
-    def __init__(self) -> None:
-        self._size = 0
-
-    def add(self, row: object, *, steps: int = 0) -> bool:
-        """Add a row. Return False, and do not add it, if the answer has no room for it.
-
-        A step of computation counts as a byte.
-        """
-        size = len(canonical.to_json_line(row)) + steps
-        if self._size and self._size + size > MAX_ANSWER_BYTES:
-            return False
-        self._size += size
-        return True
-
-
-def take_rows(rows: Iterable[msgspec.Struct]) -> list[Any]:
-    """Return rows as JSON values with long texts cut, as many as an answer has room for."""
-    size = AnswerSize()
-    return [*takewhile(size.add, (cut_value(msgspec.to_builtins(row)) for row in rows))]
 
 
 async def library_of(request: Request) -> SessionLibrary:
@@ -77,51 +42,3 @@ class _Range:
 
 
 Range = Annotated[_Range, Depends()]
-
-
-def state_of(session: OpenSession) -> dict[str, Any]:
-    """Return the members that tell which state of a session an answer shows."""
-    return {"generation": session.generation, "events": session.event_count}
-
-
-def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:
-    """Return the agent with this id, or the first one that the user talked with.
-
-    Raises NameNotFound.
-    """
-    names = session.links.names.latest_names
-    if agent is None:
-        primary = find_primary_agents(session.links)
-        if not primary:
-            raise NameNotFound("agent", "primary", [])
-        return primary[0]
-    if agent not in names:
-        raise NameNotFound("agent", agent, names)
-    return AgentId(agent)
-
-
-def find_message(session: OpenSession, message_id: str) -> MessageId:
-    """Return the id of a message of the log. Raises NameNotFound."""
-    reference = session.links.target(message_id)
-    if session.links.get(reference) is None:
-        raise NameNotFound("message", message_id, [])
-    return reference
-
-
-def cut_texts(rows: Iterable[msgspec.Struct]) -> list[Any]:
-    """Return rows as JSON values, with long texts cut: `text_length` has the length of `text`."""
-    return [cut_value(msgspec.to_builtins(row)) for row in rows]
-
-
-def cut_value(value: Any) -> Any:
-    """Return a JSON value with its long texts cut, at any depth."""
-    if isinstance(value, list):
-        return [cut_value(item) for item in value]
-    if not isinstance(value, dict):
-        return cut_text(value) if isinstance(value, str) else value
-    lengths = {
-        f"{name}_length": len(text)
-        for name, text in value.items()
-        if isinstance(text, str) and len(text) > MAX_TEXT_CHARS
-    }
-    return {**{name: cut_value(member) for name, member in value.items()}, **lengths}

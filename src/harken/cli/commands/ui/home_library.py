@@ -55,18 +55,24 @@ class HomeLibrary:
 
         Raises NameNotFound, AmbiguousName, and ConfigError for a commit or a file elsewhere.
         """
-        resolver = NameResolver(self._home)
-        resolved = resolver.resolve(name)
-        full_name = None
-        if isinstance(resolved, ImportedName):
-            full_name = resolved.session.name
-        elif isinstance(resolved, SessionLog):
-            recorded = read_recorded_session(resolved.path)
-            full_name = resolved.path.stem if recorded is None else recorded.name
+        full_name = self.find(name)
         if full_name is None:
             listing = command_prefix("sessions")
             raise ConfigError(f"{name}: not a session of this home; `{listing}` lists sessions")
         return full_name
+
+    def find(self, name: str) -> str | None:
+        """Return the full name of a session, or None for a commit or a file elsewhere.
+
+        Raises NameNotFound, AmbiguousName.
+        """
+        resolved = NameResolver(self._home).resolve(name)
+        if isinstance(resolved, ImportedName):
+            return resolved.session.name
+        if not isinstance(resolved, SessionLog):
+            return None
+        recorded = read_recorded_session(resolved.path)
+        return resolved.path.stem if recorded is None else recorded.name
 
     def count(self) -> int:
         """Return the number of sessions."""

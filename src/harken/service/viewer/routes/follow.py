@@ -20,14 +20,8 @@ from harken.core import canonical
 from harken.errors import HarkenError
 from harken.service.viewer.item_lists import AgentItems, DialogItems, ItemList, resolve_agents
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    Text,
-    cut_texts,
-    resolve_agent,
-    sessions_of,
-    state_of,
-)
+from harken.service.viewer.requests import Text, sessions_of
+from harken.service.viewer.rows import MAX_ITEMS, cut_texts, resolve_agent, state_of
 from harken.store.remote.errors import ErrorBody, encode_error
 from harken.views.tree import TreeRow
 

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 
 from harken.service.body import Json
 from harken.service.viewer.library import StatisticsQuery
-from harken.service.viewer.requests import Library, Range, Text, cut_value
+from harken.service.viewer.requests import Library, Range, Text
+from harken.service.viewer.rows import cut_value
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
 from harken.service.body import Json
+from harken.service.viewer.answers import describe_session
 from harken.service.viewer.library import SessionQuery
-from harken.service.viewer.requests import Library, Limit, Sessions, Text, cut_texts
-from harken.views.dialogs.dialog import find_primary_agents
+from harken.service.viewer.requests import Library, Limit, Sessions, Text
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
 _DEFAULT_SESSIONS = 50
@@ -82,12 +82,5 @@ def session(name: str, library: Library, sessions: Sessions) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
     with sessions.use(name) as open_session:
-        answer: dict[str, Any] = {
-            "session": summary,
-            "events": open_session.event_count,
-            "agents": cut_texts(open_session.tree()),
-            "primary": find_primary_agents(open_session.links),
-            "damage": open_session.damage,
-            "commands": library.commands(name, has_commits=open_session.has_commits()),
-        }
-    return Json(answer)
+        commands = library.commands(name, has_commits=open_session.has_commits())
+        return Json(describe_session(open_session, summary, commands))

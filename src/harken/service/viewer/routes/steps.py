@@ -6,20 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from harken.core import structs
-from harken.errors import NameNotFound
 from harken.service.body import Json
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    Library,
-    Range,
-    Sessions,
-    Text,
-    cut_value,
-    resolve_agent,
-    state_of,
-    take_rows,
-)
+from harken.service.viewer.answers import describe_step, read_context
+from harken.service.viewer.requests import Library, Range, Sessions, Text
+from harken.service.viewer.rows import resolve_agent, state_of, take_rows
 
 routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
 
@@ -44,27 +34,12 @@ def step(
 ) -> Json:
     """Return a model call with a range of the messages that the model read."""
     with sessions.use(name) as session:
-        calls = session.steps()
-        if number > len(calls):
-            raise NameNotFound("model call", str(number), [f"1 to {len(calls)}"])
-        row = calls.step(number)
-        changes = calls.changes(number)
-        messages = calls.context(number)
-        is_intact = calls.is_intact(number)
-        first_changes = structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
+        answer = describe_step(session, number)
+        messages = read_context(session, number)
+        commands = library.commands(
+            name, has_commits=session.has_commits(), request=answer["step"]["request"]
+        )
+        window_rows = take_rows(messages[window.start : window.stop])
         return Json(
-            {
-                "step": cut_value(row.as_json()),
-                "changes": cut_value(first_changes.as_json()),
-                "changes_total": len(changes.messages),
-                "result": cut_value(calls.outcome(number).as_json()),
-                "tools": cut_value(calls.tools(number)),
-                "is_intact": is_intact,
-                "is_verified": is_intact and row.evidence == "recorded",
-                "total": len(messages),
-                "messages": take_rows(messages[window.start : window.stop]),
-                "commands": library.commands(
-                    name, has_commits=session.has_commits(), request=row.request
-                ),
-            }
+            {**answer, "total": len(messages), "messages": window_rows, "commands": commands}
         )
