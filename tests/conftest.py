@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
         )
         config.option.basetemp = folder.name
         config.add_cleanup(folder.cleanup)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a module of long forms only, if none is selected: collecting it takes seconds."""
+    is_full = collection_path.name.endswith("_full.py")
+    return True if is_full and config.option.markexpr == "not full" else None
 
 
 collect_ignore = ["fixtures"]
