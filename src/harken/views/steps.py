@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -254,13 +254,36 @@ class RequestSteps:
             usage=answered.usage,
         )
 
-    def context(self, number: int) -> list[ContextMessage]:
-        """Return the exact context of a call. Raises HarkenError if the log lacks part of it."""
+    def keys(self, number: int) -> Sequence[Key]:
+        """Return the keys of the messages of a call: equal ones are the same message.
+
+        Raises as `context`.
+        """
+        return self.calls.keys(self.requests[number - 1])
+
+    def context(self, number: int, start: int = 0, stop: int | None = None) -> list[ContextMessage]:
+        """Return the exact context of a call, or a range of it.
+
+        Raises HarkenError if the log lacks part of it.
+        """
         request = self.requests[number - 1]
-        previous = self.calls.previous_request(request)
-        previous_keys = set() if previous is None else set(self.calls.keys(previous))
-        return build_context_rows(
-            self.calls.keys(request), self.calls.messages(request), known=previous_keys
+        keys = self.calls.keys(request)[start:stop]
+        messages = [self.calls.message(request, key) for key in keys]
+        return build_context_rows(keys, messages, known=self._known_keys(number), start=start)
+
+    def find_new(self, number: int) -> list[int]:
+        """Return the positions of the messages that are new since the previous call of the agent.
+
+        Raises as `context`.
+        """
+        known = self._known_keys(number)
+        return [position for position, key in enumerate(self.keys(number)) if key not in known]
+
+    def _known_keys(self, number: int) -> Collection[Key]:
+        """Return the keys of the previous call of the agent."""
+        previous = self.calls.previous_request(self.requests[number - 1])
+        return (
+            () if previous is None else self._key_set(self._number_by_request[previous.message_id])
         )
 
     def tools(self, number: int) -> list[dict[str, Any]]:

@@ -110,9 +110,19 @@ def describe_step(session: OpenSession, number: int) -> dict[str, Any]:
     }
 
 
-def read_context(session: OpenSession, number: int) -> Sequence[ContextMessage]:
-    """Return the messages that a model call read. Raises HarkenError if the log lacks some."""
-    return session.steps().context(number)
+def count_context(session: OpenSession, number: int) -> int:
+    """Return the number of messages that a model call read. Raises as `read_context`."""
+    return len(session.steps().keys(number))
+
+
+def read_context(
+    session: OpenSession, number: int, start: int, stop: int
+) -> Sequence[ContextMessage]:
+    """Return a range of the messages that a model call read.
+
+    Raises HarkenError if the log lacks some.
+    """
+    return session.steps().context(number, start, stop)
 
 
 def find_shown_image(session: OpenSession, hash_: str) -> tuple[str, bytes] | None:

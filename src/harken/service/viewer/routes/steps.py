@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from harken.service.body import Json
-from harken.service.viewer.answers import describe_step, read_context
+from harken.service.viewer.answers import count_context, describe_step, read_context
 from harken.service.viewer.requests import Library, Range, Sessions, Text
 from harken.service.viewer.rows import resolve_agent, state_of, take_rows
 
@@ -35,11 +35,9 @@ def step(
     """Return a model call with a range of the messages that the model read."""
     with sessions.use(name) as session:
         answer = describe_step(session, number)
-        messages = read_context(session, number)
+        total = count_context(session, number)
+        messages = take_rows(read_context(session, number, window.start, window.stop))
         commands = library.commands(
             name, has_commits=session.has_commits(), request=answer["step"]["request"]
         )
-        window_rows = take_rows(messages[window.start : window.stop])
-        return Json(
-            {**answer, "total": len(messages), "messages": window_rows, "commands": commands}
-        )
+        return Json({**answer, "total": total, "messages": messages, "commands": commands})

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.core.events import Event, LlmRequest, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import AgentId
 from harken.core.messages import ToolCall
 from harken.errors import HarkenError, NameNotFound
 from harken.service.viewer import answers
@@ -30,6 +30,7 @@ from harken.service.viewer.shared.packing import Packed, Packer, pack_list
 from harken.store.remote.errors import encode_error
 from harken.views.conversation.images import hash_image, iter_images
 from harken.views.message_text import iter_parts
+from harken.views.model_calls import Key
 from harken.views.tree import TreeRow
 
 MAX_DIALOGS = 400
@@ -78,7 +79,7 @@ class _Collector:
         self._session, self._summary, self._about = session, summary, about
         self._on_progress = on_progress
         self._packer = Packer()
-        self._context_messages: dict[MessageId, Packed] = {}
+        self._context_messages: dict[Key, Packed] = {}
         self._implied_texts: dict[str, dict[str, str]] = {}
 
     def collect(self) -> PageContents:
@@ -183,21 +184,19 @@ class _Collector:
 
     def _pack_context(self, number: int) -> tuple[Packed, Packed]:
         """Pack the messages of a context without position and `new`, and the new positions."""
-        packed: list[Packed] = []
-        new: list[int] = []
-        for row in answers.read_context(self._session, number):
-            message = self._context_messages.get(row.message_id or MessageId(""))
-            if message is None:
+        steps, packed = self._session.steps(), self._context_messages
+        keys = steps.keys(number)
+        for position, key in enumerate(keys):
+            if key not in packed:
+                [row] = answers.read_context(self._session, number, position, position + 1)
                 members = to_json(row)
-                message = self._packer.pack(
+                packed[key] = self._packer.pack(
                     {name: members[name] for name in members if name not in ("position", "new")}
                 )
-                if row.message_id is not None:
-                    self._context_messages[row.message_id] = message
-            packed.append(message)
-            if row.new:
-                new = extend_ranges(new, row.position)
-        return pack_list(packed), self._packer.pack(new)
+        new: list[int] = []
+        for position in steps.find_new(number):
+            new = extend_ranges(new, position)
+        return pack_list([packed[key] for key in keys]), self._packer.pack(new)
 
     def _pack_items(self, agent: AgentId) -> Packed:
         items = AgentItems(self._session, agent)

@@ -96,18 +96,15 @@ class Packer:
 
 def pack_list(items: Sequence[Packed]) -> Packed:
     """Return a list of packed values, as ranges if they are objects."""
-    if not items or not all(_is_object(item) for item in items):
-        return [_LIST, *items]
     ranges: list[int] = []
+    table, end = -1, -1
     for item in items:
-        assert isinstance(item, list)  # It is an object.
-        table, row = item
-        if ranges and ranges[-3] == table and ranges[-2] + ranges[-1] == row:
+        if not isinstance(item, list) or len(item) != 2 or item[0] < 0:
+            return [_LIST, *items]
+        if item[1] == end and item[0] == table:
             ranges[-1] += 1
         else:
-            ranges += [table, row, 1]
-    return [_RANGES, *ranges]
-
-
-def _is_object(item: Packed) -> bool:
-    return isinstance(item, list) and len(item) == 2 and item[0] >= 0
+            ranges += [item[0], item[1], 1]
+            table = item[0]
+        end = item[1] + 1
+    return [_RANGES, *ranges] if ranges else [_LIST]
