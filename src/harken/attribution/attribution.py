@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harken.attribution.changes import find_commit, list_added_ranges, match_diff, resolve_commit
-from harken.attribution.edits.file_edit import split_lines
-from harken.attribution.edits.patch_text import FileDiff, parse_unified_diff
 from harken.attribution.explanation import Explainer
 from harken.attribution.git.blame import decode, decode_content
 from harken.attribution.git.history import VersionReader
@@ -27,6 +25,8 @@ from harken.attribution.trivial_lines import widen_ranges
 from harken.errors import ConfigError
 from harken.index.session_index import SessionIndex
 from harken.store.base import Store
+from harken.world.edits.file_edit import split_lines
+from harken.world.edits.patch_text import FileDiff, parse_unified_diff
 from harken.world.files.line_window import line_count
 
 _BINARY_BYTES = 8000

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harken.attribution.edits.file_edit import added_lines, split_added
 from harken.attribution.git.history import (
     FileVersion,
     RemovedLine,
@@ -43,6 +42,7 @@ from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.text.line_text import information, is_informative, line_key
 from harken.attribution.text.moves import MIN_MOVED_LINES, find_moves
 from harken.core import structs
+from harken.world.edits.file_edit import added_lines, split_added
 
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""

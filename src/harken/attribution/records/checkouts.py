@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from harken.attribution.edits.file_edit import is_absolute
 from harken.attribution.git.commands import PATH_VARIABLES
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.errors import ConfigError
+from harken.world.edits.file_edit import is_absolute
 
 Kinship: TypeAlias = Literal["same", "other", "unknown"]
 """Of a folder: a checkout of the repository, one of another repository, or not known."""

@@ -16,9 +16,6 @@ import apsw
 import msgspec
 from blake3 import blake3
 
-from harken.attribution.edits.file_edit import Content, FileEdit, added_lines
-from harken.attribution.edits.file_view import viewed_path
-from harken.attribution.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
 from harken.attribution.records.edit_index import EditIndex
 from harken.attribution.text.line_text import hash_key, information, line_key
 from harken.core import canonical
@@ -35,6 +32,9 @@ from harken.index.ingest.new_commits import (
 from harken.index.ingest.row_writer import time_us
 from harken.index.message_text import StoredMessageShape, to_utf8
 from harken.store.base import Store, StoredCommit
+from harken.world.edits.file_edit import Content, FileEdit, added_lines
+from harken.world.edits.file_view import viewed_path
+from harken.world.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
 
 _MIN_GLOBAL_ID_CHARS = 16
 """A shorter id of a call is unique in its session only."""

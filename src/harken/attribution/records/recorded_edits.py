@@ -12,9 +12,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.attribution.edits.file_edit import FileEdit, is_absolute
-from harken.attribution.edits.file_view import parse_viewed_lines
-from harken.attribution.edits.tools import find_edits
 from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.context.commit_content import read_artifact
@@ -23,6 +20,9 @@ from harken.core.commits import ArtifactRef, CommitId, DeltaEntry
 from harken.core.messages import Message, text_of
 from harken.errors import HarkenError, StoreError
 from harken.store.base import Store
+from harken.world.edits.file_edit import FileEdit, is_absolute
+from harken.world.edits.file_view import parse_viewed_lines
+from harken.world.edits.tools import find_edits
 
 _Place: TypeAlias = tuple[CommitId, int]
 """A commit, and the position of a message in its delta."""

@@ -11,7 +11,7 @@ import ast
 import warnings
 from textwrap import dedent
 
-from harken.attribution.edits.file_edit import (
+from harken.world.edits.file_edit import (
     Addition,
     Change,
     Content,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from harken.attribution.edits.file_edit import (
+from harken.formats.json_records import Record, get_objects
+from harken.world.edits.file_edit import (
     Addition,
     Change,
     Content,
@@ -20,7 +21,6 @@ from harken.attribution.edits.file_edit import (
     join_path,
     split_lines,
 )
-from harken.formats.json_records import Record, get_objects
 
 PATH_MEMBERS = ("file_path", "path", "filePath", "absolute_path", "filename", "target_file")
 _OLD_MEMBERS = ("old_string", "oldText", "old_str", "oldString", "old_text", "search")

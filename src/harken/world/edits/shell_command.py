@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harken.attribution.edits.file_edit import (
+from harken.formats.json_records import Record
+from harken.world.edits.file_edit import (
     Addition,
     Change,
     Content,
@@ -23,9 +24,8 @@ from harken.attribution.edits.file_edit import (
     Replacement,
     join_path,
 )
-from harken.attribution.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
-from harken.attribution.edits.python_code import find_code_edits
-from harken.formats.json_records import Record
+from harken.world.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
+from harken.world.edits.python_code import find_code_edits
 from harken.world.permissions.bash.parser import SimpleCommand, parse
 
 _COMMAND_MEMBERS = ("command", "cmd", "script", "commandLine", "input")

@@ -10,9 +10,9 @@ import re
 
 import msgspec
 
-from harken.attribution.edits.file_edit import join_path, split_lines
-from harken.attribution.edits.replacement_calls import PATH_MEMBERS, first_text
 from harken.core import canonical
+from harken.world.edits.file_edit import join_path, split_lines
+from harken.world.edits.replacement_calls import PATH_MEMBERS, first_text
 
 _NUMBER_PATTERN = re.compile(r"^ *\d+(?:\u2192|\t|\. ?|: ?|\| ?)")
 _MIN_NUMBERED_SHARE = 0.8

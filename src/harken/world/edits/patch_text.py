@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harken.attribution.edits.file_edit import (
+from harken.world.edits.file_edit import (
     Addition,
     Change,
     Content,

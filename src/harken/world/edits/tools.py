@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from harken.attribution.edits.file_edit import FileEdit
-from harken.attribution.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
-from harken.attribution.edits.replacement_calls import (
+from harken.core import canonical
+from harken.formats.json_records import Record
+from harken.world.edits.file_edit import FileEdit
+from harken.world.edits.patch_text import find_patch_edits, find_unified_edits, has_patch
+from harken.world.edits.replacement_calls import (
     find_editor_edits,
     find_insertions,
     find_notebook_edits,
@@ -19,9 +21,7 @@ from harken.attribution.edits.replacement_calls import (
     find_writes,
     first_text,
 )
-from harken.attribution.edits.shell_command import find_shell_edits
-from harken.core import canonical
-from harken.formats.json_records import Record
+from harken.world.edits.shell_command import find_shell_edits
 
 Finder = Callable[[Record], list[FileEdit]]
 _PATCH_MEMBERS = ("input", "patch", "patchText", "patch_text", "diff", "content")
