@@ -19,6 +19,10 @@ from harken.views.conversation.items import TextVersion
 from harken.views.dialogs.labels import format_verdict_text
 from harken.views.links import Links
 from harken.views.message_text import iter_parts, readable_text
+from harken.world.edits.tools import find_edits
+
+_MAX_FILES = 20
+"""The maximum number of files of a call that are listed."""
 
 
 class CallWithEffects(msgspec.Struct, frozen=True):
@@ -36,6 +40,13 @@ class CallWithEffects(msgspec.Struct, frozen=True):
         return change_of_call(
             self.call.function.arguments if rewrite is None else rewrite.arguments, work
         )
+
+    def find_files(self) -> list[str]:
+        """Return the paths of the files that the call edits, as it ran."""
+        called = self.call.function if self.rewrite is None else self.rewrite
+        name = called.tool if isinstance(called, ActionRewritten) else called.name
+        paths = (edit.path for edit in find_edits(name, called.arguments))
+        return [*dict.fromkeys(paths)][:_MAX_FILES]
 
     def find_text(self, version: TextVersion) -> str | None:
         """Return a whole text of the call. Return None if it has no such version."""
