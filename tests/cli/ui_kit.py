@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,11 +34,13 @@ class Page:
         """Close its connections."""
         self._client.close()
 
-    def get(self, path: str, *, headers: dict[str, str] = BEARER, **params: Any) -> httpx.Response:
+    def get(
+        self, path: str, /, *, headers: dict[str, str] = BEARER, **params: Any
+    ) -> httpx.Response:
         """Return the response to a request, whatever its status."""
         return self._client.get(path, headers=headers, params=params or None)
 
-    def json(self, path: str, **params: Any) -> Any:
+    def json(self, path: str, /, **params: Any) -> Any:
         """Return the JSON of a request that works."""
         response = self.get(path, **params)
         assert response.status_code == 200, response.text
@@ -67,10 +70,11 @@ class Page:
 
 
 @contextmanager
-def show_home(folder: Path, port: int = 0) -> Iterator[Page]:
-    """Serve a home until the end of the block."""
+def show_home(folder: Path, port: int = 0, start: Path | None = None) -> Iterator[Page]:
+    """Serve a home until the end of the block. `start`: the folder of the command."""
     library = HomeLibrary(Home(str(folder)), "harken", ["--home", str(folder)])
-    viewer = make_viewer_app(library, PageAccessCheck(TOKEN))
+    code = library.make_code_library(start or folder, os.environ)
+    viewer = make_viewer_app(library, code, PageAccessCheck(TOKEN))
     with (
         listen_at("127.0.0.1", port) as listener,
         serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),

@@ -137,6 +137,8 @@ export interface CallPart {
   /** The arguments that the diff does not represent. */
   other_arguments?: string | null;
   other_length?: number | null;
+  /** The files that the call edits, as far as its arguments tell. */
+  files?: string[];
   agents: string[];
   rewritten?: RewrittenCall | null;
 }

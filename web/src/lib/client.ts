@@ -1,4 +1,5 @@
 import { Api, HttpTransport, type Transport } from "../api";
+import { WhyApi } from "../api/why";
 import { readToken, refuseToken } from "./router.svelte";
 
 let transport: Transport = new HttpTransport(readToken, refuseToken);
@@ -9,3 +10,4 @@ export function setTransport(next: Transport): void {
 }
 
 export const api = new Api({ send: (request, signal) => transport.send(request, signal) });
+export const whyApi = new WhyApi(api);

@@ -9,4 +9,6 @@ export interface HomePage {
 }
 
 /** By the name in the address: `#/NAME?PARAMETERS`. */
-export const HOME_PAGES: Record<string, HomePage> = {};
+export const HOME_PAGES: Record<string, HomePage> = {
+  why: { title: "Why", load: () => import("../views/Why.svelte") },
+};

@@ -16,8 +16,10 @@ from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
+from harken.service.viewer.code_library import CodeLibrary
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.library import SessionLibrary
+from harken.service.viewer.long_work import WorkThreads
 from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.routes import (
     analysis,
@@ -27,6 +29,7 @@ from harken.service.viewer.routes import (
     history,
     sessions,
     steps,
+    why,
 )
 from harken.store.remote.errors import ErrorBody, Problem
 
@@ -40,14 +43,18 @@ class ViewerApp(NamedTuple):
     end_streams: Callable[[], None]
 
 
-def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerApp:
-    """Return the viewer of a library."""
+def make_viewer_app(
+    library: SessionLibrary, code: CodeLibrary, access: PageAccessCheck
+) -> ViewerApp:
+    """Return the viewer of a library of sessions and one of code."""
     app = make_api("Harken viewer", LIMITS)
     app.state.library, app.state.sessions = library, OpenSessions(library)
+    app.state.code, app.state.work_threads = code, WorkThreads()
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
-    for group in (analysis, conversation, follow, history, steps, sessions):
-        app.include_router(group.routes, dependencies=[Depends(reject_unknown_parameters)])
+    groups = (analysis, conversation, follow, history, steps, why, sessions)
+    for group_routes in (why.session_routes, *(group.routes for group in groups)):
+        app.include_router(group_routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
         app.add_exception_handler(kind, handle_error)

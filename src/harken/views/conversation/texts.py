@@ -14,11 +14,15 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall
+from harken.edits.tools import find_edits
 from harken.views.conversation.differences import FileChange, Work, change_of_call
 from harken.views.conversation.items import TextVersion
 from harken.views.dialogs.labels import format_verdict_text
 from harken.views.links import Links
 from harken.views.message_text import iter_parts, readable_text
+
+_MAX_FILES = 20
+"""The maximum number of files of a call that are listed."""
 
 
 class CallWithEffects(msgspec.Struct, frozen=True):
@@ -36,6 +40,13 @@ class CallWithEffects(msgspec.Struct, frozen=True):
         if rewrite is not None:
             return change_of_call(rewrite.tool, rewrite.arguments, work)
         return change_of_call(function.name, function.arguments, work)
+
+    def find_files(self) -> list[str]:
+        """Return the paths of the files that the call edits, as it ran."""
+        called = self.call.function if self.rewrite is None else self.rewrite
+        name = called.tool if isinstance(called, ActionRewritten) else called.name
+        paths = (edit.path for edit in find_edits(name, called.arguments))
+        return [*dict.fromkeys(paths)][:_MAX_FILES]
 
     def find_text(self, version: TextVersion) -> str | None:
         """Return a whole text of the call. Return None if it has no such version."""

@@ -13,7 +13,7 @@ import click
 
 from harken.cli.options.home import home_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, environment, home_arguments
+from harken.config.home import Home, current_folder, environment, home_arguments
 from harken.errors import ConfigError
 from harken.terminal.text import print_text, program_name
 
@@ -64,7 +64,8 @@ def command(
         home.ui_token_file.unlink(missing_ok=True)
     token = ensure_token(home.ui_token_file)
     with _listen(port) as listener:
-        viewer = make_viewer_app(library, PageAccessCheck(token))
+        code = library.make_code_library(current_folder(), environment())
+        viewer = make_viewer_app(library, code, PageAccessCheck(token))
         link = f"{address_of(listener)}/#token={token}"
         link += "" if name is None else f"&session={quote(name, safe='')}"
         print_text(link)

@@ -6,11 +6,14 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from harken.analytics.times import to_datetime
 from harken.cli.commands.sessions.listing import HARKEN, ListedSession, is_in_folder
 from harken.cli.commands.ui import history
+from harken.cli.commands.ui.home_code import HomeCode
+from harken.cli.commands.ui.known_repositories import KnownRepositories
 from harken.cli.commands.ui.log_facts import LogFacts, LogFactsCache
 from harken.cli.commands.ui.session_list import SessionList
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
@@ -44,6 +47,12 @@ class HomeLibrary:
         """Nothing is read yet. `program` and `home_options` are parts of the shown commands."""
         self._home, self._program, self._home_options = home, program, list(home_options)
         self._list = SessionList(home)
+
+    def make_code_library(self, start: Path, environ: Mapping[str, str]) -> HomeCode:
+        """Return the library of the code on which the sessions worked, and that of a folder."""
+        repositories = KnownRepositories(self._list, start, environ)
+        command = [self._program, *self._home_options]
+        return HomeCode(self._home, self._list, repositories, command)
 
     @property
     def home(self) -> str:
