@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
+from harken.cli.commands.ui.home_commits import HomeCommits
 from harken.cli.commands.ui.home_library import HomeLibrary
 from harken.config.home import Home
 from harken.service.server import serve_in_thread
@@ -36,6 +37,10 @@ class Page:
     def get(self, path: str, *, headers: dict[str, str] = BEARER, **params: Any) -> httpx.Response:
         """Return the response to a request, whatever its status."""
         return self._client.get(path, headers=headers, params=params or None)
+
+    def post(self, path: str, body: object, *, headers: dict[str, str] = BEARER) -> httpx.Response:
+        """Return the response to a request with a JSON body, whatever its status."""
+        return self._client.post(path, headers=headers, json=body)
 
     def json(self, path: str, **params: Any) -> Any:
         """Return the JSON of a request that works."""
@@ -69,8 +74,10 @@ class Page:
 @contextmanager
 def show_home(folder: Path, port: int = 0) -> Iterator[Page]:
     """Serve a home until the end of the block."""
-    library = HomeLibrary(Home(str(folder)), "harken", ["--home", str(folder)])
-    viewer = make_viewer_app(library, PageAccessCheck(TOKEN))
+    home = Home(str(folder))
+    library = HomeLibrary(home, "harken", ["--home", str(folder)])
+    commit_history = HomeCommits(home, library.find_session)
+    viewer = make_viewer_app(library, PageAccessCheck(TOKEN), commit_history=commit_history)
     with (
         listen_at("127.0.0.1", port) as listener,
         serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),

@@ -16,11 +16,13 @@ from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
+from harken.service.viewer.commit_history import CommitHistory
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.routes import (
     analysis,
+    commits,
     conversation,
     files,
     follow,
@@ -30,7 +32,7 @@ from harken.service.viewer.routes import (
 )
 from harken.store.remote.errors import ErrorBody, Problem
 
-LIMITS = ServiceLimits(requests=64, connections=128, threads=8)
+LIMITS = ServiceLimits(body_bytes=1 << 20, body_s=20, requests=64, connections=128, threads=8)
 
 
 class ViewerApp(NamedTuple):
@@ -40,13 +42,16 @@ class ViewerApp(NamedTuple):
     end_streams: Callable[[], None]
 
 
-def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerApp:
+def make_viewer_app(
+    library: SessionLibrary, access: PageAccessCheck, *, commit_history: CommitHistory
+) -> ViewerApp:
     """Return the viewer of a library."""
     app = make_api("Harken viewer", LIMITS)
+    app.state.limits, app.state.commits = LIMITS, commit_history
     app.state.library, app.state.sessions = library, OpenSessions(library)
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
-    for group in (analysis, conversation, follow, history, steps, sessions):
+    for group in (analysis, commits, conversation, follow, history, steps, sessions):
         app.include_router(group.routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
@@ -64,7 +69,8 @@ async def _handle_no_route(_: Request, error: Exception) -> Json:
     """Return an error response for an unknown path or method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        problem = Problem("method_not_allowed", "this path supports GET")
-        return Json(ErrorBody(problem), problem.status, {"allow": "GET"})
+        allowed = (error.headers or {}).get("Allow", "GET")
+        problem = Problem("method_not_allowed", f"this path supports {allowed}")
+        return Json(ErrorBody(problem), problem.status, {"allow": allowed})
     problem = Problem("not_found", "path not found")
     return Json(ErrorBody(problem), problem.status)

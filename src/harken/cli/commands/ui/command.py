@@ -44,6 +44,7 @@ def command(
     """
     try:
         from harken.cli.commands.ui.browser import has_display, open_in_browser
+        from harken.cli.commands.ui.home_commits import HomeCommits
         from harken.cli.commands.ui.home_library import HomeLibrary
         from harken.service.access import ensure_token
         from harken.service.server import serve_streams
@@ -64,7 +65,8 @@ def command(
         home.ui_token_file.unlink(missing_ok=True)
     token = ensure_token(home.ui_token_file)
     with _listen(port) as listener:
-        viewer = make_viewer_app(library, PageAccessCheck(token))
+        commit_history = HomeCommits(home, library.find_session)
+        viewer = make_viewer_app(library, PageAccessCheck(token), commit_history=commit_history)
         link = f"{address_of(listener)}/#token={token}"
         link += "" if name is None else f"&session={quote(name, safe='')}"
         print_text(link)
