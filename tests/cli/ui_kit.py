@@ -13,6 +13,7 @@ import httpx
 
 from harken.cli.commands.ui.home_commits import HomeCommits
 from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.cli.commands.ui.home_runs import HomeRuns
 from harken.config.home import Home
 from harken.service.server import serve_in_thread
 from harken.service.sockets import address_of, listen_at
@@ -76,8 +77,12 @@ def show_home(folder: Path, port: int = 0) -> Iterator[Page]:
     """Serve a home until the end of the block."""
     home = Home(str(folder))
     library = HomeLibrary(home, "harken", ["--home", str(folder)])
-    commit_history = HomeCommits(home, library.find_session)
-    viewer = make_viewer_app(library, PageAccessCheck(TOKEN), commit_history=commit_history)
+    viewer = make_viewer_app(
+        library,
+        PageAccessCheck(TOKEN),
+        commit_history=HomeCommits(home, library.find_session),
+        comparer=HomeRuns(library.find_session),
+    )
     with (
         listen_at("127.0.0.1", port) as listener,
         serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),

@@ -23,6 +23,7 @@ from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.routes import (
     analysis,
     commits,
+    compare,
     conversation,
     files,
     follow,
@@ -30,6 +31,7 @@ from harken.service.viewer.routes import (
     sessions,
     steps,
 )
+from harken.service.viewer.run_comparison import RunComparer
 from harken.store.remote.errors import ErrorBody, Problem
 
 LIMITS = ServiceLimits(body_bytes=1 << 20, body_s=20, requests=64, connections=128, threads=8)
@@ -43,15 +45,20 @@ class ViewerApp(NamedTuple):
 
 
 def make_viewer_app(
-    library: SessionLibrary, access: PageAccessCheck, *, commit_history: CommitHistory
+    library: SessionLibrary,
+    access: PageAccessCheck,
+    *,
+    commit_history: CommitHistory,
+    comparer: RunComparer,
 ) -> ViewerApp:
     """Return the viewer of a library."""
     app = make_api("Harken viewer", LIMITS)
-    app.state.limits, app.state.commits = LIMITS, commit_history
+    app.state.limits = LIMITS
+    app.state.commits, app.state.comparer = commit_history, comparer
     app.state.library, app.state.sessions = library, OpenSessions(library)
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
-    for group in (analysis, commits, conversation, follow, history, steps, sessions):
+    for group in (analysis, commits, compare, conversation, follow, history, steps, sessions):
         app.include_router(group.routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):

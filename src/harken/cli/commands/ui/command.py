@@ -46,6 +46,7 @@ def command(
         from harken.cli.commands.ui.browser import has_display, open_in_browser
         from harken.cli.commands.ui.home_commits import HomeCommits
         from harken.cli.commands.ui.home_library import HomeLibrary
+        from harken.cli.commands.ui.home_runs import HomeRuns
         from harken.service.access import ensure_token
         from harken.service.server import serve_streams
         from harken.service.sockets import address_of
@@ -65,8 +66,12 @@ def command(
         home.ui_token_file.unlink(missing_ok=True)
     token = ensure_token(home.ui_token_file)
     with _listen(port) as listener:
-        commit_history = HomeCommits(home, library.find_session)
-        viewer = make_viewer_app(library, PageAccessCheck(token), commit_history=commit_history)
+        viewer = make_viewer_app(
+            library,
+            PageAccessCheck(token),
+            commit_history=HomeCommits(home, library.find_session),
+            comparer=HomeRuns(library.find_session),
+        )
         link = f"{address_of(listener)}/#token={token}"
         link += "" if name is None else f"&session={quote(name, safe='')}"
         print_text(link)
