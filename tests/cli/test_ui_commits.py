@@ -123,6 +123,21 @@ def test_a_commit_is_described_with_its_neighbors_and_messages(cli: Cli, tmp_pat
         assert page.get("/api/commits/ctx-12").status_code == 422
 
 
+def test_the_whole_text_of_a_message_is_a_request_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    first = commit(cli, tmp_path, "Tea?" + 30_000 * " x")
+    second = commit(cli, tmp_path, "Milk?" + 40_000 * " y", "--parent", first)
+    with show_home(cli.home) as page:
+        cut = page.json(f"/api/commits/{second}")["messages"][0]
+        path = f"/api/commits/{second}/text"
+        whole = page.json(path, own=0)["text"]
+        assert len(whole) == cut["text_length"] > len(cut["text"])
+        assert page.json(path, position=2)["text"] == whole
+        assert page.json(path, position=0)["text"].startswith("Tea?")
+        assert page.get(path, position=4).status_code == 404
+        assert page.get(path, own=2).status_code == 404
+        assert page.get(path).status_code == page.get(path, own=0, position=0).status_code == 422
+
+
 def test_a_commit_leads_to_its_session_and_agent(page: Page) -> None:
     spawn = next(row for row in page.json("/api/commits")["rows"] if row["is_spawn"])
     child = page.json(f"/api/commits/{spawn['id']}")["children"][0]["id"]
@@ -141,7 +156,7 @@ def test_a_comparison_is_that_of_the_command(chats: Cli, page: Page) -> None:
             assert not row.pop("is_partial")
         assert shown["rows"] == printed["messages"]
         assert (shown["kept"], shown["ancestor"]) == (printed["kept"], printed["ancestor"])
-        assert shown["total"] == len(printed["messages"])
+        assert shown["total"] == len(printed["messages"]) == sum(shown["counts"].values())
 
 
 def test_labels_are_set_and_removed_as_by_the_command(chats: Cli, page: Page) -> None:

@@ -28,7 +28,7 @@ def page(forked: Cli) -> Iterator[Page]:
         yield page
 
 
-def read_rows(page: Page, **params: Any) -> list[Any]:
+def read_rows(page: Page, **params: str) -> list[Any]:
     rows: list[Any] = []
     while True:
         part = page.json("/api/compare/rows", **{"from": len(rows)}, limit=7, **params)
@@ -52,11 +52,11 @@ def test_rows_part_where_the_command_says(forked: Cli, page: Page) -> None:
     printed = forked.ok("compare", "demo", "quiet", "--json").json
     assert printed["partings"]
     for parting in printed["partings"]:
-        names = {"a": "demo", "b": "quiet"}
-        agents = {"agent_a": parting["agent"], "agent_b": parting["agent"]}
-        answer = page.json("/api/compare/rows", **names, **agents)
+        agent = parting["agent"]
+        choice = {"a": "demo", "b": "quiet", "agent_a": agent, "agent_b": agent}
+        answer = page.json("/api/compare/rows", **choice)
         assert answer["position"] == parting["position"]
-        rows = read_rows(page, **names, **agents)
+        rows = read_rows(page, **choice)
         same = [row for row in rows if row["is_same"]]
         assert len(same) == answer["earlier"] + parting["position"]
         assert rows[: len(same)] == same
@@ -82,6 +82,18 @@ def test_the_first_agent_that_differs_is_shown_with_its_earlier_messages(page: P
     assert differing["cells"][1]["text"] == QUIET
 
 
+def test_the_whole_text_of_a_message_is_a_request_of_its_own(page: Page) -> None:
+    rows = read_rows(page, a="demo", b="quiet")
+    for index, row in enumerate(rows):
+        for run, cell in enumerate(row["cells"]):
+            if cell is not None:
+                params = {"row": index, "run": run}
+                text = page.json("/api/compare/text", a="demo", b="quiet", **params)["text"]
+                assert text == cell["text"]
+    beyond = page.get("/api/compare/text", a="demo", b="quiet", row=len(rows), run=0)
+    assert beyond.status_code == 404
+
+
 def test_any_two_agents_can_be_aligned(page: Page) -> None:
     answer = page.json("/api/compare/rows", a="demo", b="quiet", agent_a="Jack", agent_b="Jill")
     assert answer["agents"] == ["Jack", "Jill"]
@@ -91,7 +103,7 @@ def test_any_two_agents_can_be_aligned(page: Page) -> None:
 
 def test_three_runs_are_compared_with_the_first(forked: Cli, page: Page) -> None:
     names = ("demo", "quiet", "early")
-    shown = page.json("/api/compare", **dict(zip("abc", names, strict=True)))
+    shown = page.json("/api/compare", a=names[0], b=names[1], c=names[2])
     for other, pair in zip(names[1:], shown["pairs"], strict=True):
         assert pair == forked.ok("compare", "demo", other, "--json").json
     rows = read_rows(page, a="demo", b="quiet", c="early")
@@ -112,7 +124,7 @@ def test_the_original_of_a_fork_is_known(page: Page) -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"a": "demo"}, {"a": "demo", "b": "demo"}])
-def test_two_different_sessions_are_needed(page: Page, params: dict[str, str]) -> None:
+def test_two_different_sessions_are_needed(page: Page, params: dict[str, Any]) -> None:
     assert page.get("/api/compare", **params).status_code == 422
 
 

@@ -89,6 +89,15 @@ class AlignedAgents:
         cells = [self._build_differing_cell(run, position) for run in runs]
         return AlignedRow(position=position, is_same=False, cells=cells)
 
+    def read_text(self, index: int, run: int) -> str:
+        """Return the text of a message by its row and run. Raises NameNotFound."""
+        position = index - self.earlier
+        if position < 0:
+            return format_message(self._earlier[index])
+        if run >= len(self._transcripts) or position >= len(self._transcripts[run]):
+            raise NameNotFound("message", f"row {index} of run {run}", [])
+        return format_message(self._transcripts[run][position])
+
     def _build_differing_cell(self, run: int, position: int) -> RunCell | None:
         transcript = self._transcripts[run]
         if position >= len(transcript):

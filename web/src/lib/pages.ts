@@ -9,4 +9,7 @@ export interface HomePage {
 }
 
 /** By the name in the address: `#/NAME?PARAMETERS`. */
-export const HOME_PAGES: Record<string, HomePage> = {};
+export const HOME_PAGES: Record<string, HomePage> = {
+  history: { title: "History", load: () => import("../views/History.svelte") },
+  compare: { title: "Compare", load: () => import("../views/Compare.svelte") },
+};

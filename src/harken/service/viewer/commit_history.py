@@ -116,6 +116,9 @@ class CommitHistory(Protocol):
     def describe(self, commit: CommitId) -> CommitDetails:
         """Return a commit with its messages. Raises ObjectNotFound, ObjectCorrupted."""
 
+    def read_text(self, commit: CommitId, position: int) -> str:
+        """Return a message that a model reads at a commit. Raises as `describe`."""
+
     def compare(self, before: CommitId, after: CommitId) -> ComparedCommits:
         """Compare two commits. Raises ObjectNotFound, ObjectCorrupted."""
 

@@ -36,6 +36,9 @@ class AgentAlignment(Protocol):
     def build_row(self, index: int) -> Record:
         """Return a row by its index."""
 
+    def read_text(self, index: int, run: int) -> str:
+        """Return the whole text of a message by its row and run. Raises NameNotFound."""
+
 
 class ComparedRuns(Protocol):
     """Sessions that are compared with the first of them."""

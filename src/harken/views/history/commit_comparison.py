@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
@@ -43,6 +44,10 @@ class CommitComparison:
 
     def __len__(self) -> int:
         return len(self._pairs)
+
+    def count_kinds(self) -> dict[str, int]:
+        """Return the number of rows of each kind."""
+        return dict(Counter(pair.kind for pair in self._pairs))
 
     def rows(self) -> list[MessageDiff]:
         """Return all rows."""

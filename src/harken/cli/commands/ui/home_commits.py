@@ -34,7 +34,7 @@ from harken.service.viewer.commit_history import (
 )
 from harken.store.base import Store, StoredCommit
 from harken.store.branches import rename_branch
-from harken.views.history.commit_comparison import CommitComparison
+from harken.views.history.commit_comparison import CommitComparison, read_conversation
 from harken.views.history.commit_graph import CommitGraph, HistoryRow, build_history_row
 from harken.views.message_text import format_message, heading
 
@@ -128,6 +128,14 @@ class HomeCommits:
                     for message in read_commit_messages(store, [stored])
                 ],
             )
+
+    def read_text(self, commit: CommitId, position: int) -> str:
+        """Return a message that a model reads at a commit."""
+        with open_configured_store(self._home) as store:
+            messages = read_conversation(store, commit)
+        if position >= len(messages):
+            raise NameNotFound("message", str(position), [f"0 to {len(messages) - 1}"])
+        return format_message(messages[position])
 
     def compare(self, before: CommitId, after: CommitId) -> ComparedCommits:
         """Compare two commits, as `harken ctx diff`."""

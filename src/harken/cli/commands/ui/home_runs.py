@@ -72,7 +72,11 @@ class HomeComparison:
         return names, self._runs.align(names)
 
     def _find_differing_agent(self) -> str:
-        for pair in self._runs.pairs:
-            if pair.partings:
-                return pair.partings[0].agent
-        return next((agent.name for agent in self._agents[0]), "")
+        """Return the first agent that parts, of those in all sessions if there is one."""
+        partings = [parting.agent for pair in self._runs.pairs for parting in pair.partings]
+        names = [agent.name for agent in self._agents[0]]
+        shared_names = {*names}
+        for agents in self._agents[1:]:
+            shared_names &= {agent.name for agent in agents}
+        candidates = [*filter(shared_names.__contains__, partings), *partings, *names]
+        return next(iter(candidates), "")

@@ -21,6 +21,7 @@ from harken.service.viewer.requests import (
     cut_value,
     take_rows,
 )
+from harken.store.remote.errors import RequestRefused
 from harken.views.history.commit_comparison import CommitComparison
 from harken.views.history.session_commits import list_session_commits
 
@@ -45,6 +46,7 @@ def _read_session(sessions: Sessions, session: Text = None) -> SessionSelection 
 
 History = Annotated[CommitHistory, Depends(_history_of)]
 OfSession = Annotated[SessionSelection | None, Depends(_read_session)]
+Position = Annotated[int | None, Query(ge=0, le=10**9)]
 CommitPath = Annotated[str, Path(pattern=_COMMIT)]
 CommitQuery = Annotated[str, Query(pattern=_COMMIT)]
 
@@ -83,6 +85,7 @@ def compare(history: History, before: CommitQuery, after: CommitQuery, window: R
             "ancestor": compared.ancestor,
             "kept": compared.comparison.kept,
             "total": len(compared.comparison),
+            "counts": compared.comparison.count_kinds(),
             "rows": _take_differences(compared.comparison, window.start, window.stop),
         }
     )
@@ -114,6 +117,22 @@ def commit(history: History, commit: CommitPath, window: Range) -> Json:
             "messages": take_rows(details.messages[window.start : window.stop]),
         }
     )
+
+
+@routes.get("/commits/{commit}/text", response_model=None)
+def text(
+    history: History, commit: CommitPath, position: Position = None, own: Position = None
+) -> Json:
+    """Return the whole text of a message that a model reads at a commit, or of its own messages."""
+    if (position is None) == (own is None):
+        raise RequestRefused("invalid", "pass position, or own")
+    name = CommitId(commit)
+    if position is not None:
+        return Json({"text": history.read_text(name, position)})
+    messages = history.describe(name).messages
+    if own is None or own >= len(messages):
+        raise NameNotFound("message", str(own), [f"0 to {len(messages) - 1}"])
+    return Json({"text": messages[own].text})
 
 
 @routes.get("/commits/{commit}/place", response_model=None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Annotated, cast
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from harken.service.body import Json
 from harken.service.viewer.requests import (
@@ -52,12 +52,18 @@ class _AgentChoice:
         agent_c: Text = None,
         agent_d: Text = None,
     ) -> None:
-        self.values = [agent_a or None, agent_b or None, agent_c or None, agent_d or None]
+        self._values = [agent_a or None, agent_b or None, agent_c or None, agent_d or None]
+
+    def select(self, choice: _Choice) -> list[str | None]:
+        """Return an agent for each of the chosen sessions."""
+        pairs = zip(choice.values, self._values, strict=True)
+        return [agent for name, agent in pairs if name is not None]
 
 
 Comparer = Annotated[RunComparer, Depends(_comparer_of)]
 Choice = Annotated[_Choice, Depends()]
 AgentChoice = Annotated[_AgentChoice, Depends()]
+Position = Annotated[int, Query(ge=0, le=10**9)]
 
 
 @routes.get("/sessions/{name:path}/original", response_model=None)
@@ -82,11 +88,8 @@ def rows(
 ) -> Json:
     """Return a range of the transcripts of an agent of each session, aligned by position."""
     names = choice.read_names()
-    chosen_agents = [
-        agent for name, agent in zip(choice.values, agents.values, strict=True) if name is not None
-    ]
     with _open_runs(sessions, comparer, names) as runs:
-        agent_names, alignment = runs.align(chosen_agents)
+        agent_names, alignment = runs.align(agents.select(choice))
         indexes = range(window.start, min(window.stop, len(alignment)))
         return Json(
             {
@@ -97,6 +100,23 @@ def rows(
                 "rows": take_rows(alignment.build_row(index) for index in indexes),
             }
         )
+
+
+@routes.get("/compare/text", response_model=None)
+def text(
+    *,
+    comparer: Comparer,
+    sessions: Sessions,
+    choice: Choice,
+    agents: AgentChoice,
+    row: Position,
+    run: Annotated[int, Query(ge=0, le=3)],
+) -> Json:
+    """Return the whole text of a message of one of the sessions."""
+    names = choice.read_names()
+    with _open_runs(sessions, comparer, names) as runs:
+        _, alignment = runs.align(agents.select(choice))
+        return Json({"text": alignment.read_text(row, run)})
 
 
 @contextmanager
