@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import httpx
 
-from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.cli.commands.ui.viewer import open_home_viewer
 from harken.config.home import Home
 from harken.service.server import serve_in_thread
 from harken.service.sockets import address_of, listen_at
 from harken.service.viewer.access import PageAccessCheck
-from harken.service.viewer.app import LIMITS, make_viewer_app
+from harken.service.viewer.app import LIMITS
 
 TOKEN = "a-token-for-tests-only-of-some-length"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -39,6 +39,10 @@ class Page:
     ) -> httpx.Response:
         """Return the response to a request, whatever its status."""
         return self._client.get(path, headers=headers, params=params or None)
+
+    def post(self, path: str, body: object, *, headers: dict[str, str] = BEARER) -> httpx.Response:
+        """Return the response to a request with a JSON body, whatever its status."""
+        return self._client.post(path, headers=headers, json=body)
 
     def json(self, path: str, /, **params: Any) -> Any:
         """Return the JSON of a request that works."""
@@ -70,14 +74,20 @@ class Page:
 
 
 @contextmanager
-def show_home(folder: Path, port: int = 0, start: Path | None = None) -> Iterator[Page]:
+def show_home(folder: Path, port: int = 0, *, start: Path | None = None) -> Iterator[Page]:
     """Serve a home until the end of the block. `start`: the folder of the command."""
-    library = HomeLibrary(Home(str(folder)), "harken", ["--home", str(folder)])
-    code = library.make_code_library(start or folder, os.environ)
-    viewer = make_viewer_app(library, code, PageAccessCheck(TOKEN))
     with (
+        open_home_viewer(
+            Home(str(folder)),
+            PageAccessCheck(TOKEN),
+            command=["harken", "--home", str(folder)],
+            folder=start or folder,
+            environ=os.environ,
+        ) as viewer,
         listen_at("127.0.0.1", port) as listener,
-        serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),
+        serve_in_thread(
+            viewer.app.app, [listener], limits=LIMITS, end_streams=viewer.app.end_streams
+        ),
     ):
         page = Page(address_of(listener))
         try:

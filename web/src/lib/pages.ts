@@ -11,4 +11,6 @@ export interface HomePage {
 /** By the name in the address: `#/NAME?PARAMETERS`. */
 export const HOME_PAGES: Record<string, HomePage> = {
   why: { title: "Why", load: () => import("../views/Why.svelte") },
+  history: { title: "History", load: () => import("../views/History.svelte") },
+  compare: { title: "Compare", load: () => import("../views/Compare.svelte") },
 };

@@ -26,7 +26,6 @@ from harken.core import structs
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.service.viewer.library import (
-    CommitPage,
     SearchPage,
     SessionHit,
     SessionPage,
@@ -156,10 +155,13 @@ class HomeLibrary:
             lines |= {client: ["resume", name, "--client", client] for client in _CLIENTS}
         return {program: self._format_command(words) for program, words in lines.items()}
 
-    def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
-        """Return a range of the commits of a session or of all. Raises NameNotFound, StoreError."""
-        listed_session = None if session is None else self._get(session)
-        return history.list_commits(self._home, listed_session, start, stop)
+    def find_session(self, index_name: str) -> str | None:
+        """Return the name of the session that a commit or the index names.
+
+        Return None if there is none.
+        """
+        name = self._list.find_by_index_name(index_name)
+        return None if self._list.find(name) is None else name
 
     def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
         """Return statistics, after new content was indexed. Raises HarkenError."""
