@@ -28,17 +28,17 @@ class Page:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._client = httpx.Client(base_url=address, timeout=30, trust_env=False)
+        self.client = httpx.Client(base_url=address, timeout=30, trust_env=False)
 
     def close(self) -> None:
         """Close its connections."""
-        self._client.close()
+        self.client.close()
 
     def get(
         self, path: str, /, *, headers: dict[str, str] = BEARER, **params: Any
     ) -> httpx.Response:
         """Return the response to a request, whatever its status."""
-        return self._client.get(path, headers=headers, params=params or None)
+        return self.client.get(path, headers=headers, params=params or None)
 
     def post(self, path: str, body: object, *, headers: dict[str, str] = BEARER) -> httpx.Response:
         """Return the response to a request with a JSON body, whatever its status."""
@@ -68,7 +68,7 @@ class Page:
     def follow(self, name: str, **params: Any) -> Iterator[Iterator[Any]]:
         """Yield the changes of a session as they arrive, without the empty lines."""
         path = f"/api/sessions/{quote(name, safe='')}/follow"
-        with self._client.stream("GET", path, headers=BEARER, params=params) as response:
+        with self.client.stream("GET", path, headers=BEARER, params=params) as response:
             assert response.status_code == 200, response.read()
             yield (json.loads(line) for line in response.iter_lines() if line)
 

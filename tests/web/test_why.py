@@ -109,6 +109,7 @@ def test_the_lines_have_the_agents_that_blame_names(tab: Tab, shop: Repository) 
     expect(page.locator(".working")).to_have_count(0)
     lines = page.locator(".code .line")
     expect(lines).to_have_count(14)
+    expect(lines.nth(13).locator(".gutter")).to_have_attribute("title", re.compile("Jill"))
     agents = ["agent" in (lines.nth(n).get_attribute("class") or "").split() for n in range(14)]
     assert agents == [row["by"] == "agent" for row in blame_rows(shop, "src/orders.py")]
     expect(line_of(page, 11).locator(".gutter .tag")).to_have_text("changed")
@@ -162,6 +163,19 @@ def test_a_file_has_the_sessions_that_edited_it(tab: Tab, shop: Repository) -> N
 def session_link(name: str) -> str:
     """Return the address of a session."""
     return f"#/session/{quote(name, safe='')}"
+
+
+def test_a_narrow_page_shows_the_sessions_on_demand(tab: Tab, shop: Repository) -> None:
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    page = tab.open(link(shop, path="src/orders.py"))
+    expect(line_of(page, 4)).to_be_visible()
+    expect(answer_of(page)).to_be_hidden()
+    page.get_by_role("button", name="Sessions", exact=True).click()
+    expect(answer_of(page).locator("a.row")).to_have_count(2)
+    page.get_by_role("button", name="Close").click()
+    expect(answer_of(page)).to_be_hidden()
+    page.get_by_role("button", name="Files").click()
+    expect(page.get_by_role("navigation", name="Files").get_by_text("orders.py")).to_be_visible()
 
 
 def test_a_commit_has_the_origins_of_its_lines(tab: Tab, shop: Repository) -> None:

@@ -140,7 +140,7 @@ def _draw_commit(columns: Sequence[_Column], index: int) -> tuple[GraphCell, ...
 
 
 def _draw_unshown(columns: Sequence[_Column]) -> tuple[GraphCell, ...]:
-    """Return the row of columns whose commits are not shown."""
+    """Return the row of columns with commits that are not shown."""
     return _fill_row({2 * i: GraphCell(":", column.number) for i, column in enumerate(columns)})
 
 

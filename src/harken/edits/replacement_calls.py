@@ -72,7 +72,7 @@ def find_replacements(arguments: Record) -> list[FileEdit]:
 
 
 def find_replaced_members(arguments: Record) -> set[str]:
-    """Return the names of the arguments whose complete values are in the `find_replacements`.
+    """Return the names of the arguments that `find_replacements` represents completely.
 
     A list is one of them if each item consists of a replaced and a new text, and maybe a path.
     """

@@ -1,4 +1,4 @@
-"""The viewer of a home: what the routes read, and the application."""
+"""The viewer of a home: the sources of its routes, and its application."""
 
 from __future__ import annotations
 
