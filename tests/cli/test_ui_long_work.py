@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harken.cli.commands.ui.home_code import HomeCode
-from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.cli.commands.ui.viewer import open_home_viewer
 from harken.config.home import Home
 from harken.errors import ConfigError
 from harken.service.server import serve_in_thread
@@ -65,9 +65,12 @@ def code() -> SlowCode:
 def page(tmp_path: Path, code: SlowCode) -> Iterator[Page]:
     """A viewer with the slow library."""
     library: Any = code
-    home = HomeLibrary(Home(str(tmp_path)), "harken", [])
-    assert isinstance(home.make_code_library(tmp_path, {}), HomeCode)
-    viewer = make_viewer_app(home, library, PageAccessCheck(TOKEN))
+    access = PageAccessCheck(TOKEN)
+    with open_home_viewer(
+        Home(str(tmp_path)), access, command=["harken"], folder=tmp_path, environ={}
+    ) as home:
+        assert isinstance(home.sources.code, HomeCode)
+        viewer = make_viewer_app(home.sources._replace(code=library), access)
     with (
         listen_at("127.0.0.1", 0) as listener,
         serve_in_thread(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams),

@@ -42,7 +42,7 @@ class Page:
 
     def post(self, path: str, body: object, *, headers: dict[str, str] = BEARER) -> httpx.Response:
         """Return the response to a request with a JSON body, whatever its status."""
-        return self._client.post(path, headers=headers, json=body)
+        return self.client.post(path, headers=headers, json=body)
 
     def json(self, path: str, /, **params: Any) -> Any:
         """Return the JSON of a request that works."""

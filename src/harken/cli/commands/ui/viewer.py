@@ -20,6 +20,7 @@ class HomeViewer(NamedTuple):
 
     app: ViewerApp
     library: HomeLibrary
+    sources: ViewerSources
 
 
 @contextmanager
@@ -44,4 +45,4 @@ def open_home_viewer(
         commits=HomeCommits(home, library.find_session),
         comparer=HomeComparer(library.find_session),
     )
-    yield HomeViewer(make_viewer_app(sources, access), library)
+    yield HomeViewer(make_viewer_app(sources, access), library, sources)
