@@ -67,8 +67,9 @@ def answer_question(page: Page, action: str, text: str | None = None) -> None:
 def test_the_graph_shows_branches_compactions_agents_and_names(tab: Tab, own_home: Path) -> None:
     page = tab.open("#/history")
     rows = page.locator("[data-commit]")
-    shown = [row.get_attribute("data-commit") for row in rows.all()]
     logged = read_json(own_home, "ctx", "log", "--all")
+    expect(rows).to_have_count(len(logged))
+    shown = [row.get_attribute("data-commit") for row in rows.all()]
     assert {*shown} == {row["id"] for row in logged}
     expect(find_row(page, DOCUMENTED)).to_contain_text("main")
     expect(find_row(page, SUMMARY)).to_contain_text("compaction")
@@ -271,6 +272,7 @@ def test_a_change_that_conflicts_with_another_one_is_refused(tab: Tab, own_home:
     tab.save_screenshot("conflict")
     assert read_json(own_home, "ctx", "show", name)["labels"] == ["reviewed", "theirs"]
     page.get_by_role("button", name="Cancel").click()
+    expect(panel.locator(".name.label")).to_have_text(["reviewed", "theirs"])
     panel.get_by_role("button", name="Delete the branch fixed").click()
     harken(own_home, "ctx", "branch", "fixed", id_of(page, SPLIT), "--from", name)
     answer_question(page, "Delete the branch")
@@ -309,6 +311,11 @@ def test_the_history_is_dark_and_narrow(browser: Browser, tab: Tab) -> None:
     assert (box["x"], box["width"]) == (0, 390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     tab.save_screenshot("history-narrow")
+    panel.get_by_role("button", name="Compare with…").click()
+    find_row(page, INSERTED).click()
+    diff = page.get_by_role("complementary", name="Comparison of two commits")
+    expect(diff.locator(".kind")).to_have_text(["3 kept", "1 rewritten"])
+    diff.get_by_role("button", name="End the comparison").click()
     panel.get_by_role("button", name="Close").click()
     expect(panel).to_have_count(0)
 

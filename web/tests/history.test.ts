@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { Api, type Transport } from "../src/api";
 import { CommitApi, type HistoryRow } from "../src/api/commits";
 import { CompareApi } from "../src/api/compare";
-import { countLanes, drawRow, graphWidth, kindOf, laneX, MAX_DRAWN, ROW_HEIGHT } from "../src/lib/graph";
+import { countLanes, drawRow, graphWidth, kindOf, laneX, MAX_DRAWN, ROW_HEIGHT, shortenNames } from "../src/lib/graph";
 import { compareHref, runChoice } from "../src/lib/run_choice.svelte";
 
 function row(members: Partial<HistoryRow>): HistoryRow {
@@ -42,6 +42,10 @@ describe("the lines of a row", () => {
 
 it("the kind of a commit is named unless it is a usual one", () => {
   expect([row({}), row({ is_spawn: true, type: "snapshot" }), row({ type: "compaction" })].map(kindOf)).toEqual(["", "spawn", "compaction"]);
+});
+
+it("names of commits in a text are abbreviated", () => {
+  expect(shortenNames(`at ctx-${"0123456789ab".padEnd(64, "c")}, not at ctx-12`)).toBe("at ctx-0123456789ab, not at ctx-12");
 });
 
 describe("requests", () => {

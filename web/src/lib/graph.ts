@@ -61,6 +61,11 @@ export function shortName(commit: string): string {
   return commit.slice(0, 16);
 }
 
+/** Return a text with the full names of commits abbreviated. */
+export function shortenNames(text: string): string {
+  return text.replace(/ctx-[0-9a-f]{64}/g, shortName);
+}
+
 /** Return a word for the kind of a commit, or an empty text for a usual one. */
 export function kindOf(row: { type: string; is_spawn?: boolean }): string {
   if (row.is_spawn) return "spawn";

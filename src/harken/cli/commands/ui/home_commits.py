@@ -32,6 +32,7 @@ from harken.service.viewer.commit_history import (
     GraphPage,
     SessionSelection,
 )
+from harken.session.log.reader import paused_gc
 from harken.store.base import Store, StoredCommit
 from harken.store.branches import rename_branch
 from harken.views.history.commit_comparison import CommitComparison, read_conversation
@@ -208,7 +209,8 @@ class GraphCache:
         newest = store.newest_commits(1)
         if newest == self._newest:
             return
-        self._graph = CommitGraph(read_commit_links(store))
+        with paused_gc():
+            self._graph = CommitGraph(read_commit_links(store))
         self._of_sessions.clear()
         self._newest, self._version = newest, secrets.token_hex(8)
         read_at = time.monotonic()
