@@ -290,6 +290,8 @@ export interface MessageDetails {
   hearers: Hop[];
   effects: Hop[];
   interventions: Intervention[];
+  /** The command that forks the session at this message, if it can be forked. */
+  fork?: string | null;
 }
 
 export interface Usage {

@@ -34,7 +34,7 @@ _MAX_DIGITS = 18
 
 
 class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session is forked, and what is different in the fork."""
+    """The point of a fork, and its changes."""
 
     at: str | None = None
     """The id of the last message of the fork. None: the end of the session."""
@@ -123,7 +123,7 @@ def command(home: Home, session: str, *, as_json: bool, **options: Any) -> None:
     wish = ForkOptions(at=at, without_hooks=names, **options)
     if conflict := wish.find_conflict():
         raise click.UsageError(conflict)
-    fork = create_fork(home, session, wish)
+    fork = create_fork(home, resolve_log(home, session), wish)
     if as_json:
         origin = msgspec.to_builtins(fork.origin)
         print_json({"session": fork.name, "log": str(fork.path), "origin": origin})
@@ -135,15 +135,13 @@ def command(home: Home, session: str, *, as_json: bool, **options: Any) -> None:
     click.echo(f"Continue with `{resume_command}`. Files and servers are not restored.", err=True)
 
 
-def create_fork(home: Home, session: str, wish: ForkOptions) -> Fork:
-    """Fork a session of the home, as `harken fork` does.
+def create_fork(home: Home, log: Path, wish: ForkOptions) -> Fork:
+    """Fork the session with this log into the home.
 
-    Raises NameNotFound, ConfigError for options that contradict each other and for a session
-    without a log, and as `branch`.
+    Raises ConfigError for options that contradict each other, and as `branch`.
     """
     if conflict := wish.find_conflict():
         raise ConfigError(conflict)
-    log = resolve_log(home, session)
     model = _check_model(home, wish.model)
     change = ForkChange(model, wish.without_hooks, wish.keep_triggers)
     stem = _new_name(home, log, wish.name)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from harken.cli.commands.ui.home_commits import HomeCommits
 from harken.cli.commands.ui.home_comparer import HomeComparer
+from harken.cli.commands.ui.home_forks import HomeForks
 from harken.cli.commands.ui.home_library import HomeLibrary
 from harken.config.home import Home
 from harken.service.viewer.access import PageAccessCheck
@@ -44,5 +45,6 @@ def open_home_viewer(
         code=library.make_code_library(folder, environ),
         commits=HomeCommits(home, library.find_session),
         comparer=HomeComparer(library.find_session),
+        forker=HomeForks(home, library),
     )
     yield HomeViewer(make_viewer_app(sources, access), library, sources)
