@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -105,15 +105,28 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageTotal
 
 
+class Speaker(Protocol):
+    """The agent that the user talks with."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the agent has unread messages, which `say()` answers."""
+
+    async def say(self, text: str | None = None) -> LoggedString:
+        """Send a text, or continue the last turn, and return the answer."""
+
+
 @dataclass(slots=True)
 class Turns:
-    """Runs turns of the primary agent."""
+    """Runs turns of the primary agent, or of another one."""
 
     chat: OpenChat
     on_end: Callable[[TurnResult], None]
     """Called with the result of a turn, when no other runs yet."""
     on_failure: Callable[[BaseException], None]
     """Called with an error that no turn should raise: a log that fails, a bug."""
+    speaker: Speaker | None = None
+    """Another agent than the primary one."""
     queued: TypeAhead = field(default_factory=TypeAhead)
     usage: UsageTotal = field(default_factory=UsageTotal)
     """The usage of the current turn. The listener of events updates it."""
@@ -123,6 +136,10 @@ class Turns:
 
     def __post_init__(self) -> None:
         self.idle = IdleNotifier(self.chat)
+
+    @property
+    def _speaker(self) -> Speaker:
+        return self.chat.conversation if self.speaker is None else self.speaker
 
     @property
     def running(self) -> bool:
@@ -184,7 +201,7 @@ class Turns:
         messages: list[LoggedString] = []
 
         async def answer() -> None:
-            messages.append(await self.chat.conversation.say(text))
+            messages.append(await self._speaker.say(text))
 
         result = await self._await_result(answer())
         if result is not None:
@@ -236,11 +253,12 @@ class Turns:
         `owes`: an agent has taken over and owes an answer, which comes first.
         """
         self._task = None
-        self.idle.begin()
+        if self.speaker is None:
+            self.idle.begin()
         self.on_end(result)
         if result.stopped or result.error is not None or self.running:
             return
         if owes:
             self.start(None)
-        elif (waiting := self.queued.next()) is not None or self.chat.conversation.has_news:
+        elif (waiting := self.queued.next()) is not None or self._speaker.has_news:
             self.start(waiting)
