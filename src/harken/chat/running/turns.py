@@ -17,6 +17,7 @@ import msgspec
 from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.turn.conversation import Conversation
 from harken.chat.commands.tree import owes_answer_since
 from harken.chat.commands.views import format_compaction
 from harken.chat.open_chat import OpenChat
@@ -109,6 +110,10 @@ class Speaker(Protocol):
     """The agent that the user talks with."""
 
     @property
+    def is_primary(self) -> bool:
+        """Whether it is the primary agent now."""
+
+    @property
     def has_news(self) -> bool:
         """Whether the agent has unread messages, which `say()` answers."""
 
@@ -118,7 +123,7 @@ class Speaker(Protocol):
 
 @dataclass(slots=True)
 class Turns:
-    """Runs turns of the primary agent, or of another one."""
+    """Runs turns of an agent, by default of the primary one."""
 
     chat: OpenChat
     on_end: Callable[[TurnResult], None]
@@ -126,7 +131,7 @@ class Turns:
     on_failure: Callable[[BaseException], None]
     """Called with an error that no turn should raise: a log that fails, a bug."""
     speaker: Speaker | None = None
-    """Another agent than the primary one."""
+    """The agent. None: the primary agent, also when another one takes that place."""
     queued: TypeAhead = field(default_factory=TypeAhead)
     usage: UsageTotal = field(default_factory=UsageTotal)
     """The usage of the current turn. The listener of events updates it."""
@@ -138,7 +143,7 @@ class Turns:
         self.idle = IdleNotifier(self.chat)
 
     @property
-    def _speaker(self) -> Speaker:
+    def _speaker(self) -> Speaker | Conversation:
         return self.chat.conversation if self.speaker is None else self.speaker
 
     @property
@@ -253,7 +258,7 @@ class Turns:
         `owes`: an agent has taken over and owes an answer, which comes first.
         """
         self._task = None
-        if self.speaker is None:
+        if self.speaker is None or self.speaker.is_primary:
             self.idle.begin()
         self.on_end(result)
         if result.stopped or result.error is not None or self.running:
