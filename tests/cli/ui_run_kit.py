@@ -104,3 +104,7 @@ class Runs:
             part = item["parts"][0]
             rows.append((item["label"], part.get("text") or part.get("name") or ""))
         return rows
+
+    def said(self, name: str, agent: str = "agent_001") -> list[tuple[str, str]]:
+        """Return the labels and texts of what the agent heard and said."""
+        return [row for row in self.texts(name, agent) if row[0] in ("Heard", "Said")]

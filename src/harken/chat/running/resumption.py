@@ -1,4 +1,4 @@
-"""Where a session continues: in its log, or in a new session from its last commit."""
+"""The place where a session continues: its log, or a new session from its last commit."""
 
 from __future__ import annotations
 

@@ -132,6 +132,10 @@ class InterruptRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """None: the turns of all agents."""
 
 
+class EndRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The end of a run. It has no options."""
+
+
 class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to a question."""
 

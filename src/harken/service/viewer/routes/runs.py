@@ -16,6 +16,7 @@ from harken.service.viewer.requests import MAX_NAME_CHARS, Text
 from harken.service.viewer.rows import cut_value
 from harken.service.viewer.session_runner import (
     DecisionRequest,
+    EndRequest,
     InterruptRequest,
     MessageRequest,
     RunRow,
@@ -86,6 +87,7 @@ async def decide(
 
 
 @routes.post("/{name:path}/end", response_model=None)
-async def end(name: str, runner: Runner) -> Json:
+async def end(name: str, body: RequestBody, runner: Runner) -> Json:
     """End a run and its session."""
+    body.json(EndRequest)
     return Json({"run": run_value(await to_thread.run_sync(runner.end, name))})

@@ -72,13 +72,24 @@ class AgentTurns:
         return self._turns.running
 
     def send(self, text: str | None) -> None:
-        """Send a message, after the turn that runs. Without a text, continue the last turn."""
+        """Send a message, after the turn that runs. Without a text, continue the last turn.
+
+        Raises ValueError if there is no turn to continue.
+        """
+        if text is None and not (self._can_continue or self._turns.running):
+            raise ValueError("there is no turn that was cut off: write a message")
         self._returned = []
         if not self._turns.running:
             self._start(text)
         elif text is not None:
             self._turns.queued.add(text)
         self._on_change()
+
+    def answer_news(self) -> None:
+        """Answer unread messages, such as of triggers. A turn that runs reads them by itself."""
+        if not self._turns.running:
+            self._start(None)
+            self._on_change()
 
     def _start(self, text: str | None) -> None:
         self._unlogged, self._error = text, None
@@ -100,7 +111,7 @@ class AgentTurns:
             self._unlogged = None
 
     def row(self, texts: tuple[str, str] = ("", "")) -> AgentRun:
-        """Return the state of the turns. texts: what the agent writes, and thinks."""
+        """Return the state of the turns. texts: text and thinking that the agent writes now."""
         unlogged, is_running = self._unlogged, self._turns.running
         return AgentRun(
             agent=self.agent_id,

@@ -1,4 +1,4 @@
-"""`PageUser`: the user of a session that runs in the server, who answers on a page.
+"""`PageUser`: the questions of a running session to the user, which pages of the viewer answer.
 
 A question waits until any page answers it; the first answer counts. It also waits while no page is
 open. Cancelling the action removes it.
@@ -49,32 +49,32 @@ class PageUser:
         with self._lock:
             return [pending.row for pending in self._pending.values()]
 
-    async def ask(self, asked: UserQuestion) -> str:
+    async def ask(self, question: UserQuestion) -> str:
         """Return the answer to a question. Cancelling withdraws it."""
         row = QuestionRow(
             id=secrets.token_hex(8),
             kind="question",
-            agent=asked.agent,
+            agent=question.agent,
             time=format_rfc3339(system_clock()),
-            text=asked.question,
-            options=list(asked.options),
+            text=question.question,
+            options=list(question.options),
         )
         return str(await self._wait(row))
 
-    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
+    async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
         """Return the decision on an action. Cancelling withdraws the question."""
         row = QuestionRow(
             id=secrets.token_hex(8),
             kind="approval",
-            agent=wanted.agent,
+            agent=request.agent,
             time=format_rfc3339(system_clock()),
-            tool=wanted.tool,
-            subject=wanted.subject,
-            preview=wanted.preview,
-            is_diff=is_diff(wanted.preview),
-            rules=list(wanted.rules),
-            is_required=wanted.is_required,
-            note=wanted.note,
+            tool=request.tool,
+            subject=request.subject,
+            preview=request.preview,
+            is_diff=is_diff(request.preview),
+            rules=list(request.rules),
+            is_required=request.is_required,
+            note=request.note,
         )
         decision: ApprovalDecision = await self._wait(row)
         return decision

@@ -72,7 +72,7 @@ class SessionRun:
         self._thread = threading.Thread(target=self._run, name="harken run", daemon=True)
 
     def start(self) -> Path:
-        """Open the session and return its log. Raises what `open_chat` raises."""
+        """Open the session and return its log. Raises as `open_chat`."""
         self._thread.start()
         return self._opened.result().session.path
 
@@ -124,16 +124,17 @@ class SessionRun:
         )
 
     def _agent_rows(self, agents: Collection[str], upto: int) -> list[AgentRun]:
-        texts = {id_: self._answers.find(id_, upto) for id_ in self._answers.agents()}
-        texts = {id_: found if id_ in agents else ("", "") for id_, found in texts.items()}
-        rows = [turns.row(texts.get(id_, ("", ""))) for id_, turns in list(self._turns.items())]
-        known = {row.agent for row in rows}
-        more = [
-            AgentRun(agent=id_, text=text, thinking=thinking)
-            for id_, (text, thinking) in texts.items()
-            if id_ not in known and (text or thinking)
-        ]
-        return rows + more
+        answers = {
+            agent_id: self._answers.find(agent_id, upto)
+            for agent_id in self._answers.agents()
+            if agent_id in agents
+        }
+        turns = dict(self._turns)
+        rows = [turns[agent_id].row(answers.get(agent_id, ("", ""))) for agent_id in turns]
+        for agent_id, (text, thinking) in answers.items():
+            if agent_id not in turns and (text or thinking):
+                rows.append(AgentRun(agent=agent_id, text=text, thinking=thinking))
+        return rows
 
     def _touch(self) -> None:
         with self._lock:
@@ -223,15 +224,15 @@ class SessionRun:
                 self._opened.set_exception(error)
                 return
             self._notices.extend(chat.notes)
-            with chat:
-                try:
+            try:
+                with chat:
                     with asyncio.Runner() as runner:
                         runner.run(self._serve(chat))
                     self._end(chat)
-                except Exception as error:  # noqa: BLE001 - the border: the page shows it
-                    if not self._opened.done():
-                        self._opened.set_exception(error)
-                    self._fail(error)
+            except Exception as error:  # noqa: BLE001 - the border: the page shows it
+                if not self._opened.done():
+                    self._opened.set_exception(error)
+                self._fail(error)
 
     def _end(self, chat: OpenChat) -> None:
         self.is_unused = remove_unused_session(self._wish, chat)
@@ -243,8 +244,7 @@ class SessionRun:
         try:
             while await chat.conversation.wait_for_unread():
                 turns = self._find_turns(chat, chat.primary.agent_id)
-                if not turns.is_running:
-                    turns.send(None)
+                turns.answer_news()
         except Exception as error:  # noqa: BLE001 - as in `_run`
             self._fail(error)
 
