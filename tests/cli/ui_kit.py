@@ -26,8 +26,9 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 class Page:
     """A client of the viewer, which sends what its page would send."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, token: str = TOKEN) -> None:
         self.address = address
+        self._bearer = {"Authorization": f"Bearer {token}"}
         self.client = httpx.Client(base_url=address, timeout=30, trust_env=False)
 
     def close(self) -> None:
@@ -35,13 +36,17 @@ class Page:
         self.client.close()
 
     def get(
-        self, path: str, /, *, headers: dict[str, str] = BEARER, **params: Any
+        self, path: str, /, *, headers: dict[str, str] | None = None, **params: Any
     ) -> httpx.Response:
         """Return the response to a request, whatever its status."""
+        headers = self._bearer if headers is None else headers
         return self.client.get(path, headers=headers, params=params or None)
 
-    def post(self, path: str, body: object, *, headers: dict[str, str] = BEARER) -> httpx.Response:
+    def post(
+        self, path: str, body: object, *, headers: dict[str, str] | None = None
+    ) -> httpx.Response:
         """Return the response to a request with a JSON body, whatever its status."""
+        headers = self._bearer if headers is None else headers
         return self.client.post(path, headers=headers, json=body)
 
     def json(self, path: str, /, **params: Any) -> Any:
@@ -68,13 +73,15 @@ class Page:
     def follow(self, name: str, **params: Any) -> Iterator[Iterator[Any]]:
         """Yield the changes of a session as they arrive, without the empty lines."""
         path = f"/api/sessions/{quote(name, safe='')}/follow"
-        with self.client.stream("GET", path, headers=BEARER, params=params) as response:
+        with self.client.stream("GET", path, headers=self._bearer, params=params) as response:
             assert response.status_code == 200, response.read()
             yield (json.loads(line) for line in response.iter_lines() if line)
 
 
 @contextmanager
-def show_home(folder: Path, port: int = 0, *, start: Path | None = None) -> Iterator[Page]:
+def show_home(
+    folder: Path, port: int = 0, *, start: Path | None = None, max_runs: int = 8
+) -> Iterator[Page]:
     """Serve a home until the end of the block. `start`: the folder of the command."""
     with (
         open_home_viewer(
@@ -83,6 +90,7 @@ def show_home(folder: Path, port: int = 0, *, start: Path | None = None) -> Iter
             command=["harken", "--home", str(folder)],
             folder=start or folder,
             environ=os.environ,
+            max_runs=max_runs,
         ) as viewer,
         listen_at("127.0.0.1", port) as listener,
         serve_in_thread(

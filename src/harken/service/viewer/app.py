@@ -29,12 +29,16 @@ from harken.service.viewer.routes import (
     conversation,
     files,
     follow,
+    forks,
     history,
+    runs,
     sessions,
     steps,
     why,
 )
 from harken.service.viewer.run_comparison import RunComparer
+from harken.service.viewer.session_forks import SessionForker
+from harken.service.viewer.session_runner import SessionRunner
 from harken.store.remote.errors import ErrorBody, Problem
 
 LIMITS = ServiceLimits(body_bytes=1 << 20, body_s=20, requests=64, connections=128, threads=8)
@@ -54,6 +58,8 @@ class ViewerSources(NamedTuple):
     code: CodeLibrary
     commits: CommitHistory
     comparer: RunComparer
+    forker: SessionForker
+    runner: SessionRunner
 
 
 def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerApp:
@@ -63,10 +69,11 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     app.state.library, app.state.sessions = sources.library, OpenSessions(sources.library)
     app.state.code, app.state.work_threads = sources.code, WorkThreads()
     app.state.commits, app.state.comparer = sources.commits, sources.comparer
+    app.state.forker, app.state.runner = sources.forker, sources.runner
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
     groups = (
-        *(analysis, commits, compare, conversation, follow, history, steps, why),
+        *(analysis, commits, compare, conversation, follow, forks, history, runs, steps, why),
         sessions,
     )
     for group_routes in (why.session_routes, *(group.routes for group in groups)):

@@ -107,6 +107,11 @@ class HomeLibrary:
         """Return the summary of a session. Raises NameNotFound."""
         return self._list.summarize([self._get(name)])[0]
 
+    def find_log(self, name: str) -> Path | None:
+        """Return the log of a session. Return None for an import. Raises NameNotFound."""
+        session = self._get(name)
+        return session.logs[0] if session.logs else None
+
     def open(self, name: str) -> SessionSource:
         """Return a new source of the events of a session. Raises NameNotFound."""
         session = self._get(name)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 
 from harken.service.body import Json
 from harken.service.viewer.answers import describe_message, find_item
-from harken.service.viewer.requests import MAX_NAME_CHARS, Range, Sessions
+from harken.service.viewer.requests import MAX_NAME_CHARS, Library, Range, Sessions
 from harken.service.viewer.rows import cut_texts, state_of, take_rows
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
@@ -25,11 +25,16 @@ def find(
 
 @routes.get("/messages/{message_id}", response_model=None)
 def message(
-    name: str, sessions: Sessions, message_id: Annotated[str, Path(max_length=MAX_NAME_CHARS)]
+    name: str,
+    sessions: Sessions,
+    library: Library,
+    message_id: Annotated[str, Path(max_length=MAX_NAME_CHARS)],
 ) -> Json:
     """Return a message with its origins, the agents that read it, and its effects."""
     with sessions.use(name) as session:
-        return Json(describe_message(session, message_id))
+        answer = describe_message(session, message_id)
+    commands = library.commands(name, has_commits=False, request=answer["message"]["message_id"])
+    return Json({**answer, "fork": commands.get("fork")})
 
 
 @routes.get("/hooks", response_model=None)

@@ -17,11 +17,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from harken.core import canonical
+from harken.core.ids import reference_number
 from harken.errors import HarkenError
 from harken.service.viewer.item_lists import AgentItems, DialogItems, ItemList, resolve_agents
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.service.viewer.requests import Text, sessions_of
+from harken.service.viewer.routes.runs import Runner, run_value
 from harken.service.viewer.rows import MAX_ITEMS, cut_texts, resolve_agent, state_of
+from harken.service.viewer.session_runner import SessionRunner
 from harken.store.remote.errors import ErrorBody, encode_error
 from harken.views.tree import TreeRow
 
@@ -46,6 +49,11 @@ class Position:
         self.agent, self.agents = agent, agents
         self.events, self.generation = events, generation
 
+    def agent_ids(self) -> list[str]:
+        """Return the ids of the agents whose items the page has, as far as it names them."""
+        named = self.agent if self.agents is None else self.agents
+        return [] if named is None else named.split(",")
+
     def find_items(self, session: OpenSession) -> ItemList:
         """Return the list of items that the page has. Raises NameNotFound, ValueError."""
         if self.agents is None:
@@ -57,10 +65,10 @@ class Position:
 
 @routes.get("/follow", response_model=None)
 async def follow(
-    name: str, request: Request, position: Annotated[Position, Depends()]
+    name: str, request: Request, position: Annotated[Position, Depends()], runner: Runner
 ) -> StreamingResponse:
     """Stream the changes of an agent's conversation, or of a dialog, since a number of events."""
-    changes = ChangeReader(await sessions_of(request), name, position)
+    changes = ChangeReader(await sessions_of(request), runner, name, position)
     # An unknown name is an error response, since nothing was sent yet.
     first_line = await to_thread.run_sync(changes.read_line)
 
@@ -85,8 +93,11 @@ async def follow(
 class ChangeReader:
     """Reads the changes of a list of items, one line at a time."""
 
-    def __init__(self, sessions: OpenSessions, name: str, position: Position) -> None:
+    def __init__(
+        self, sessions: OpenSessions, runner: SessionRunner, name: str, position: Position
+    ) -> None:
         """Read the changes since the position of a page."""
+        self._runner = runner
         self._sessions, self._name, self._position = sessions, name, position
         self._generation = position.generation
         self._resume = self._seen = position.events
@@ -112,6 +123,7 @@ class ChangeReader:
                 session.event_count,
                 session.damage,
                 session.source.is_live(),
+                self._runner.find_version(self._name),
             )
             if state == self._last_state and not self._pending:
                 return None
@@ -143,6 +155,12 @@ class ChangeReader:
         }
         if not self._pending:
             line |= {"is_live": session.source.is_live(), "damage": session.damage}
+            # The answers in it are those that the events of this line do not have.
+            last = session.links.events[-1].message_id if session.event_count else ""
+            run = self._runner.find(
+                self._name, agents=self._position.agent_ids(), upto=reference_number(last)
+            )
+            line["run"] = run_value(run)
             tree = session.tree()
             if tree != self._last_rows:
                 line["agents"] = cut_texts(tree)

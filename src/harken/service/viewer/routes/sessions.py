@@ -11,6 +11,7 @@ from harken.service.body import Json
 from harken.service.viewer.answers import describe_session
 from harken.service.viewer.library import SessionQuery
 from harken.service.viewer.requests import Library, Limit, Sessions, Text
+from harken.service.viewer.routes.runs import Runner, run_value
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
 _DEFAULT_SESSIONS = 50
@@ -78,9 +79,10 @@ def search(
 
 
 @routes.get("/sessions/{name:path}", response_model=None)
-def session(name: str, library: Library, sessions: Sessions) -> Json:
+def session(name: str, library: Library, sessions: Sessions, runner: Runner) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
     with sessions.use(name) as open_session:
         commands = library.commands(name, has_commits=open_session.has_commits())
-        return Json(describe_session(open_session, summary, commands))
+        answer = describe_session(open_session, summary, commands)
+    return Json({**answer, "run": run_value(runner.find(name))})

@@ -10,13 +10,14 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.turn.conversation import Conversation
 from harken.chat.commands.tree import owes_answer_since
 from harken.chat.commands.views import format_compaction
 from harken.chat.open_chat import OpenChat
@@ -105,15 +106,32 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageTotal
 
 
+class Speaker(Protocol):
+    """The agent that the user talks with."""
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is the primary agent now."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the agent has unread messages, which `say()` answers."""
+
+    async def say(self, text: str | None = None) -> LoggedString:
+        """Send a text, or continue the last turn, and return the answer."""
+
+
 @dataclass(slots=True)
 class Turns:
-    """Runs turns of the primary agent."""
+    """Runs turns of an agent, by default of the primary one."""
 
     chat: OpenChat
     on_end: Callable[[TurnResult], None]
     """Called with the result of a turn, when no other runs yet."""
     on_failure: Callable[[BaseException], None]
     """Called with an error that no turn should raise: a log that fails, a bug."""
+    speaker: Speaker | None = None
+    """The agent. None: the primary agent, also when another one takes that place."""
     queued: TypeAhead = field(default_factory=TypeAhead)
     usage: UsageTotal = field(default_factory=UsageTotal)
     """The usage of the current turn. The listener of events updates it."""
@@ -123,6 +141,10 @@ class Turns:
 
     def __post_init__(self) -> None:
         self.idle = IdleNotifier(self.chat)
+
+    @property
+    def _speaker(self) -> Speaker | Conversation:
+        return self.chat.conversation if self.speaker is None else self.speaker
 
     @property
     def running(self) -> bool:
@@ -184,7 +206,7 @@ class Turns:
         messages: list[LoggedString] = []
 
         async def answer() -> None:
-            messages.append(await self.chat.conversation.say(text))
+            messages.append(await self._speaker.say(text))
 
         result = await self._await_result(answer())
         if result is not None:
@@ -236,11 +258,12 @@ class Turns:
         `owes`: an agent has taken over and owes an answer, which comes first.
         """
         self._task = None
-        self.idle.begin()
+        if self.speaker is None or self.speaker.is_primary:
+            self.idle.begin()
         self.on_end(result)
         if result.stopped or result.error is not None or self.running:
             return
         if owes:
             self.start(None)
-        elif (waiting := self.queued.next()) is not None or self.chat.conversation.has_news:
+        elif (waiting := self.queued.next()) is not None or self._speaker.has_news:
             self.start(waiting)
