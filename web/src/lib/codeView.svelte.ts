@@ -40,6 +40,7 @@ export class CodeView {
   async load(target: CodeFile, line: number): Promise<void> {
     this.leave();
     this.#reloads = 0;
+    Object.assign(this, { file: null, lines: [], rows: [], tokens: [] });
     await this.#load(target, line);
   }
 
@@ -48,8 +49,7 @@ export class CodeView {
     const { signal } = this.#controller;
     this.#target = target;
     this.#requested.clear();
-    Object.assign(this, { file: null, lines: [], rows: [], tokens: [], error: null, blameError: null });
-    Object.assign(this, { progress: null, isComplete: false, isStopped: false });
+    Object.assign(this, { error: null, blameError: null, progress: null, isComplete: false, isStopped: false });
     void this.#blame(Math.max(0, line - 1 - LINES_ABOVE), signal);
     try {
       let all: string[] = [];
@@ -57,7 +57,7 @@ export class CodeView {
         const page = await this.#api.file(target, all.length, signal);
         all = [...all, ...page.lines];
         this.file = page;
-        this.lines = all;
+        if (all.length >= this.lines.length || all.length >= page.total) this.lines = all;
         if (all.length >= page.total || page.lines.length === 0) break;
       }
     } catch (reason) {
@@ -112,8 +112,10 @@ export class CodeView {
       const page = await this.#api.blame(target, from, BLAME_ROWS, listener, signal);
       if (signal.aborted) return;
       if (this.file && page.version !== this.file.version && this.#reloads < MAX_RELOADS) {
-        this.#reloads += 1; // The file was changed since its text was read.
+        this.#reloads += 1; // The file was changed since its text was read. What is shown stays until then.
         this.leave();
+        this.rows = [];
+        this.tokens = [];
         await this.#load(target, from + 1 + LINES_ABOVE);
         return;
       }

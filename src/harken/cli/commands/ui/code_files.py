@@ -131,4 +131,6 @@ def _describe(path: Path) -> str:
         return ""
     if not stat.S_ISREG(state.st_mode):
         return "other"
+    if not state.st_size:  # SQLite creates and deletes an empty file when a database is read.
+        return ""
     return f"{state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
