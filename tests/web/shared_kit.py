@@ -66,6 +66,6 @@ def without(value: Any, *names: str) -> Any:
     """Return an answer without the members that differ between a server and a file."""
     data = json.loads(json.dumps(value))
     if isinstance(data, dict):
-        for name in ("generation", "commands", *names):
+        for name in ("generation", "commands", "fork", "run", *names):
             data.pop(name, None)
     return data
