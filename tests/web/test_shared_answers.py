@@ -29,6 +29,8 @@ REAL = {
     "pi/badlogic+pi-mono/packages/coding-agent/test/fixtures/before-compaction.jsonl": 9,
 }
 """Real transcripts -> every how many answers are compared."""
+SHORT = "gemini-cli"
+"""The one that is compared in the short form of the tests."""
 
 
 class Oracle:
@@ -174,7 +176,10 @@ def test_an_image_of_a_file_has_the_bytes_of_the_route(home: Path) -> None:
 
 
 @needed
-@pytest.mark.parametrize("transcript", REAL)
+@pytest.mark.parametrize(
+    "transcript",
+    [pytest.param(name, marks=[] if name == SHORT else pytest.mark.full) for name in REAL],
+)
 def test_the_answers_for_real_transcripts_are_those_of_the_routes(
     browser: Browser, tmp_path: Path, transcript: str
 ) -> None:
