@@ -101,6 +101,12 @@ def test_an_unknown_session_is_refused(demo: Cli) -> None:
     assert not Path("x.html").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_a_failure_of_writing_names_the_file(demo: Cli) -> None:
+    refusal = demo.refused("view", "demo", "--html", "/dev/full")
+    assert "/dev/full: write failed: No space left on device" in refusal
+
+
 def test_the_command_writes_the_file_and_reports_its_contents(demo: Cli) -> None:
     file = Path("demo.html")
     file.write_text("before")

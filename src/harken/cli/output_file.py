@@ -37,16 +37,22 @@ def write_pieces(
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file atomically. Anything that is not a regular file is written directly."""
-    if path.exists() and not path.is_file():
-        with path.open("wb") as out:  # a device or pipe must not be replaced
-            out.writelines(pieces)
-        return
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as out:  # a device or pipe must not be replaced
+                out.writelines(pieces)
+        else:
+            _replace(path, pieces)
+    except OSError as error:
+        raise ConfigError(f"{path}: write failed: {error.strerror or error}") from None
+
+
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file that only its owner may read, and put it in the place of an earlier one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.writelines(pieces)
         part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: write failed: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)

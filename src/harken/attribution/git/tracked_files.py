@@ -76,18 +76,24 @@ def filter_paths(paths: Iterable[str], query: str, limit: int) -> list[str]:
     characters = query.casefold().replace(" ", "")[:_MAX_QUERY_CHARS]
     if not characters:
         return [*paths][:limit]
-    pattern = re.compile(".*?".join(map(re.escape, characters)), re.DOTALL)
     ranked: list[tuple[int, int, str]] = []
     for path in paths:
-        lower_path = path.casefold()
-        match = pattern.search(lower_path)
-        if match is not None:
-            ranked.append((_rank(lower_path, characters, match), len(path), path))
+        rank = _rank(path.casefold(), characters)
+        if rank is not None:
+            ranked.append((rank, len(path), path))
     return [path for _, _, path in sorted(ranked)[:limit]]
 
 
-def _rank(path: str, characters: str, match: re.Match[str]) -> int:
-    """Return how bad a match is: 0 for a file of this name."""
+def _rank(path: str, characters: str) -> int | None:
+    """Return how bad a match is: 0 for a file of this name. Return None if there is no match.
+
+    Each character is searched behind the one before, so the cost is that of reading the path.
+    """
+    start = end = path.find(characters[0])
+    for character in characters:
+        end = path.find(character, end) + 1
+        if end == 0:
+            return None
     name = posixpath.basename(path)
     if name.startswith(characters):
         return 0
@@ -95,7 +101,7 @@ def _rank(path: str, characters: str, match: re.Match[str]) -> int:
         return 1
     if characters in path:
         return 2
-    return 3 + match.end() - match.start() - len(characters)
+    return 3 + end - start - len(characters)
 
 
 def find_current_names(repository: GitRepository, paths: Sequence[str]) -> dict[str, str]:

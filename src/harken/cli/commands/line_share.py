@@ -60,10 +60,8 @@ def command(home: Home, folder: str, as_json: bool) -> None:
 
         def read(index: EditIndex, facts: SessionIndex, store: Store) -> FolderShares:
             attribution = Attribution(repository, index, facts, store)
-            name, paths = (
-                attribution.files.resolve_folder(folder),
-                attribution.files.list_files(folder),
-            )
+            name = attribution.files.resolve_folder(folder)
+            paths = attribution.files.list_files(folder)
             with progress("Reading files") as tell:
                 return count_files(attribution, name, paths, tell)
 

@@ -67,10 +67,15 @@ class HomeCode:
         home: Home,
         sessions: SessionList,
         repositories: KnownRepositories,
+        find_session: Callable[[str], str | None],
         command: Sequence[str],
     ) -> None:
-        """`command`: the program in shown commands, and the options that follow its arguments."""
+        """`find_session` returns the name in this viewer of a session of the index.
+
+        `command`: the program in shown commands, and the options that follow its arguments.
+        """
         self._home, self._list, self._repositories = home, sessions, repositories
+        self._find_session = find_session
         self._program, *self._home_options = command
         self._cache = BlameCache()
 
@@ -143,7 +148,8 @@ class HomeCode:
         with open_file(self._repositories, self._home, file) as source:
             count = len(source.lines)
             if not first <= last <= count:
-                raise ConfigError(f"{source.path}: line {last} is out of range; it has {count}")
+                lines = f"lines {first} to {last}"
+                raise ConfigError(f"{source.path}: no {lines}; it has {count}")
 
             def answer(attribution: Attribution) -> list[ExplainedLines]:
                 origins = attribution.origins(source.path, [(first, last)], source.commit)
@@ -209,7 +215,7 @@ class HomeCode:
                 return [session.as_json() for session in sessions]
 
             rows = self._attribute(source.repository, tell, answer)
-        return [{**row, "page": self._find_page(row["session"])} for row in rows]
+        return [{**row, "page": self._find_session(row["session"])} for row in rows]
 
     def find_lines(
         self, session: str, call: str, paths: Sequence[str], tell: Tell
@@ -290,7 +296,7 @@ class HomeCode:
         return ExplainedPage(
             total=len(rows),
             rows=[row.as_json() for row in rows],
-            sessions={name: self._find_page(name) for name in names},
+            sessions={name: self._find_session(name) for name in names},
             previous=CodeFile(repository, path, revision) if path else None,
             commands={
                 name: f"cd {shell_quote(repository)} && {self._format(command)}"
@@ -303,8 +309,3 @@ class HomeCode:
         target = f"./{target}" if target.startswith("-") else target
         line = map(shell_quote, [command, target, *options, *self._home_options])
         return " ".join([self._program, *line])
-
-    def _find_page(self, index_name: str) -> str | None:
-        """Return the name in this viewer of a session of the index, if it has the session."""
-        name = self._list.find_by_index_name(index_name)
-        return None if self._list.find(name) is None else name

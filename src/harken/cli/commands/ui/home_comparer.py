@@ -1,4 +1,4 @@
-"""`HomeRuns`: compare the sessions of a home, as `harken compare`."""
+"""`HomeComparer`: compare the sessions of a home, as `harken compare`."""
 
 from __future__ import annotations
 

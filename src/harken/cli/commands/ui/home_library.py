@@ -51,7 +51,7 @@ class HomeLibrary:
         """Return the library of the code on which the sessions worked, and that of a folder."""
         repositories = KnownRepositories(self._list, start, environ)
         command = [self._program, *self._home_options]
-        return HomeCode(self._home, self._list, repositories, command)
+        return HomeCode(self._home, self._list, repositories, self.find_session, command)
 
     @property
     def home(self) -> str:

@@ -55,8 +55,9 @@ class HomeRuns:
         self._max_runs = max_runs
         self._lock = threading.Lock()
         self._starting: set[str] = set()
-        """The names of sessions that are being opened; of a new one, an empty name."""
+        """The names of sessions that are being opened. New ones have no name yet."""
         self._new_count = 0
+        """The number of new sessions that are being opened."""
         self._runs: dict[str, SessionRun] = {}
         self._is_closed = False
 
