@@ -117,9 +117,7 @@ class SourceFiles:
 
     def check_line(self, name: str, number: int, data: bytes) -> None:
         """Raise ConfigError if a file has no line with a number. `name`: that of the user."""
-        count = line_count(data)
-        if number > count:
-            raise ConfigError(f"{name}: line {number} is out of range; it has {count}")
+        check_lines(name, number, number, line_count(data))
 
     def find_function(self, path: str, name: str, data: bytes, revision: str) -> tuple[int, int]:
         """Return the lines of a function: by its syntax in Python, else by the rules of git.
@@ -147,6 +145,13 @@ class SourceFiles:
         if not paths:
             raise ConfigError(f"{folder}: no files tracked by git")
         return paths
+
+
+def check_lines(name: str, first: int, last: int, count: int) -> None:
+    """Raise ConfigError if a file of `count` lines has no such lines. `name`: the file's."""
+    if not 1 <= first <= last <= count:
+        number = last if last > count else first
+        raise ConfigError(f"{name}: line {number} is out of range; it has {count}")
 
 
 def _read(path: Path) -> bytes | None:

@@ -20,6 +20,7 @@ from harken.attribution.answers.folder_shares import count_file, count_files
 from harken.attribution.attribution import Attribution
 from harken.attribution.git.tracked_files import filter_paths, list_folder, list_tracked
 from harken.attribution.shares import Share
+from harken.attribution.source_files import check_lines
 from harken.cli.commands.ui.blame_cache import BlameCache
 from harken.cli.commands.ui.code_files import (
     OpenCodeFile,
@@ -146,10 +147,7 @@ class HomeCode:
     def explain(self, file: CodeFile, first: int, last: int, tell: Tell) -> ExplainedPage:
         """Return why lines were written. Raises NameNotFound, ConfigError, StoreError."""
         with open_file(self._repositories, self._home, file) as source:
-            count = len(source.lines)
-            if not first <= last <= count:
-                lines = f"lines {first} to {last}"
-                raise ConfigError(f"{source.path}: no {lines}; it has {count}")
+            check_lines(source.path, first, last, len(source.lines))
 
             def answer(attribution: Attribution) -> list[ExplainedLines]:
                 origins = attribution.origins(source.path, [(first, last)], source.commit)
