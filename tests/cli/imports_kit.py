@@ -15,13 +15,15 @@ ENDED = ("done", "cancelled", "failed")
 
 def write_claude_session(user: Path, number: int, *, turns: int = 1) -> Path:
     """Write a session of Claude Code in the folder where it would be."""
-    transcript = Transcript(session=f"5e551011-0000-4000-8000-{number:012}")
+    transcript = Transcript(session=f"{number:08x}-0000-4000-8000-000000000001")
     transcript.add("ai-title", aiTitle=f"Talk {number}")
     for turn in range(turns):
         transcript.user(f"Question {turn} of talk {number}?")
-        transcript.answer(tool_use_block(f"c{turn}", "Bash", command="ls"))
-        transcript.result(f"c{turn}", "tea")
-        transcript.answer(text_block(f"Answer {turn}. " + "word " * 400))
+        call_id = f"c{number}_{turn}"
+        transcript.answer(tool_use_block(call_id, "Bash", command="ls"), id=f"msg_a_{call_id}")
+        transcript.result(call_id, f"tea {number} {turn}")
+        answer = f"Answer {turn} of talk {number}. " + "word " * 400
+        transcript.answer(text_block(answer), id=f"msg_b_{call_id}")
     path = user / ".claude/projects/cafe" / f"{transcript.session}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(transcript.data)
