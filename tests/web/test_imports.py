@@ -84,7 +84,7 @@ def test_progress_survives_a_reload_and_can_be_cancelled(visit: Visit) -> None:
     page.reload()
     expect(page.get_by_role("progressbar")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("heading", name="Import cancelled")).to_be_visible()
+    expect(page.get_by_role("heading", name="Import canceled")).to_be_visible()
     expect(page.locator(".import-state")).to_contain_text("is kept")
     page.get_by_role("button", name="Import all").click()
     expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
