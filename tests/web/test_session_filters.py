@@ -15,7 +15,7 @@ from tests.session_kit import create_agent, log_user_message
 from tests.web.browser_kit import Browser, Page, Tab, expect
 
 COUNT = 1_000
-FIRST_PAGE_MS = 3_000
+FIRST_PAGE_MS, MAX_FIRST_PAGE_MS = 3_000, 1_000
 """The limit on a machine that runs other tests as well; a page of its own takes below a second."""
 READY_MS = """(count) => new Promise((resolve) => {
     const check = () => document.querySelectorAll("a.row").length
@@ -180,7 +180,7 @@ def test_the_first_page_of_10_000_sessions_takes_less_than_a_second(
             server.json("/api/about")  # The command reads the folder while the browser starts.
             tab = Tab(context, server.address)
             page = tab.open()
-            assert page.evaluate(READY_MS) < FIRST_PAGE_MS
+            assert page.evaluate(READY_MS) < MAX_FIRST_PAGE_MS
             expect(page.get_by_role("status")).to_contain_text(total("10,000"))
             expect(page.get_by_text("Indexing")).to_have_count(0, timeout=300_000)
             assert tab.problems == []
