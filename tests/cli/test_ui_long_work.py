@@ -67,7 +67,12 @@ def page(tmp_path: Path, code: SlowCode) -> Iterator[Page]:
     library: Any = code
     access = PageAccessCheck(TOKEN)
     with open_home_viewer(
-        Home(str(tmp_path)), access, command=["harken"], folder=tmp_path, environ={}
+        Home(str(tmp_path)),
+        access,
+        command=["harken"],
+        folder=tmp_path,
+        user_folder=tmp_path,
+        environ={},
     ) as home:
         assert isinstance(home.sources.code, HomeCode)
         viewer = make_viewer_app(home.sources._replace(code=library), access)

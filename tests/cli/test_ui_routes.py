@@ -224,12 +224,7 @@ def test_a_search_finds_messages_with_their_sessions(page: Page) -> None:
     assert page.get("/api/search", q="  ").status_code == 422
 
 
-def test_the_statistics_are_those_of_the_command_line(demo: Cli, page: Page) -> None:
-    shown = demo.ok("stats", "--json").json
-    assert page.json("/api/stats")["sessions"] == shown["sessions"]
-    one = page.json("/api/stats", session="demo")
-    assert one["tools"]["calls"] == demo.ok("stats", "demo", "--json").json["tools"]["calls"]
-    assert page.get("/api/stats", session="none").status_code == 404
+def test_a_home_without_a_store_has_no_commits(page: Page) -> None:
     assert page.json("/api/commits")["rows"] == []
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
+from harken.capture.files.sources import SOURCE_LOCATIONS
 from harken.cli.commands.ui.viewer import open_home_viewer
 from harken.config.home import Home
 from harken.service.server import serve_in_thread
@@ -80,16 +81,26 @@ class Page:
 
 @contextmanager
 def show_home(
-    folder: Path, port: int = 0, *, start: Path | None = None, max_runs: int = 8
+    folder: Path,
+    port: int = 0,
+    *,
+    start: Path | None = None,
+    user_folder: Path | None = None,
+    max_runs: int = 8,
 ) -> Iterator[Page]:
-    """Serve a home until the end of the block. `start`: the folder of the command."""
+    """Serve a home until the end of the block. `start`: the folder of the command.
+
+    user_folder: the folder with the sessions of other runtimes; none by default.
+    """
+    variables = {place.variable for place in SOURCE_LOCATIONS}
     with (
         open_home_viewer(
             Home(str(folder)),
             PageAccessCheck(TOKEN),
             command=["harken", "--home", str(folder)],
             folder=start or folder,
-            environ=os.environ,
+            user_folder=user_folder or folder / "no user folder",
+            environ={name: os.environ[name] for name in os.environ if name not in variables},
             max_runs=max_runs,
         ) as viewer,
         listen_at("127.0.0.1", port) as listener,

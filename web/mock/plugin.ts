@@ -63,9 +63,14 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
     const start = Number(query.get("cursor") ?? 0);
     return send(response, {
       sessions: matching.slice(start, start + limit), next: start + limit < matching.length ? String(start + limit) : null,
-      runtimes: ["claude-code", "codex", "harken"], projects: ["/home/ann/code/calc", "/home/ann/code/engine", "/home/ann/code/site"],
+      total: matching.length, left_out: { unindexed: 0, unpriced: 0 }, index: { pending: 0, failed: 0, is_running: false, error: null },
     });
   }
+  if (kind === "choices") {
+    const projects = ["/home/ann/code/calc", "/home/ann/code/engine", "/home/ann/code/site"];
+    return send(response, { runtimes: ["claude-code", "codex", "harken"], projects, agents: ["main"], tools: ["Bash"], models: [], outcomes: [] });
+  }
+  if (kind === "import") return send(response, name === "sources" ? { sources: [] } : { phase: "none", runtimes: [], problems: [] });
   const session = sessions.get(name ?? "");
   if (kind !== "sessions" || !session) return fail(response, 404, `There is no session '${name}'.`);
   const agent = query.get("agent") ?? "";

@@ -3,6 +3,7 @@ import { address, Api, ApiError, HttpTransport } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
 import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
+import { NO_FILTERS } from "../src/lib/route";
 import { access, readToken, refuseToken } from "../src/lib/router.svelte";
 import { SessionList } from "../src/lib/sessions.svelte";
 import { settings } from "../src/lib/settings.svelte";
@@ -158,9 +159,9 @@ describe("a refused token", () => {
 });
 
 it("a failed search is not an empty one", async () => {
-  const list = new SessionList({ sessions: async () => ({ sessions: [] }), search: () => Promise.reject(new Error("the index is locked")) });
-  await list.load({ text: "cafe", runtime: "", project: "", since: "" });
+  const list = new SessionList({ sessions: async () => ({ sessions: [] }), search: () => Promise.reject(new Error("the index is locked")), get: () => Promise.reject(new Error("there are no choices")) });
+  await list.load({ ...NO_FILTERS, text: "cafe" });
   expect([list.searchError?.message, list.error, list.hits]).toEqual(["the index is locked", null, []]);
-  await list.load({ text: "", runtime: "", project: "", since: "" });
+  await list.load(NO_FILTERS);
   expect(list.searchError).toBeNull();
 });

@@ -5,7 +5,7 @@ describe("routes", () => {
   it("are the same after formatting and parsing", () => {
     for (const route of [
       { page: "sessions", filters: NO_FILTERS },
-      { page: "sessions", filters: { text: "a b&c=#?", runtime: "codex", project: "/x/y", since: "7d" } },
+      { page: "sessions", filters: { ...NO_FILTERS, text: "a b&c=#?", runtime: "codex", tool: "Read", min_cost: "0.5", since: "7d" } },
       sessionRoute("2026 demo/é?#", [["agent_001"], ["agent_002", "agent_003"]], "msg_012"),
       { ...sessionRoute("claude:1"), details: "msg_3" },
       { page: "step", name: "a/b", agent: "agent_001", number: 7 },

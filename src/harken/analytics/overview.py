@@ -27,14 +27,19 @@ from harken.analytics.usage import (
     DayUsage,
     ModelUsage,
     ProjectUsage,
+    RuntimeUsage,
     UsageStats,
     load_usage,
     total_usage,
     usage_by_day,
     usage_by_model,
     usage_by_project,
+    usage_by_runtime,
 )
 from harken.core.record import Record
+
+MAX_BINS = 60
+"""The number of bins of a profile for programs and pages."""
 
 
 class Overview(Record, frozen=True, kw_only=True):
@@ -47,6 +52,7 @@ class Overview(Record, frozen=True, kw_only=True):
     models: list[ModelUsage]
     days: list[DayUsage]
     projects: list[ProjectUsage]
+    runtimes: list[RuntimeUsage]
     tools: Tools
     compactions: Compactions
     outcomes: list[EndingStats]
@@ -78,6 +84,7 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
         models=usage_by_model(usage_rows),
         days=usage_by_day(usage_rows, zone),
         projects=usage_by_project(database, scope, usage_rows),
+        runtimes=usage_by_runtime(database, scope, usage_rows),
         tools=tool_stats,
         compactions=compactions(sessions),
         outcomes=outcomes(sessions),
@@ -85,7 +92,9 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
     )
 
 
-def session_overview(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
+def session_overview(
+    database: apsw.Connection, scope: Scope, most_bins: int = MAX_BINS
+) -> OneSession:
     """Compute the statistics of the only session of a scope."""
     quarters, usage_rows = load_quarter_hours(database, scope), load_usage(database, scope)
     (session,) = lifecycles(database, scope, ScopeTotals(quarters, usage_rows.sessions))

@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from harken.analytics.times import to_datetime
 from harken.errors import NameNotFound
 
 _NEWEST_SQL = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
@@ -84,6 +85,16 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str | None = None
     session_id: int | None = None
     """Match this session only."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the conditions on times, projects and the runtime as JSON members."""
+        since, until = to_datetime(self.since_us), to_datetime(self.until_us)
+        return {
+            "since": None if since is None else since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+            "folders": None if self.projects is None else list(self.projects),
+            "runtime": self.runtime,
+        }
 
     @property
     def is_span(self) -> bool:

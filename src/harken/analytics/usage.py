@@ -30,6 +30,7 @@ _MODELS_SQL = f"SELECT model, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY
 _SESSIONS_SQL = f"SELECT session_id, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _QUARTERS_SQL = f"SELECT time / {QUARTER_US}, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _PROJECTS_SQL = "SELECT id, project FROM sessions WHERE {scope}"
+_RUNTIMES_SQL = "SELECT id, runtime FROM sessions WHERE {scope}"
 
 
 class UsageStats(Record, frozen=True, kw_only=True):
@@ -75,6 +76,14 @@ class ProjectUsage(UsageStats, frozen=True, kw_only=True):
 
     project: str
     """Path of the folder, or "" if it is unknown."""
+    sessions: int
+    """Number of sessions with responses."""
+
+
+class RuntimeUsage(UsageStats, frozen=True, kw_only=True):
+    """Usage in sessions of a runtime."""
+
+    runtime: str
     sessions: int
     """Number of sessions with responses."""
 
@@ -166,15 +175,36 @@ def usage_by_project(
 
     `rows` is the usage of the same scope.
     """
-    sums_by_project: dict[str, list[UsageSums]] = defaultdict(list)
-    for id_, project in scope.rows(database, _PROJECTS_SQL, "sessions"):
-        if id_ in rows.sessions:
-            sums_by_project[project].append(rows.sessions[id_])
     usages = [
         ProjectUsage(project=project, sessions=len(all_sums), **add_sums(all_sums).members())
-        for project, all_sums in sums_by_project.items()
+        for project, all_sums in _group(scope.rows(database, _PROJECTS_SQL, "sessions"), rows)
     ]
     return sorted(usages, key=lambda usage: (*_sort_key(usage), usage.project))
+
+
+def usage_by_runtime(
+    database: apsw.Connection, scope: Scope, rows: UsageRows
+) -> list[RuntimeUsage]:
+    """Return the usage of each runtime, the largest cost first.
+
+    `rows` is the usage of the same scope.
+    """
+    usages = [
+        RuntimeUsage(runtime=runtime, sessions=len(all_sums), **add_sums(all_sums).members())
+        for runtime, all_sums in _group(scope.rows(database, _RUNTIMES_SQL, "sessions"), rows)
+    ]
+    return sorted(usages, key=lambda usage: (*_sort_key(usage), usage.runtime))
+
+
+def _group(
+    sessions: Iterable[tuple[int, str]], rows: UsageRows
+) -> Iterable[tuple[str, list[UsageSums]]]:
+    """Return the usage of sessions with responses, grouped by a value of the session."""
+    groups: dict[str, list[UsageSums]] = defaultdict(list)
+    for id_, value in sessions:
+        if id_ in rows.sessions:
+            groups[value].append(rows.sessions[id_])
+    return groups.items()
 
 
 def _sort_key(usage: UsageStats) -> tuple[float, int]:

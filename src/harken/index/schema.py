@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 TABLES_SQL = """
 CREATE TABLE sessions (

@@ -206,11 +206,16 @@ def _iter_hits(
             yield _build_hit(row_details, excerpt(text.texts, query))
 
 
+def _agent_names(agent: str) -> list[object]:
+    """Return the name of an agent in both tables: main conversations have none in `agents`."""
+    return ["" if agent == "main" else agent, agent]
+
+
 def _build_conditions(query: SearchQuery) -> tuple[str, list[object]]:
     """Return the SQL conditions for all filters except the words, and their values."""
     projects = query.projects
     clauses: list[tuple[str, list[object]]] = [
-        (_AGENT_SQL, [] if query.agent is None else ["" if query.agent == "main" else query.agent]),
+        (_AGENT_SQL, [] if query.agent is None else _agent_names(query.agent)),
         ("m.role = ?", [] if query.role is None else [query.role]),
         ("m.kind = ?", [] if query.kind is None else [query.kind]),
         (_TOOL_SQL, [] if query.tool is None else [query.tool, query.tool]),
@@ -272,7 +277,10 @@ _TIMES_SQL = f"SELECT m.id, {_TIME_SQL} FROM messages m WHERE m.id IN"  # noqa: 
 _COMMITS_SQL = (
     "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN"
 )
-_AGENT_SQL = "m.agent_id IN (SELECT id FROM agents WHERE name = ?)"
+_AGENT_SQL = (
+    "m.agent_id IN (SELECT id FROM agents WHERE name = ? "
+    "UNION SELECT agent_id FROM main_names WHERE name = ?)"
+)
 _TOOL_SQL = (
     "(EXISTS (SELECT 1 FROM tool_calls t WHERE t.message_id = m.id AND t.name = ?) "
     "OR EXISTS (SELECT 1 FROM tool_calls t WHERE t.result_id = m.id AND t.name = ?))"

@@ -77,6 +77,8 @@ CREATE TABLE native_agents (
     PRIMARY KEY (session_id, native)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX native_agents_by_name ON native_agents (native);
+CREATE TABLE main_names (agent_id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE INDEX agents_by_name ON agents (name);
 CREATE TABLE recorded (message_id INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE unpaired (session_id INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE repeats (message_id INTEGER PRIMARY KEY, original_id INTEGER NOT NULL) STRICT;
@@ -105,7 +107,8 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, instance);
 `said`: deduplication keys of messages. `logs`: how far each log was read; `log_agents`, `places`
 and `links`: its agents, its messages, and up to which message an agent's messages are in a commit;
 `linked`: up to which message that has been applied. `native_agents`: the runtime's names of agents,
-empty for the main conversation. `recorded`: messages of commits that were made from a log which is
+empty for the main conversation. `main_names`: the names of main agents, which
+`agents` does not have. `recorded`: messages of commits that were made from a log which is
 not here. `unpaired`, `repeats`, `pairs`, `text_keys`: see `harken.index.ingest.message_pairs`.
 `outcomes`: see `harken.index.ingest.outcomes`. `vocabulary`: the words of `words`, looked up one by
 one.

@@ -13,6 +13,7 @@ import msgspec
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
 from harken.core import canonical
@@ -96,7 +97,7 @@ async def _read_body(request: Request) -> bytes:
 
 async def reject_unknown_parameters(request: Request) -> None:
     """Raise RequestRefused for an unknown or repeated query parameter."""
-    known_names = {param.alias for param in _iter_parameters(request.scope["route"].dependant)}
+    known_names = {*_iter_parameters(request.scope["route"].dependant)}
     given_names = [name for name, _ in request.query_params.multi_items()]
     for name in given_names:
         if name not in known_names:
@@ -106,9 +107,15 @@ async def reject_unknown_parameters(request: Request) -> None:
             raise RequestRefused("invalid", f"{name} is given more than once")
 
 
-def _iter_parameters(dependant: Dependant) -> Iterator[Any]:
-    """Yield the query parameters of a route and of its dependencies."""
-    yield from dependant.query_params
+def _iter_parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters of a route and of its dependencies."""
+    for param in dependant.query_params:
+        model = param.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            fields = model.model_fields.items()
+            yield from (field.alias or name for name, field in fields)
+        else:
+            yield param.alias
     for dependency in dependant.dependencies:
         yield from _iter_parameters(dependency)
 

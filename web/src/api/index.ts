@@ -4,6 +4,7 @@
 
 import type { ApiRequest, Params, Transport } from "./http";
 import type { RunRow } from "./runs";
+import type { IndexState, LeftOut } from "./sessions";
 
 export { address, ApiError, HttpTransport, type Transport } from "./http";
 
@@ -20,13 +21,16 @@ export interface SessionSummary {
   agents?: number | null;
   messages?: number | null;
   cost_usd?: number | null;
+  /** Whether the index has all of it, an earlier state, or nothing. */
+  facts?: "current" | "behind" | "none";
 }
 
 export interface SessionPage {
   sessions: SessionSummary[];
+  total?: number;
   next?: string | null;
-  runtimes?: string[];
-  projects?: string[];
+  left_out?: LeftOut;
+  index?: IndexState;
 }
 
 export interface TextSpan {

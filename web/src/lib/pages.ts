@@ -14,4 +14,6 @@ export const HOME_PAGES: Record<string, HomePage> = {
   why: { title: "Why", load: () => import("../views/Why.svelte") },
   history: { title: "History", load: () => import("../views/History.svelte") },
   compare: { title: "Compare", load: () => import("../views/Compare.svelte") },
+  stats: { title: "Statistics", load: () => import("../views/Stats.svelte") },
+  import: { title: "Import", load: () => import("../views/Import.svelte") },
 };

@@ -1,10 +1,19 @@
 /** Addresses of the page's views. They are fragments, so that the server needs no routes for them. */
 
+/** The filters of the list of sessions, by their names in the address and in requests. */
 export interface Filters {
   text: string;
   runtime: string;
   project: string;
   since: string;
+  until: string;
+  agent: string;
+  tool: string;
+  model: string;
+  outcome: string;
+  min_cost: string;
+  max_cost: string;
+  live: string;
 }
 
 /** A column of a session: one agent's conversation, or the dialog of several agents. */
@@ -25,7 +34,20 @@ export type Route =
   | { page: "home"; name: string; query: string }
   | { page: "unknown"; path: string };
 
-export const NO_FILTERS: Filters = { text: "", runtime: "", project: "", since: "" };
+export const NO_FILTERS: Filters = {
+  text: "",
+  runtime: "",
+  project: "",
+  since: "",
+  until: "",
+  agent: "",
+  tool: "",
+  model: "",
+  outcome: "",
+  min_cost: "",
+  max_cost: "",
+  live: "",
+};
 
 /** The most panels side by side: each follows its agent over a connection, and browsers open six. */
 export const MAX_PANELS = 4;
@@ -41,15 +63,9 @@ export function parseRoute(hash: string): Route {
   const params = new URLSearchParams(query);
   const parts = path.split("/").filter(Boolean).map(decode);
   if (parts.length === 0) {
-    return {
-      page: "sessions",
-      filters: {
-        text: params.get("text") ?? "",
-        runtime: params.get("runtime") ?? "",
-        project: params.get("project") ?? "",
-        since: params.get("since") ?? "",
-      },
-    };
+    const filters = { ...NO_FILTERS };
+    for (const name of Object.keys(filters) as (keyof Filters)[]) filters[name] = params.get(name) ?? "";
+    return { page: "sessions", filters };
   }
   const [kind, name, view, number] = parts;
   if (kind && name === undefined && kind !== "session") {

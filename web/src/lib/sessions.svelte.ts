@@ -1,6 +1,7 @@
 /** The list of sessions that match the filters. It outlives its view, so that `back` shows it at once. */
 
 import type { Api, SearchHit, SessionSummary } from "../api";
+import { loadChoices, NO_CHOICES, type IndexState, type LeftOut, type SessionChoices } from "../api/sessions";
 import { api } from "./client";
 import type { Filters } from "./route";
 
@@ -13,8 +14,11 @@ function toError(reason: unknown): Error {
 export class SessionList {
   sessions = $state.raw<SessionSummary[]>([]);
   hits = $state.raw<SearchHit[]>([]);
-  runtimes = $state.raw<string[]>([]);
-  projects = $state.raw<string[]>([]);
+  /** The number of sessions that match. */
+  total = $state(0);
+  leftOut = $state.raw<LeftOut>({ unindexed: 0, unpriced: 0 });
+  index = $state.raw<IndexState>({ pending: 0, failed: 0, is_running: false });
+  choices = $state.raw<SessionChoices>(NO_CHOICES);
   error = $state.raw<Error | null>(null);
   /** Why the messages of the sessions were not searched. */
   searchError = $state.raw<Error | null>(null);
@@ -24,9 +28,9 @@ export class SessionList {
   #next: string | null = null;
   #controller = new AbortController();
   #isLoadingMore = false;
-  readonly #api: Pick<Api, "sessions" | "search">;
+  readonly #api: Pick<Api, "get" | "sessions" | "search">;
 
-  constructor(from: Pick<Api, "sessions" | "search"> = api) {
+  constructor(from: Pick<Api, "get" | "sessions" | "search"> = api) {
     this.#api = from;
   }
 
@@ -52,8 +56,9 @@ export class SessionList {
       const names = new Set(page.sessions.map((session) => session.name));
       this.sessions = [...page.sessions, ...tail.filter((session) => !names.has(session.name))];
       if (!tail.length) this.#next = page.next ?? null;
-      this.runtimes = page.runtimes ?? [];
-      this.projects = page.projects ?? [];
+      this.total = page.total ?? page.sessions.length;
+      this.leftOut = page.left_out ?? this.leftOut;
+      this.#setIndex(page.index ?? this.index);
       if (!quiet) {
         this.hits = found && "hits" in found ? found.hits : [];
         this.searchError = found instanceof Error ? found : null;
@@ -66,6 +71,17 @@ export class SessionList {
     } finally {
       if (!signal.aborted) this.isLoading = false;
     }
+  }
+
+  /** Load the values of the filters. Without them, the fields of filters have no suggestions. */
+  async loadChoices(): Promise<void> {
+    this.choices = await loadChoices(this.#api).catch(() => this.choices);
+  }
+
+  #setIndex(index: IndexState): void {
+    const hasNew = index.pending < this.index.pending;
+    this.index = index;
+    if (hasNew && !index.is_running) void this.loadChoices();
   }
 
   async loadMore(filters: Filters): Promise<void> {

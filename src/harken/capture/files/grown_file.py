@@ -92,6 +92,8 @@ class CommitBuilder(msgspec.Struct):
     _records: bytearray = msgspec.field(default_factory=bytearray)
     """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0
+    new_messages: int = 0
+    """The number of messages of new commits, without those that a compaction repeats."""
     orphan: tuple[str, str, str] | None = None
     spawners: dict[str, CommitId] = msgspec.field(default_factory=dict)
     """The spawning commits of agents with files of their own."""

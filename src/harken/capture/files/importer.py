@@ -292,7 +292,12 @@ class Importer:
             head = self._buffer.add_record(record, opened.raw, earlier)
         self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report), head)
         self._catalogue.note_reading(file.name, _encode_reading(opened, ending, history))
-        return ImportResult(report, new=history.new, parsed_bytes=opened.parsed_bytes)
+        return ImportResult(
+            report,
+            new=history.new,
+            new_messages=history.new_messages,
+            parsed_bytes=opened.parsed_bytes,
+        )
 
     def _has_purged(self, file: OpenedFile) -> bool:
         """Whether a file in memory contains purged content. A large one is read from the store."""
@@ -343,6 +348,8 @@ class Importer:
             self._buffer.add(ready.things, stored_object, new)
             self._existing.add(ctx)
             history.new += 1
+            if commit.type == "delta":
+                history.new_messages += commit.message_count
         history.set_commit(ready.step, ctx, key, is_fresh=is_fresh)
 
     def _complete(self, commit: Commit) -> Commit:

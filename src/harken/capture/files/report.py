@@ -89,6 +89,8 @@ class ImportResult(msgspec.Struct, frozen=True):
     """Whether the file was not read, because it has not changed."""
     new: int = 0
     """The number of new commits."""
+    new_messages: int = 0
+    """The number of their messages, without those that a compaction repeats."""
     parsed_bytes: int = 0
     """The number of bytes that were parsed: only the end of a file that grew."""
 

@@ -106,6 +106,11 @@ class File(msgspec.Struct, frozen=True):
         """The same as valid text, also if the name is not valid UTF-8."""
         return self.name.encode("utf-8", "backslashreplace").decode()
 
+    @property
+    def is_of_subagent(self) -> bool:
+        """Whether its name is that of the conversation of a subagent."""
+        return self.path.name.startswith(_SUBAGENT_PREFIX)
+
     def read_beginning(self, size_bytes: int) -> bytes:
         """Return its first bytes, decompressed if necessary. Raises OSError."""
         return read_beginning(self.path, size_bytes)
@@ -191,7 +196,7 @@ def sort_for_import(files: Iterable[File]) -> list[File]:
     """Return files in import order: a file comes after the files it depends on."""
     return sorted(
         files,
-        key=lambda file: (file.path.name.startswith(_SUBAGENT_PREFIX), file.mtime_ns, file.name),
+        key=lambda file: (file.is_of_subagent, file.mtime_ns, file.name),
     )
 
 

@@ -80,14 +80,14 @@ def start_pool(jobs: int) -> Iterator[ReaderPool]:
     """Run a pool with this number of processes."""
     is_alone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if is_alone else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_init_worker)
+    pool = ProcessPoolExecutor(jobs, context, initializer=init_worker)
     try:
         yield ReaderPool(pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _init_worker() -> None:
+def init_worker() -> None:
     """Initialize a worker: ignore interrupts, and exit with the main process.
 
     Existing objects are excluded from garbage collection, so that their memory pages stay shared.

@@ -115,7 +115,10 @@ def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -
             raise NameNotFound(kind, name, names)
 
 
-_AGENTS_SQL = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
+_AGENTS_SQL = """
+    SELECT CASE name WHEN '' THEN 'main' ELSE name END FROM agents
+    UNION SELECT name FROM main_names ORDER BY 1
+"""
 _TOOLS_SQL = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 

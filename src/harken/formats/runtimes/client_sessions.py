@@ -24,6 +24,8 @@ _RUNTIMES = {
     "pi": "pi",
 }
 """The client of a recording -> the runtime of its session files."""
+_MEMBERS = (b'"origin"', b'"foreign"')
+"""Only lines with one of these members tell whether a log is a recording."""
 _FIRST_EVENTS = 3
 """The first agent of a recorded session is created within this number of events."""
 
@@ -62,6 +64,8 @@ def read_recorded_session(path: Path) -> ClientSession | None:
     try:
         with open_log(path) as file:
             for line in islice(file, _FIRST_EVENTS):
+                if not any(member in line for member in _MEMBERS):
+                    continue  # Decoding takes most of the time of a list of many logs.
                 event = decode_event(line)
                 if isinstance(event, SessionStarted) and event.origin is not None:
                     return None

@@ -246,18 +246,24 @@ class LogRows(msgspec.Struct):
         foreign = None if event.spec is None else event.spec.foreign
         is_named = self.recorded is not None and foreign is not None and not is_main
         native = to_utf8(foreign.agent or "") if is_named and foreign is not None else ""
-        principal, name = (session, "") if is_main else (f"{session}/{native or name}", name)
+        principal = session if is_main else f"{session}/{native or name}"
+        own_name = "" if is_main else name
         if self.recorded is not None and (is_main or native):
-            row = self.ledger.native_agent(self.session, native, principal, name, parent=parent)
+            row = self.ledger.native_agent(self.session, native, principal, own_name, parent=parent)
         else:
             if self.ledger.query_value(_AGENT_SQL, self.session, principal) is not None:
                 principal = f"{session}/{id_}"
             row = self.ledger.agent(
-                self.session, principal, name, template=_template_name(event), parent=parent
+                self.session, principal, own_name, template=_template_name(event), parent=parent
             )
         self._agents[id_] = row
+        if is_main and event.name:
+            self.ledger.database.execute(_MAIN_NAME_SQL, (row, name))
+        if event.spec is not None and event.spec.folder:
+            folder = to_utf8(event.spec.folder)
+            self.ledger.database.execute(_PROJECT_SQL, (folder, self.session))
         relation = event.relation or ("primary" if is_main else "subagent")
-        self.ledger.database.execute(_NEW_AGENT_SQL, (name, parent, relation, row))
+        self.ledger.database.execute(_NEW_AGENT_SQL, (own_name, parent, relation, row))
         birth = _number(event.message_id)
         self._agents_by_birth[birth] = row
         self.ledger.add("log_agents", self.log, id_, row, birth)
@@ -466,6 +472,8 @@ _NEW_AGENT_SQL = """
 UPDATE agents SET name = ?1, parent_id = ifnull(?2, parent_id), relation = ?3, place = ?3
 WHERE id = ?4
 """
+_PROJECT_SQL = "UPDATE sessions SET project = ? WHERE id = ? AND project = ''"
+_MAIN_NAME_SQL = "INSERT OR REPLACE INTO main_names VALUES (?, ?)"
 _PLACE_SQL = (
     "SELECT message_id, agent_id FROM places JOIN messages ON messages.id = message_id "
     "WHERE log_id = ? AND number = ?"

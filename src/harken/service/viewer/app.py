@@ -19,6 +19,8 @@ from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.code_library import CodeLibrary
 from harken.service.viewer.commit_history import CommitHistory
 from harken.service.viewer.headers import SecurityHeaders
+from harken.service.viewer.home_pages.imports import ImportService
+from harken.service.viewer.home_pages.statistics import StatisticsSource
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.long_work import WorkThreads
 from harken.service.viewer.open_sessions import OpenSessions
@@ -30,12 +32,13 @@ from harken.service.viewer.routes import (
     files,
     follow,
     forks,
-    history,
     runs,
     sessions,
     steps,
     why,
 )
+from harken.service.viewer.routes import imports as import_routes
+from harken.service.viewer.routes import statistics as statistics_routes
 from harken.service.viewer.run_comparison import RunComparer
 from harken.service.viewer.session_forks import SessionForker
 from harken.service.viewer.session_runner import SessionRunner
@@ -60,6 +63,8 @@ class ViewerSources(NamedTuple):
     comparer: RunComparer
     forker: SessionForker
     runner: SessionRunner
+    statistics: StatisticsSource
+    imports: ImportService
 
 
 def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerApp:
@@ -70,10 +75,12 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     app.state.code, app.state.work_threads = sources.code, WorkThreads()
     app.state.commits, app.state.comparer = sources.commits, sources.comparer
     app.state.forker, app.state.runner = sources.forker, sources.runner
+    app.state.statistics, app.state.imports = sources.statistics, sources.imports
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
     groups = (
-        *(analysis, commits, compare, conversation, follow, forks, history, runs, steps, why),
+        *(analysis, commits, compare, conversation, follow, forks, import_routes, runs),
+        *(statistics_routes, steps, why),
         sessions,
     )
     for group_routes in (why.session_routes, *(group.routes for group in groups)):

@@ -6,13 +6,26 @@ The command implements it for a home folder; this package knows neither the home
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Literal, Protocol, TypeAlias
 
-import msgspec
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from harken.core.events import Event
 from harken.core.record import Record
 from harken.session.fold import Resolver
+
+QueryText: TypeAlias = Annotated[str | None, Field(max_length=1000)]
+
+
+class ViewerQuery(BaseModel):
+    """The parameters of a request. An empty text is as none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _drop_empty(cls, value: object) -> object:
+        return None if value == "" else value
 
 
 class SessionSummary(Record, frozen=True, kw_only=True):
@@ -33,26 +46,61 @@ class SessionSummary(Record, frozen=True, kw_only=True):
     agents: int | None
     messages: int | None
     cost_usd: float | None
+    facts: Literal["current", "behind", "none"] = "none"
+    """Whether the index has all of the session, an earlier state of it, or nothing. Of an earlier
+    state, the numbers of agents and messages are given, but no outcome and no cost."""
     error: str | None = None
     """Why its log cannot be read."""
 
 
-class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+MAX_LIMIT = 500
+"""The maximum number of sessions in a page."""
+_Cost = Annotated[float | None, Field(ge=0, le=1e9)]
+
+
+class SessionQuery(ViewerQuery):
     """The filter of sessions. A condition that is None matches all."""
 
-    text: str | None = None
+    text: QueryText = None
     """A part of the name, title or project."""
-    runtime: str | None = None
-    project: str | None = None
-    agent: str | None = None
-    outcome: str | None = None
-    since: str | None = None
-    until: str | None = None
-    min_cost_usd: float | None = None
-    is_live: bool | None = None
-    cursor: str | None = None
+    runtime: QueryText = None
+    project: QueryText = None
+    agent: QueryText = None
+    """The name of an agent; `main` is the main conversation."""
+    tool: QueryText = None
+    """The name of a tool that was called."""
+    model: QueryText = None
+    outcome: QueryText = None
+    since: QueryText = None
+    until: QueryText = None
+    """The session began before this time; a day includes all of it."""
+    min_cost_usd: _Cost = Field(default=None, alias="min_cost")
+    max_cost_usd: _Cost = Field(default=None, alias="max_cost")
+    is_live: bool | None = Field(default=None, alias="live")
+    cursor: QueryText = None
     """The `next` of the page before."""
-    limit: int = 50
+    limit: int = Field(default=50, ge=1, le=MAX_LIMIT)
+
+
+class LeftOut(Record, frozen=True, kw_only=True):
+    """The numbers of sessions that may match a query: their facts are not known."""
+
+    unindexed: int
+    """They are not indexed yet, or not completely."""
+    unpriced: int
+    """They have responses without a known price."""
+
+
+class IndexState(Record, frozen=True, kw_only=True):
+    """The state of the index, which is brought up to date in the background."""
+
+    pending: int
+    """The number of sessions with content that is not indexed yet."""
+    failed: int
+    """The number of sessions that the last update could not read completely."""
+    is_running: bool
+    error: str | None = None
+    """Why the last update failed."""
 
 
 class SessionPage(Record, frozen=True, kw_only=True):
@@ -63,10 +111,22 @@ class SessionPage(Record, frozen=True, kw_only=True):
     """The number of sessions that match."""
     next: str | None
     """The cursor of the next page. None if this is the last one."""
+    left_out: LeftOut
+    index: IndexState
+
+
+class SessionChoices(Record, frozen=True, kw_only=True):
+    """The values by which sessions can be filtered, as far as they are known without reading logs.
+
+    Of agents, tools, models and outcomes the most frequent ones.
+    """
+
     runtimes: list[str]
-    """The runtimes of all sessions."""
     projects: list[str]
-    """The working folders of all sessions, as far as they are known without reading logs."""
+    agents: list[str]
+    tools: list[str]
+    models: list[str]
+    outcomes: list[str]
 
 
 class SnippetPiece(Record, frozen=True, kw_only=True):
@@ -100,16 +160,6 @@ class SearchPage(Record, frozen=True, kw_only=True):
     is_more: bool
     """Whether there are more than `total`."""
     hits: list[SessionHit]
-
-
-class StatisticsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions and times of statistics. A condition that is None matches all."""
-
-    session: str | None = None
-    since: str | None = None
-    until: str | None = None
-    project: str | None = None
-    runtime: str | None = None
 
 
 class SessionSource(Protocol):
@@ -150,6 +200,9 @@ class SessionLibrary(Protocol):
     def list_sessions(self, query: SessionQuery) -> SessionPage:
         """Return a page of the sessions that match. Raises HarkenError for an invalid query."""
 
+    def list_choices(self) -> SessionChoices:
+        """Return the values by which sessions can be filtered."""
+
     def describe(self, name: str) -> SessionSummary:
         """Return the summary of a session. Raises NameNotFound."""
 
@@ -169,6 +222,3 @@ class SessionLibrary(Protocol):
 
         has_commits: whether its events include a commit. request: the model call to continue from.
         """
-
-    def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
-        """Return statistics. Raises HarkenError for an invalid query, NameNotFound."""

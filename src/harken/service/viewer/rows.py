@@ -27,8 +27,8 @@ MAX_ANSWER_BYTES = 2_000_000
 class AnswerSize:
     """The size of an answer while rows are added. Each answer has at least one row."""
 
-    def __init__(self) -> None:
-        self._size = 0
+    def __init__(self, max_bytes: int = MAX_ANSWER_BYTES) -> None:
+        self._size, self._max_bytes = 0, max_bytes
 
     def add(self, row: object, *, steps: int = 0) -> bool:
         """Add a row. Return False, and do not add it, if the answer has no room for it.
@@ -36,7 +36,7 @@ class AnswerSize:
         A step of computation counts as a byte.
         """
         size = len(canonical.to_json_line(row)) + steps
-        if self._size and self._size + size > MAX_ANSWER_BYTES:
+        if self._size and self._size + size > self._max_bytes:
             return False
         self._size += size
         return True

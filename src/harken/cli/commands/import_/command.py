@@ -5,14 +5,13 @@ Session logs of Harken are copied instead.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from harken.cli.commands.import_.run import default_jobs, import_files
 from harken.cli.commands.import_.session_logs import import_session_logs, split_session_logs
 from harken.cli.commands.import_.summary import progress_text, tell
 from harken.cli.options.home import home_option, json_option
@@ -20,10 +19,7 @@ from harken.cli.options.identity import identity_options
 from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, environment
 from harken.config.identity import load_identity
-from harken.config.imported_sessions import open_catalogue, repair_imports
 from harken.config.index import read_facts
-from harken.config.settings import load_settings
-from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
 from harken.terminal.text import one_line, print_json, print_text
@@ -33,9 +29,6 @@ if TYPE_CHECKING:
     from harken.capture.files.report import ImportProgress, ImportResult, Report
     from harken.capture.files.sources import File, RuntimeHistory
     from harken.context.checkpoint import CommitIdentity
-
-MAX_JOBS = 4
-"""The maximum number of readers. More are not faster: a single process writes."""
 
 
 @click.command("import")
@@ -76,8 +69,7 @@ def command(
     failure_count = import_session_logs(home, logs, as_json=as_json) if logs else 0
     results: list[ImportResult] = []
     if files:
-        jobs = jobs or min(os.cpu_count() or 1, MAX_JOBS)
-        results = _import(home, files, jobs, identity, as_json=as_json)
+        results = _import(home, files, jobs or default_jobs(), identity, as_json=as_json)
         if not as_json:
             tell(results, is_verbose=verbose)
     if not no_index:
@@ -137,31 +129,20 @@ def _history_line(history: RuntimeHistory) -> str:
 def _import(
     home: Home, files: Sequence[File], jobs: int, identity: CommitIdentity, *, as_json: bool
 ) -> list[ImportResult]:
-    from harken.capture.files.importer import Importer
-    from harken.index.database import run_with_repair
+    with progress("Importing") as show:
 
-    def run() -> list[ImportResult]:
-        results = []
-        with (
-            open_or_create_store(home) as store,
-            closing(open_catalogue(home)) as catalogue,
-            progress("Importing") as show,
-        ):
+        def advance(to: ImportProgress) -> None:
+            show(to.size_bytes, to.of_size_bytes, progress_text(to))
 
-            def advance(to: ImportProgress) -> None:
-                show(to.size_bytes, to.of_size_bytes, progress_text(to))
+        def print_result(result: ImportResult) -> None:
+            if as_json:
+                print_json(_row(result.report), indent=None)
 
-            redact = load_settings(home).credentials()
-            importer = Importer(store, catalogue, jobs=jobs, identity=identity, redact=redact)
-            for result in importer.run(files, advance):
-                results.append(result)
-                if as_json:
-                    print_json(_row(result.report), indent=None)
-            catalogue.mark_complete()
-        print_redacted(redact)
-        return results
-
-    return run_with_repair(run, {home.index_file: repair_imports})
+        outcome = import_files(
+            home, files, jobs=jobs, identity=identity, on_progress=advance, on_result=print_result
+        )
+    print_redacted(outcome.redacted)
+    return outcome.results
 
 
 def _row(report: Report) -> dict[str, Any]:

@@ -8,34 +8,27 @@ session that has grown since, or was never indexed, has no known cost and no kno
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harken.chat.usage import UsageTotal
 from harken.config.home import Home
 from harken.core.clock import parse_rfc3339
 from harken.core.events import decode_event
-from harken.errors import HarkenError, LogError
+from harken.errors import LogError
 from harken.session.log.compressed import stat_log
 from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import open_log
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
+    from harken.index.session_facts import SessionFacts
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
 """The maximum size of a log whose cost is read for a list. Compressed logs are not read."""
 _RESPONSE = b'"llm_response"'
-COST_SQL = """CASE WHEN NOT count(*) FILTER (WHERE requests.cost_usd IS NULL
-        AND requests.output_tokens > 0) THEN sum(requests.cost_usd) END"""
-"""The cost of some requests. NULL unless it is known of every response."""
-_SESSIONS = f"""
-    SELECT sessions.name, ifnull(sessions.ended, 0), sessions.outcome, {COST_SQL}
-    FROM sessions LEFT JOIN requests ON requests.session_id = sessions.id GROUP BY sessions.id
-"""  # noqa: S608 - the text is ours
 
 
 def cost_of_log(path: Path) -> float | None:
@@ -64,8 +57,6 @@ def cost_of_log(path: Path) -> float | None:
 class IndexedSession(NamedTuple):
     """A session in the index of facts."""
 
-    ended_us: int = 0
-    """The time of its last message."""
     outcome: str | None = None
     cost_usd: float | None = None
     """The cost in USD. None unless it is known of every response."""
@@ -82,24 +73,19 @@ class IndexedSessions:
         self, name: str, *, imported: ImportedSession | None, logs: Sequence[Path]
     ) -> IndexedSession:
         """Return the session with these sources. It is empty if the index is older than one."""
-        sessions, sizes = self._content
-        session = sessions.get(name, IndexedSession())
-        if imported is not None and session.ended_us < parse_rfc3339(imported.last_message_time):
+        row = self._facts.sessions.get(name)
+        if row is None:
             return IndexedSession()
+        if imported is not None and row.ended_us < parse_rfc3339(imported.last_message_time):
+            return IndexedSession()
+        sizes = self._facts.log_sizes
         is_read = all(sizes.get(os.fsencode(path)) == stat_log(path).size_bytes for path in logs)
-        return session if is_read else IndexedSession()
+        if not is_read:
+            return IndexedSession()
+        return IndexedSession(row.outcome, self._facts.costs().get(row.id))
 
     @cached_property
-    def _content(self) -> tuple[Mapping[str, IndexedSession], Mapping[bytes, int]]:
-        """The sessions by name, and the read size of each log."""
-        if not self._home.facts_file.exists():
-            return {}, {}
-        from harken.index.session_index import SessionIndex
+    def _facts(self) -> SessionFacts:
+        from harken.index.session_facts import SessionFacts
 
-        try:
-            with closing(SessionIndex(self._home.facts_file)) as facts:
-                rows: list[Any] = facts.database.execute(_SESSIONS).fetchall()
-                sizes: list[Any] = facts.database.execute("SELECT path, size FROM logs").fetchall()
-        except HarkenError:  # Commands that need the index repair it.
-            return {}, {}
-        return {name: IndexedSession(*row) for name, *row in rows}, dict(sizes)
+        return SessionFacts(self._home.facts_file)

@@ -26,12 +26,8 @@ from harken.terminal.text import print_json, print_text
 
 if TYPE_CHECKING:
     from harken.analytics.overview import OneSession, Overview
-    from harken.analytics.scope import Scope
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
-
-JSON_BINS = 60
-"""The number of bins of a profile for programs and pages."""
 
 
 @click.command()
@@ -108,7 +104,7 @@ def _index_logs(home: Home, logs: Sequence[Path]) -> Iterator[SessionIndex]:
 def _show(
     database: apsw.Connection, options: ScopeOptions, page: Path | None, *, as_json: bool
 ) -> None:
-    from harken.analytics.overview import overview, session_overview
+    from harken.analytics.overview import MAX_BINS, overview, session_overview
     from harken.cli.commands.stats.sections import bins_for
     from harken.terminal.table import Sheet
 
@@ -119,30 +115,16 @@ def _show(
     data: Overview | OneSession
     if options.session is not None:
         is_for_people = page is None and not as_json
-        data = session_overview(
-            database, scope, bins_for(sheet.width) if is_for_people else JSON_BINS
-        )
+        bins = bins_for(sheet.width) if is_for_people else MAX_BINS
+        data = session_overview(database, scope, bins)
     else:
         data = overview(database, scope, options.zone)
     if page is not None:
         _write_page(page, data, options.zone)
     if as_json:
-        print_json({**_row(scope), **data.as_json()})
+        print_json({**scope.as_json(), **data.as_json()})
     elif page is None:
         _draw(sheet, data, options.zone)
-
-
-def _row(scope: Scope) -> dict[str, Any]:
-    """Return the scope as JSON members."""
-    from harken.analytics.times import to_datetime
-
-    since, until = to_datetime(scope.since_us), to_datetime(scope.until_us)
-    return {
-        "since": None if since is None else since.isoformat(),
-        "until": None if until is None else until.isoformat(),
-        "folders": None if scope.projects is None else list(scope.projects),
-        "runtime": scope.runtime,
-    }
 
 
 def _draw(sheet: Any, data: Overview | OneSession, zone: tzinfo) -> None:

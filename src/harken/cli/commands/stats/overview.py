@@ -12,7 +12,7 @@ from harken.analytics.number_text import count_tokens, format_cost, format_durat
 from harken.analytics.overview import Overview
 from harken.analytics.sessions import Compactions, EndingStats, Lifecycle
 from harken.analytics.times import format_minute
-from harken.analytics.usage import DayUsage, ProjectUsage
+from harken.analytics.usage import DayUsage, ProjectUsage, RuntimeUsage
 from harken.cli.commands.stats.sections import (
     NAMELESS,
     SHOWN,
@@ -46,7 +46,12 @@ def show_overview(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
         show_models(sheet, overview.models)
     if len(overview.projects) > 1:
         sheet.heading("Projects")
-        _show_projects(sheet, overview.projects)
+        width = max(sheet.width - _OTHERS, 12)
+        names = (_truncate_path(usage.project or NAMELESS, width) for usage in overview.projects)
+        _show_groups(sheet, "folder", [*zip(names, overview.projects, strict=True)])
+    if len(overview.runtimes) > 1:
+        sheet.heading("Runtimes")
+        _show_groups(sheet, "runtime", [(usage.runtime, usage) for usage in overview.runtimes])
     if overview.tools.calls:
         sheet.heading("Tools")
         show_tools(sheet, overview.tools)
@@ -120,9 +125,12 @@ def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
         )
 
 
-def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
+def _show_groups(
+    sheet: Sheet, title: str, groups: Sequence[tuple[str, ProjectUsage | RuntimeUsage]]
+) -> None:
+    """Show the usage of groups of sessions."""
     columns = (
-        TextColumn("folder", is_text=True),
+        TextColumn(title, is_text=True),
         TextColumn("sessions"),
         TextColumn("responses", from_width=NARROW_CELLS),
         TextColumn("tokens"),
@@ -130,16 +138,16 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     )
     rows = [
         (
-            _truncate_path(project.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
-            format_number(project.sessions),
-            format_number(project.responses),
-            format_number(count_tokens(project)),
-            format_cost(project.cost_usd, project.unpriced),
+            name,
+            format_number(usage.sessions),
+            format_number(usage.responses),
+            format_number(count_tokens(usage)),
+            format_cost(usage.cost_usd, usage.unpriced),
         )
-        for project in projects[:SHOWN]
+        for name, usage in groups[:SHOWN]
     ]
     sheet.table(columns, rows)
-    more(sheet, len(projects))
+    more(sheet, len(groups))
 
 
 def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from urllib.parse import quote
 
 import click
@@ -66,6 +67,7 @@ def command(
         PageAccessCheck(token),
         command=[program_name(), *home_arguments()],
         folder=current_folder(),
+        user_folder=Path.home(),
         environ=environment(),
     ) as viewer:
         name = None if session is None else viewer.library.resolve(session)

@@ -29,7 +29,8 @@ from harken.cli.commands.ui.code_files import (
     resolve_revision,
 )
 from harken.cli.commands.ui.known_repositories import KnownRepositories
-from harken.cli.commands.ui.session_list import SessionList
+from harken.cli.commands.ui.listing.session_list import SessionList
+from harken.cli.commands.ui.listing.session_summaries import find_title_and_project
 from harken.config.home import Home
 from harken.config.index import read_edits
 from harken.errors import ConfigError, NameNotFound
@@ -222,8 +223,9 @@ class HomeCode:
         session_row = self._list.find(session)
         if session_row is None:
             raise NameNotFound("session", session, [])
-        index_name = self._list.index_name(session_row)
-        project = self._list.title_and_project(session_row)[1]
+        listing = self._list.current()
+        index_name = listing.index_name(session_row)
+        project = find_title_and_project(listing, session_row)[1]
         top = self._repositories.find_top(project)
         tops = [*([] if top is None else [top])]
         tops += [top for path in paths for top in self._repositories.find_tops(path)[:1]]

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harken.analytics.times import to_datetime
-from harken.cli.commands.sessions.listing import HARKEN, ListedSession, is_in_folder
-from harken.cli.commands.ui import history
+from harken.cli.commands.sessions.listing import HARKEN, ListedSession
 from harken.cli.commands.ui.home_code import HomeCode
 from harken.cli.commands.ui.known_repositories import KnownRepositories
+from harken.cli.commands.ui.listing.background_index import BackgroundIndex
+from harken.cli.commands.ui.listing.session_filter import SessionFilter
+from harken.cli.commands.ui.listing.session_list import SessionList
+from harken.cli.commands.ui.listing.session_summaries import SessionSummaries
 from harken.cli.commands.ui.log_facts import LogFacts, LogFactsCache
-from harken.cli.commands.ui.session_list import SessionList
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
-from harken.cli.options.time import parse_time_us
 from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
-from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import ImportedName, NameResolver, SessionLog
-from harken.core import structs
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.service.viewer.library import (
     SearchPage,
+    SessionChoices,
     SessionHit,
     SessionPage,
     SessionQuery,
     SessionSource,
     SessionSummary,
     SnippetPiece,
-    StatisticsQuery,
 )
 
 _CLIENTS = ("claude", "codex", "gemini", "opencode", "pi")
@@ -42,10 +39,16 @@ _CLIENTS = ("claude", "codex", "gemini", "opencode", "pi")
 class HomeLibrary:
     """The logs and imported sessions of a home. Methods are called by several threads at a time."""
 
-    def __init__(self, home: Home, program: str, home_options: Sequence[str]) -> None:
-        """Nothing is read yet. `program` and `home_options` are parts of the shown commands."""
+    def __init__(
+        self, home: Home, program: str, home_options: Sequence[str], index: BackgroundIndex
+    ) -> None:
+        """Nothing is read yet. `program` and `home_options` are parts of the shown commands.
+
+        `index` is brought up to date when sessions are listed.
+        """
         self._home, self._program, self._home_options = home, program, list(home_options)
-        self._list = SessionList(home)
+        self.session_list = self._list = SessionList(home)
+        self._summaries, self._index = SessionSummaries(), index
 
     def make_code_library(self, start: Path, environ: Mapping[str, str]) -> HomeCode:
         """Return the library of the code on which the sessions worked, and that of a folder."""
@@ -84,28 +87,37 @@ class HomeLibrary:
 
     def count(self) -> int:
         """Return the number of sessions."""
-        return len(self._list.sessions())
+        return len(self._list.current().sessions)
 
     def list_sessions(self, query: SessionQuery) -> SessionPage:
         """Return a page of the sessions that match, newest first. Raises ConfigError."""
-        all_sessions = self._list.sessions()
-        conditions = _Conditions(self._list, query)
-        matches = [session for session in all_sessions if conditions.match(session)]
+        listing = self._list.current()
+        matches, left_out = SessionFilter(listing, query).find_matches()
         start = _find_start(matches, query.cursor)
         page_sessions = matches[start : start + query.limit]
         is_last = start + query.limit >= len(matches)
-        projects = {self._list.known_project(session) for session in all_sessions} - {""}
         return SessionPage(
-            sessions=self._list.summarize(page_sessions),
+            sessions=self._summaries.summarize(listing, page_sessions),
             total=len(matches),
             next=None if is_last else _format_cursor(page_sessions[-1]),
-            runtimes=sorted({session.runtime for session in all_sessions}),
+            left_out=left_out,
+            index=self._index.request(listing),
+        )
+
+    def list_choices(self) -> SessionChoices:
+        """Return the values by which sessions can be filtered."""
+        listing = self._list.current()
+        projects = {listing.known_project(session) for session in listing.sessions} - {""}
+        return SessionChoices(
+            runtimes=sorted({session.runtime for session in listing.sessions}),
             projects=sorted(projects),
+            **listing.facts.names(),
         )
 
     def describe(self, name: str) -> SessionSummary:
         """Return the summary of a session. Raises NameNotFound."""
-        return self._list.summarize([self._get(name)])[0]
+        session = self._get(name)
+        return self._summaries.summarize(self._list.current(), [session])[0]
 
     def find_log(self, name: str) -> Path | None:
         """Return the log of a session. Return None for an import. Raises NameNotFound."""
@@ -168,13 +180,6 @@ class HomeLibrary:
         name = self._list.find_by_index_name(index_name)
         return None if self._list.find(name) is None else name
 
-    def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
-        """Return statistics, after new content was indexed. Raises HarkenError."""
-        if query.session is not None:
-            name = self._list.index_name(self._get(query.session))
-            query = structs.replace(query, session=name)
-        return history.summarize(self._home, query)
-
     def _get(self, name: str) -> ListedSession:
         session = self._list.find(name)
         if session is None:
@@ -204,57 +209,6 @@ class HomeLibrary:
 
     def _format_command(self, words: Sequence[str]) -> str:
         return " ".join([self._program, *map(shlex.quote, [*words, *self._home_options])])
-
-
-class _Conditions:
-    """The filter of sessions, with the cheapest conditions first."""
-
-    def __init__(self, sessions: SessionList, query: SessionQuery) -> None:
-        """Raises ConfigError for an invalid time."""
-        self._list, self._query = sessions, query
-        now, zone = datetime.now(UTC), LocalZone()
-        since, until = query.since, query.until
-        self._since_s = -math.inf if since is None else parse_time_us(since, zone, now) / 1e6
-        self._until_s = math.inf if until is None else parse_time_us(until, zone, now) / 1e6
-        self._text = None if query.text is None else query.text.casefold()
-        self._agent_ids: set[int] | None = None
-        if query.agent is not None:
-            self._agent_ids = sessions.index.find_sessions_of_agent(query.agent)
-
-    def match(self, session: ListedSession) -> bool:
-        """Whether a session meets all of them."""
-        query = self._query
-        if not self._since_s <= session.modified_s < self._until_s:
-            return False
-        if query.runtime not in (None, session.runtime):
-            return False
-        if query.is_live is not None and self._list.is_live(session) != query.is_live:
-            return False
-        return self._match_index(session) and self._match_words(session)
-
-    def _match_index(self, session: ListedSession) -> bool:
-        query = self._query
-        if query.outcome is None and self._agent_ids is None and query.min_cost_usd is None:
-            return True
-        row = self._list.find_indexed(session)
-        if row is None or query.outcome not in (None, row.outcome):
-            return False
-        if self._agent_ids is not None and row.id not in self._agent_ids:
-            return False
-        if query.min_cost_usd is None:
-            return True
-        cost_usd = self._list.index.costs().get(row.id)
-        return cost_usd is not None and cost_usd >= query.min_cost_usd
-
-    def _match_words(self, session: ListedSession) -> bool:
-        if self._text is None and self._query.project is None:
-            return True
-        title, project = self._list.title_and_project(session)
-        folder = self._query.project
-        if folder is not None and not is_in_folder(project, folder):
-            return False
-        texts = (session.name, project, title)
-        return self._text is None or any(self._text in text.casefold() for text in texts)
 
 
 def _format_cursor(session: ListedSession) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from harken.attribution.git.commands import PATH_VARIABLES
 from harken.attribution.git.repository import GitRepository
 from harken.capture.files.sources import SOURCE_LOCATIONS
-from harken.cli.commands.ui.session_list import SessionList
+from harken.cli.commands.ui.listing.session_list import SessionList
 from harken.errors import ConfigError, NameNotFound
 from harken.service.viewer.code_library import Repository, RepositoryList, UnusableFolder
 
@@ -98,10 +98,11 @@ class KnownRepositories:
         """Return the top folder of each working folder. New sessions are noticed after a while."""
         with self._lock:
             if time.monotonic() - self._read_at >= _MAX_AGE_S:
+                listing = self._list.current()
                 self._sessions = Counter(
                     folder
-                    for session in self._list.sessions()
-                    if (folder := self._list.known_project(session))
+                    for session in listing.sessions
+                    if (folder := listing.known_project(session))
                 )
                 self._tops = {
                     folder: _find_top(folder) for folder in (str(self._start), *self._sessions)

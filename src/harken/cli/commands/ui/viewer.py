@@ -13,7 +13,10 @@ from harken.cli.commands.ui.home_commits import HomeCommits
 from harken.cli.commands.ui.home_comparer import HomeComparer
 from harken.cli.commands.ui.home_forks import HomeForks
 from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.cli.commands.ui.imports.home_imports import HomeImports
+from harken.cli.commands.ui.listing.background_index import BackgroundIndex
 from harken.cli.commands.ui.runs.home_runs import MAX_RUNS, HomeRuns
+from harken.cli.commands.ui.statistics import HomeStatistics
 from harken.config.home import Home
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.app import ViewerApp, ViewerSources, make_viewer_app
@@ -34,16 +37,21 @@ def open_home_viewer(
     *,
     command: Sequence[str],
     folder: Path,
+    user_folder: Path,
     environ: Mapping[str, str],
     max_runs: int = MAX_RUNS,
 ) -> Iterator[HomeViewer]:
-    """Yield the viewer of a home.
+    """Yield the viewer of a home; its processes end with the block.
 
     `command` is the program and the options that select the home, for shown commands. `folder` is
-    the working folder, whose repository is shown too. Sessions that run here end with the block.
+    the working folder, whose repository is shown too. Sessions of other runtimes are searched in
+    `user_folder`, and in the folders that `environ` names. Sessions that run here end with the
+    block.
     """
     program, *home_options = command
-    library = HomeLibrary(home, program, home_options)
+    imports = HomeImports(home, user_folder, environ)
+    index = BackgroundIndex(home, is_paused=imports.is_running)
+    library = HomeLibrary(home, program, home_options, index)
     runs = HomeRuns(home, library, click.get_current_context(silent=True), max_runs=max_runs)
     sources = ViewerSources(
         library=library,
@@ -52,8 +60,12 @@ def open_home_viewer(
         comparer=HomeComparer(library.find_session),
         forker=HomeForks(home, library),
         runner=runs,
+        statistics=HomeStatistics(home, library.session_list, index),
+        imports=imports,
     )
     try:
         yield HomeViewer(make_viewer_app(sources, access), library, sources)
     finally:
         runs.close()
+        imports.close()
+        index.close()

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from harken.cli.commands.ui.home_library import HomeLibrary
+from harken.cli.commands.ui.listing.background_index import BackgroundIndex
 from harken.cli.commands.view.sources import open_viewer
 from harken.cli.output_file import write_pieces
 from harken.config.home import Home, home_arguments
@@ -109,7 +110,7 @@ def _check_destination(file: str) -> None:
 
 def _open_session(home: Home, name: str) -> tuple[SessionSource, SessionSummary]:
     """Return a session of the home, or else the log file or commit with this name."""
-    library = HomeLibrary(home, program_name(), home_arguments())
+    library = HomeLibrary(home, program_name(), home_arguments(), BackgroundIndex(home))
     full_name = library.find(name)
     if full_name is not None:
         return library.open(full_name), library.describe(full_name)

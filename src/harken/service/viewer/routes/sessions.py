@@ -5,16 +5,16 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from harken.service.body import Json
 from harken.service.viewer.answers import describe_session
 from harken.service.viewer.library import SessionQuery
-from harken.service.viewer.requests import Library, Limit, Sessions, Text
+from harken.service.viewer.requests import Library, Limit, Sessions
 from harken.service.viewer.routes.runs import Runner, run_value
+from harken.service.viewer.rows import state_of
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
-_DEFAULT_SESSIONS = 50
 _DEFAULT_HITS = 30
 
 
@@ -24,48 +24,16 @@ def about(library: Library) -> Json:
     return Json({"version": version("harken"), "home": library.home, "sessions": library.count()})
 
 
-class SessionWords:
-    """The conditions of a list of sessions that are words."""
-
-    def __init__(
-        self,
-        *,
-        text: Text = None,
-        runtime: Text = None,
-        project: Text = None,
-        agent: Text = None,
-        outcome: Text = None,
-    ) -> None:
-        self.text, self.runtime, self.project = text or None, runtime or None, project or None
-        self.agent, self.outcome = agent or None, outcome or None
-
-
-class SessionBounds:
-    """The conditions of a list of sessions that are limits."""
-
-    def __init__(
-        self,
-        *,
-        since: Text = None,
-        until: Text = None,
-        min_cost: Annotated[float | None, Query(ge=0, le=1e9)] = None,
-        live: bool | None = None,
-    ) -> None:
-        self.since, self.until = since or None, until or None
-        self.min_cost_usd, self.is_live = min_cost, live
-
-
 @routes.get("/sessions", response_model=None)
-def list_sessions(
-    library: Library,
-    words: Annotated[SessionWords, Depends()],
-    bounds: Annotated[SessionBounds, Depends()],
-    cursor: Text = None,
-    limit: Limit = _DEFAULT_SESSIONS,
-) -> Json:
+def list_sessions(library: Library, query: Annotated[SessionQuery, Query()]) -> Json:
     """Return a page of the sessions that match, newest first."""
-    query = SessionQuery(**vars(words), **vars(bounds), cursor=cursor or None, limit=limit)
     return Json(library.list_sessions(query))
+
+
+@routes.get("/choices", response_model=None)
+def list_choices(library: Library) -> Json:
+    """Return the values by which sessions can be filtered."""
+    return Json(library.list_choices())
 
 
 @routes.get("/search", response_model=None)
@@ -85,4 +53,5 @@ def session(name: str, library: Library, sessions: Sessions, runner: Runner) -> 
     with sessions.use(name) as open_session:
         commands = library.commands(name, has_commits=open_session.has_commits())
         answer = describe_session(open_session, summary, commands)
+        answer |= state_of(open_session)
     return Json({**answer, "run": run_value(runner.find(name))})

@@ -1,0 +1,1 @@
+"""The import of sessions of other runtimes, started by the page."""

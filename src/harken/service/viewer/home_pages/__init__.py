@@ -1,0 +1,1 @@
+"""The protocols behind the pages of the home: its statistics, and its imports."""
