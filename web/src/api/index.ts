@@ -4,7 +4,7 @@
 
 import type { ApiRequest, Params, Transport } from "./http";
 
-export { address, ApiError, HttpTransport, type Transport } from "./http";
+export { address, ApiError, HttpTransport, type Params, type Transport } from "./http";
 
 export interface SessionSummary {
   name: string;
@@ -65,6 +65,8 @@ export interface TreeRow {
 export interface SessionInfo {
   session: SessionSummary;
   events: number;
+  /** Whether the log was read to its end: an answer that was asked for soon may have a part of it. */
+  is_complete?: boolean;
   agents: TreeRow[];
   primary: string[];
   damage?: string | null;
@@ -218,6 +220,8 @@ export interface Range<T> {
   /** From how many events the items were computed. */
   events?: number;
   generation?: Generation;
+  /** Whether the log was read to its end. */
+  is_complete?: boolean;
   items: T[];
 }
 
@@ -421,16 +425,17 @@ export class Api {
   search(q: string, limit: number, signal?: AbortSignal) {
     return this.get<{ hits: SearchHit[] }>("search", { q, limit }, signal);
   }
-  session(name: string, signal?: AbortSignal) {
-    return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, {}, signal);
+  session(name: string, params: Params = {}, signal?: AbortSignal) {
+    return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, params, signal);
   }
-  items(name: string, agent: string, from: number, limit: number, signal?: AbortSignal) {
+  /** `window` has `from` and `limit`; with `soon`, the answer does not wait until the log was read. */
+  items(name: string, agent: string, window: Params, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/items`;
-    return this.get<Range<ConversationItem>>(path, { agent, from, limit }, signal);
+    return this.get<Range<ConversationItem>>(path, { agent, ...window }, signal);
   }
-  dialog(name: string, agents: string[], from: number, limit: number, signal?: AbortSignal) {
+  dialog(name: string, agents: string[], window: Params, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
-    return this.get<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
+    return this.get<Range<DialogItem>>(path, { agents: agents.join(","), ...window }, signal);
   }
   /** Follow the conversation of an agent, or the dialog of several. */
   follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {

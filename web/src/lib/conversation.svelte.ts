@@ -151,10 +151,19 @@ export class Conversation {
     if (this.#requested.has(page)) return;
     this.#requested.add(page);
     const epoch = this.#epoch;
+    // The beginning of a long log is shown while it is being read.
+    let soon = page === 0 && !this.isLoaded;
     try {
       for (let from: number | null = page; from !== null; ) {
-        const range = await this.#read(from, page + PAGE_SIZE - from);
+        const range = await this.#read(from, page + PAGE_SIZE - from, soon);
         if (epoch !== this.#epoch || !this.checkGeneration(range.generation)) return;
+        soon = false;
+        if (range.is_complete === false) {
+          this.#list.write(from, range.items.map(this.#convert), range.total, range.events);
+          this.isShown ||= range.items.length > 0;
+          this.#touch();
+          continue;
+        }
         // Only the first answer says where the stream begins: later ranges may be newer than items
         // that were loaded before, whose changes the stream still has to bring.
         if (!this.isLoaded) this.events = range.events ?? 0;
@@ -172,11 +181,12 @@ export class Conversation {
     }
   }
 
-  #read(from: number, limit: number): Promise<Range<ConversationItem | DialogItem>> {
+  #read(from: number, limit: number, soon: boolean): Promise<Range<ConversationItem | DialogItem>> {
     const { signal } = this.#controller;
+    const window = soon ? { from, limit, soon: "true" } : { from, limit };
     return this.isDialog
-      ? this.#api.dialog(this.session, this.agents, from, limit, signal)
-      : this.#api.items(this.session, this.agents[0] ?? "", from, limit, signal);
+      ? this.#api.dialog(this.session, this.agents, window, signal)
+      : this.#api.items(this.session, this.agents[0] ?? "", window, signal);
   }
 
   readonly #convert = (item: ConversationItem | DialogItem): ConversationItem =>

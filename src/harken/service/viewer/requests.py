@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import takewhile
 from typing import Annotated, Any, cast
@@ -79,9 +80,28 @@ class _Range:
 Range = Annotated[_Range, Depends()]
 
 
+_SOON_S = 0.1
+"""How long a request that is content with the first events of a log waits for them."""
+
+
+class _Patience:
+    """Whether a request waits until a log was read, which may take seconds."""
+
+    def __init__(self, *, soon: bool = False) -> None:
+        """soon: answer with the first events, and with `is_complete` if these are all."""
+        self.max_s = _SOON_S if soon else math.inf
+
+
+Patience = Annotated[_Patience, Depends()]
+
+
 def state_of(session: OpenSession) -> dict[str, Any]:
     """Return the members that tell which state of a session an answer shows."""
-    return {"generation": session.generation, "events": session.event_count}
+    return {
+        "generation": session.generation,
+        "events": session.event_count,
+        "is_complete": session.is_complete,
+    }
 
 
 def resolve_agent(session: OpenSession, agent: str | None) -> AgentId:

@@ -39,6 +39,7 @@ from harken.views.dialogs.labels import (
     decide_label,
     describe_subject,
     empty_label,
+    input_label,
     iter_labeled_parts,
 )
 from harken.views.links import Links, causes_of
@@ -92,7 +93,7 @@ class Conversations:
         """Add later events."""
         for event in events:
             self._event_count += 1
-            for answer in self._answers.add([event]):
+            for answer in self._answers.add_event(event):
                 self._mark(answer)
             self._add_event(event)
 
@@ -175,6 +176,10 @@ class Conversations:
         """Append the items of an entry, or attach a result to its call."""
         if entry.role == "tool" and self._attach_result(entry):
             return
+        if isinstance(entry.content, str) and entry.content and not entry.tool_calls:
+            # Most entries are a text only.
+            self._append(entry, input_label(entry) or "Said", 0, 1)
+            return
         labels = [label for label, _, _ in iter_labeled_parts(entry)]
         start = 0
         for label, group in groupby(labels):
@@ -227,14 +232,18 @@ class Conversations:
         self, event: TranscriptEntry | HookVerdict | TurnStop, label: Label, start: int, stop: int
     ) -> None:
         agent = event.agent_id or AgentId("")
-        slots = self._slots.setdefault(agent, _Slots())
+        slots = self._slots.get(agent)
+        if slots is None:
+            slots = self._slots[agent] = _Slots()
         index = len(slots.items)
         slots.items.append(_Slot(event, label, start, stop, self._event_count))
         slots.changes.append((self._event_count, index))
         # A log of another program may repeat an id; the first one counts.
-        first_agent, indexes = self._indexes.get(event.message_id, (agent, range(index, index)))
-        if first_agent == agent and indexes.stop == index:
-            self._indexes[event.message_id] = agent, range(indexes.start, index + 1)
+        known = self._indexes.get(event.message_id)
+        if known is None:
+            self._indexes[event.message_id] = agent, range(index, index + 1)
+        elif known[0] == agent and known[1].stop == index:
+            self._indexes[event.message_id] = agent, range(known[1].start, index + 1)
 
     def _mark(self, message_id: MessageId) -> None:
         """Note that the items of a message change."""

@@ -17,7 +17,14 @@ from harken.service.viewer.item_lists import (
     resolve_agents,
 )
 from harken.service.viewer.open_sessions import OpenSession
-from harken.service.viewer.requests import Range, Sessions, Text, resolve_agent, state_of
+from harken.service.viewer.requests import (
+    Patience,
+    Range,
+    Sessions,
+    Text,
+    resolve_agent,
+    state_of,
+)
 from harken.store.remote.errors import RequestRefused
 from harken.views.conversation.images import decode_image
 
@@ -32,9 +39,11 @@ _IMAGE_STARTS = {
 
 
 @routes.get("/items", response_model=None)
-def items(name: str, sessions: Sessions, window: Range, agent: Text = None) -> Json:
+def items(
+    name: str, sessions: Sessions, window: Range, patience: Patience, agent: Text = None
+) -> Json:
     """Return a range of the items of an agent's conversation, fewer if they are large."""
-    with sessions.use(name) as session:
+    with sessions.use(name, patience.max_s) as session:
         conversation = AgentItems(session, resolve_agent(session, agent))
         return Json({"agent": conversation.agent, **_read_range(session, conversation, window)})
 
@@ -45,9 +54,10 @@ def dialog(
     sessions: Sessions,
     agents: Annotated[str, Query(max_length=10_000)],
     window: Range,
+    patience: Patience,
 ) -> Json:
     """Return a range of the dialog of several agents, fewer items if they are large."""
-    with sessions.use(name) as session:
+    with sessions.use(name, patience.max_s) as session:
         dialog_items = DialogItems(session, resolve_agents(session, agents))
         return Json(_read_range(session, dialog_items, window))
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 
 from harken.service.body import Json
 from harken.service.viewer.library import SessionQuery
-from harken.service.viewer.requests import Library, Limit, Sessions, Text, cut_texts
+from harken.service.viewer.requests import Library, Limit, Patience, Sessions, Text, cut_texts
 from harken.views.dialogs.dialog import find_primary_agents
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
@@ -78,13 +78,14 @@ def search(
 
 
 @routes.get("/sessions/{name:path}", response_model=None)
-def session(name: str, library: Library, sessions: Sessions) -> Json:
+def session(name: str, library: Library, sessions: Sessions, patience: Patience) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
-    with sessions.use(name) as open_session:
+    with sessions.use(name, patience.max_s) as open_session:
         answer: dict[str, Any] = {
             "session": summary,
             "events": open_session.event_count,
+            "is_complete": open_session.is_complete,
             "agents": cut_texts(open_session.tree()),
             "primary": find_primary_agents(open_session.links),
             "damage": open_session.damage,
