@@ -260,7 +260,7 @@ def test_a_dialog_is_followed_by_position(tmp_path: Path) -> None:
             session.log_transcript_entry(other, {"role": "user", "content": "Goodbye."}, said)
             change = next(changes)
             assert [row["index"] for row in change["items"]] == [0]
-            assert change["items"][0]["item"]["versions"][0]["content"] == "Goodbye."
+            assert change["items"][0]["item"]["parts"][1]["text"] == "Goodbye."
             log_user_message(session, agent, "More.")
             change = next(changes)
             assert [row["index"] for row in change["items"]] == [1]

@@ -99,13 +99,16 @@ def test_a_dialog_has_the_lengths_of_whole_texts_and_each_can_be_read(
     ann, bob, *_ = write_rewritten(tmp_path / "sessions" / "s.jsonl")
     agents = f"{ann},{bob}"
     row = page.session("s", "dialog", agents=agents)["items"][0]
-    assert (row["content_length"], row["draft_length"]) == (len(HEARD), len(WRITTEN))
-    [version] = row["versions"]
-    assert version["content_length"] == len(OTHER)
+    shown, draft, version = row["parts"]
+    lengths = [part["length"] for part in row["parts"]]
+    assert lengths == [len(HEARD), len(WRITTEN), len(OTHER)]
+    assert (shown["version"], draft["version"]) == ("shown", "draft")
+    assert draft["name"] == "Ann wrote, and nobody heard"
+    assert version["name"].endswith(" heard")
     query = {"message": row["message_id"], "agents": agents}
     assert read_text(page, **query) == HEARD
     assert read_text(page, **query, version="draft") == WRITTEN
-    assert read_text(page, **query, version=version["message_id"]) == OTHER
+    assert read_text(page, **query, version=version["version"]) == OTHER
     assert page.get("/api/sessions/s/text", **query, version="x").status_code == 404
     assert page.get("/api/sessions/s/text", **query, part=0).status_code == 422
 

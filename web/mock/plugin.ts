@@ -5,7 +5,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Connect, Plugin } from "vite";
-import type { DialogItem } from "../src/api";
+import type { ConversationItem } from "../src/api";
 import { makeDetails, makeLiveItem, makeSessions, makeStep, makeTimeline, RED_PIXEL, type MockSession } from "./data.ts";
 
 const POLICY =
@@ -77,7 +77,7 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
     case "dialog": {
       const agents = (query.get("agents") ?? "").split(",");
       const all = agents.flatMap((one) => (session.items[one] ?? []).filter((row) => row.label === "Said" || (row.label === "Heard" && row.author === "user"))).sort((a, b) => a.time.localeCompare(b.time));
-      const rows: DialogItem[] = all.map((row) => ({ message_id: row.message_id, agent_id: row.author ?? null, name: row.author_name ?? null, content: row.parts[0]?.kind === "text" ? row.parts[0].text : "", time: row.time }));
+      const rows: ConversationItem[] = all.map((row) => ({ ...row, label: "Said", parts: row.parts.slice(0, 1) }));
       return send(response, { total: rows.length, events: 1, items: rows.slice(from, from + limit) });
     }
     case "follow":

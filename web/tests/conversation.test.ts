@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ConversationItem, DialogItem, Generation, Params, Range } from "../src/api";
+import type { ConversationItem, Generation, Params, Range } from "../src/api";
 import { Conversation } from "../src/lib/conversation.svelte";
 
 function said(text: string, id = text): ConversationItem {
@@ -35,9 +35,9 @@ class Server {
     if (!this.holds) return Promise.resolve(answer);
     return new Promise((resolve) => this.held.push(() => resolve(answer)));
   };
-  dialog = async (_name: string, _agents: string[], window: Params): Promise<Range<DialogItem>> => {
+  dialog = async (_name: string, _agents: string[], window: Params): Promise<Range<ConversationItem>> => {
     const [from, limit] = [Number(window.from), Number(window.limit)];
-    const items = this.log.slice(from, from + limit).map((content, at) => ({ message_id: `m${from + at}`, time: "", content }));
+    const items = this.log.slice(from, from + limit).map((text, at) => said(text, `m${from + at}`));
     return { total: this.log.length, events: this.events, generation: this.generation, items };
   };
   find = async (_name: string, message: string) => ({ agent: "agent_001", index: Number(message.slice(1)) });
@@ -150,8 +150,8 @@ describe("a conversation", () => {
     const from = server(150);
     const conversation = new Conversation("s", ["agent_001", "agent_002"], from);
     await conversation.open();
-    const item: DialogItem = { message_id: "m95", time: "", content: "no", status: "denied" };
-    conversation.apply({ events: 151, total: 151, items: [{ index: 95, item }, { index: 150, item: { ...item, status: null } }] });
+    const item: ConversationItem = { ...said("no", "m95"), label: "Draft" };
+    conversation.apply({ events: 151, total: 151, items: [{ index: 95, item }, { index: 150, item: said("yes") }] });
     expect([conversation.get(95)?.label, conversation.get(150)?.label, conversation.total]).toEqual(["Draft", "Said", 151]);
   });
 });

@@ -99,7 +99,8 @@ export interface TextPart {
   text: string;
   length: number;
   position?: number | null;
-  source?: TextSource;
+  /** In a dialog, which text of the item it is, in requests for the whole. */
+  version?: string | null;
 }
 
 export interface CallResult {
@@ -160,7 +161,8 @@ export interface OtherPart {
   text: string;
   length: number;
   position?: number | null;
-  source?: TextSource;
+  /** In a dialog, which text of the item it is, in requests for the whole. */
+  version?: string | null;
 }
 
 export type Part = TextPart | ImagePart | CallPart | RewrittenPart | OtherPart;
@@ -188,30 +190,6 @@ export interface ConversationItem {
   parts: Part[];
 }
 
-export interface DialogItem {
-  message_id: string;
-  agent_id?: string | null;
-  name?: string | null;
-  trigger?: string | null;
-  content: string;
-  content_length?: number;
-  time: string;
-  status?: string | null;
-  hook_name?: string | null;
-  draft?: string | null;
-  draft_length?: number;
-  verdict?: { kind: string; point: string; name?: string | null } | null;
-  stop?: string | null;
-  differs?: boolean;
-  versions?: {
-    message_id: string;
-    agent_id: string;
-    name?: string | null;
-    content: string;
-    content_length?: number;
-  }[];
-}
-
 /** Which log an answer is of: another value than before means that the log was replaced. */
 export type Generation = string | number | null;
 
@@ -232,7 +210,7 @@ export interface Change {
   resume?: number;
   total?: number;
   generation?: Generation;
-  items?: { index: number; item: ConversationItem | DialogItem }[];
+  items?: { index: number; item: ConversationItem }[];
   agents?: TreeRow[];
   is_live?: boolean;
   damage?: string | null;
@@ -435,7 +413,7 @@ export class Api {
   }
   dialog(name: string, agents: string[], window: Params, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
-    return this.get<Range<DialogItem>>(path, { agents: agents.join(","), ...window }, signal);
+    return this.get<Range<ConversationItem>>(path, { agents: agents.join(","), ...window }, signal);
   }
   /** Follow the conversation of an agent, or the dialog of several. */
   follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {

@@ -21,8 +21,8 @@ from harken.service.viewer.requests import (
     AnswerSize,
     resolve_agent,
 )
-from harken.views.conversation.items import Cuts, TextVersion, cut_text
-from harken.views.dialogs.dialog import DialogItem
+from harken.views.conversation.dialog_items import build_dialog_item, find_dialog_text
+from harken.views.conversation.items import TextVersion
 
 
 class ItemList(ABC):
@@ -86,7 +86,7 @@ class DialogItems(ItemList):
         return self._dialog.find_changed(event_count)
 
     def read(self, index: int) -> tuple[dict[str, Any], int]:
-        return _dialog_row(self._dialog.items[index]), 0
+        return build_dialog_item(self._dialog.items[index]).as_json(), 0
 
     def find_text(self, message_id: str, version: str) -> str | None:
         """Return a whole text of an item: `shown`, `draft`, or the message id of a version.
@@ -94,12 +94,7 @@ class DialogItems(ItemList):
         Return None if no item has it.
         """
         item = self._dialog.find(message_id)
-        if item is None:
-            return None
-        texts = {"shown": item.content, "draft": item.draft}
-        for other in item.versions:
-            texts.setdefault(other.message_id, other.content)
-        return texts.get(version)
+        return None if item is None else find_dialog_text(item, version)
 
 
 class TextRequest:
@@ -130,14 +125,3 @@ def resolve_agents(session: OpenSession, agents: str) -> list[AgentId]:
     """Return the agents with these ids, which commas separate. Raises NameNotFound."""
     names = list(dict.fromkeys(agents.split(",")))[:MAX_ITEMS]
     return [resolve_agent(session, agent) for agent in names]
-
-
-def _dialog_row(item: DialogItem) -> dict[str, Any]:
-    """Return an item with its texts cut, and the lengths of the whole ones."""
-    limit = Cuts.for_parts(2 + len(item.versions)).text
-    row = item.as_json()
-    for text_row in (row, *row.get("versions", [])):
-        for name in ("content", "draft"):
-            if isinstance(text := text_row.get(name), str):
-                text_row |= {name: cut_text(text, limit), f"{name}_length": len(text)}
-    return row
