@@ -11,7 +11,7 @@ from harken.views.conversation.dialog_items import build_dialog_item, find_dialo
 from harken.views.dialogs.dialog import DialogItem, VerdictItem, Version
 
 VERDICT = VerdictItem(
-    kind="deny",
+    kind="denial",
     point="response",
     subject=MessageId("msg_1"),
     agent_id=AgentId("agent_002"),
@@ -32,7 +32,7 @@ def make_item(**members: Any) -> DialogItem:
         ({"status": "pending"}, "Draft", "pending"),
         ({"status": "rewritten", "hook_name": "Guard"}, "Said", "rewritten by Guard"),
         ({"stop": "interrupted"}, "Stopped", "interrupted"),
-        ({"verdict": VERDICT}, "Verdict", "deny · response of Ann"),
+        ({"verdict": VERDICT}, "Verdict", "denial · response of Ann"),
         ({"agent_id": None, "name": None, "trigger": "timer"}, "Said", "trigger timer"),
     ],
 )

@@ -204,6 +204,8 @@ export interface Range<T> {
 }
 
 export interface Change {
+  /** Which of the followed panels the items are of. */
+  panel?: number;
   /** From how many events the items of this line were computed. */
   events?: number;
   /** Where a later stream goes on, once this line is applied. */
@@ -415,11 +417,14 @@ export class Api {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
     return this.get<Range<ConversationItem>>(path, { agents: agents.join(","), ...window }, signal);
   }
-  /** Follow the conversation of an agent, or the dialog of several. */
-  follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {
-    const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
-    const path = `sessions/${encodeURIComponent(name)}/follow`;
-    return this.send({ path, params: { ...of, events, generation } }, signal);
+  /** Follow panels over one connection: for each its agents, and how many events its items reflect. */
+  follow(name: string, panels: { agents: string[]; events: number }[], generation: Generation, signal: AbortSignal) {
+    const params = {
+      panels: panels.map(({ agents }) => agents.join(",")).join(";"),
+      events: panels.map(({ events }) => events).join(";"),
+      generation,
+    };
+    return this.send({ path: `sessions/${encodeURIComponent(name)}/follow`, params }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {

@@ -30,6 +30,8 @@ export class Conversation {
   readonly #requested = new Set<number>();
   /** Called when the log was replaced, with the promise that the list is read again. */
   onReplaced: ((reading: Promise<void>) => void) | null = null;
+  /** Called with the number of items that the live stream added at the end. */
+  onAdded: ((count: number) => void) | null = null;
   /** The positions that were needed last. */
   #range: [number, number] = [0, 0];
   readonly #controller = new AbortController();
@@ -81,13 +83,13 @@ export class Conversation {
     }
   }
 
-  /** Apply a change of the live stream. Return how many items are new at the end. */
-  apply(change: Change): number {
-    if (!this.isLoaded || !this.checkGeneration(change.generation)) return 0;
+  /** Apply a change of the live stream. */
+  apply(change: Change): void {
+    if (!this.isLoaded || !this.checkGeneration(change.generation)) return;
     const count = this.#list.upsert(change.items ?? [], change.total, change.events);
     this.events = Math.max(this.events, change.resume ?? change.events ?? 0);
     this.#touch();
-    return count;
+    if (count) this.onAdded?.(count);
   }
 
   /** Return whether the items are of this log. If not, remove them and read the first ones again. */
