@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from harken.core.events import ContextCommitted, Event
-from harken.core.ids import AgentId
+from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart
 from harken.errors import HarkenError, InvalidLog
 from harken.service.viewer.library import SessionLibrary, SessionSource
@@ -29,7 +29,7 @@ from harken.views.dialogs.dialog import Dialog, DialogItem
 from harken.views.links import Links
 from harken.views.steps import RequestSteps
 from harken.views.timeline import TimelineIndex
-from harken.views.tree import TreeIndex, TreeRow
+from harken.views.tree import TreeIndex, TreeMove, TreeRow
 from harken.views.verdicts import HookRow, hook_rows
 
 _MAX_SESSIONS = 12
@@ -138,6 +138,17 @@ class OpenSession:
         self._tree_upto = len(self.links)
         return self._tree.rows()
 
+    def tree_moves(self) -> list[TreeMove]:
+        """Return the changes of agents' places, oldest first."""
+        self.tree()
+        return self._tree.moves()
+
+    def tree_after(self, message_id: MessageId) -> list[TreeRow]:
+        """Return the agents as they were after an event."""
+        index = TreeIndex()
+        index.add(self.links.events[: self.links.positions[message_id] + 1])
+        return index.rows()
+
     def timeline(self) -> TimelineIndex:
         """Return the timeline."""
         if self._timeline is None:
@@ -188,6 +199,8 @@ class DialogList:
         self._event_count = 0
         self._changes: list[tuple[int, int]] = []
         """The number of events after each change, and the index of the changed item."""
+        self._listed_at: list[int] = []
+        """The number of events after which each item was listed first."""
 
     def add_new(self) -> None:
         """Add the events since the last call.
@@ -198,6 +211,8 @@ class DialogList:
             self._event_count += 1
             for item in self._dialog.add([event]):
                 index = self._index_by_id.setdefault(item.message_id, len(self.items))
+                if index == len(self.items):
+                    self._listed_at.append(self._event_count)
                 self.items[index : index + 1] = [item]
                 self._changes.append((self._event_count, index))
 
@@ -205,6 +220,13 @@ class DialogList:
         """Return the item of a message. Return None if there is none."""
         index = self._index_by_id.get(message_id)
         return None if index is None else self.items[index]
+
+    def find_last_before(self, position: int) -> int:
+        """Return the index of the last item that was listed at a position of the log or before.
+
+        Return 0 if the first one is later.
+        """
+        return max(0, bisect_right(self._listed_at, position + 1) - 1)
 
     def find_changed(self, event_count: int) -> list[int]:
         """Return the indexes of the items that changed since this number of events, in order."""

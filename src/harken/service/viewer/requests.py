@@ -21,6 +21,8 @@ from harken.views.dialogs.dialog import find_primary_agents
 MAX_ITEMS = 500
 """The maximum number of items in an answer."""
 MAX_NAME_CHARS = 1000
+MAX_PANELS = 16
+"""The maximum number of panels of a page in a request."""
 MAX_ANSWER_BYTES = 2_000_000
 """The number of bytes after which an answer has no further items."""
 

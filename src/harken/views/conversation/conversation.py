@@ -10,7 +10,7 @@ restart, gives the same items and the same changes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TypeAlias
 
@@ -56,6 +56,8 @@ class _Slot(msgspec.Struct):
     label: Label
     start: int
     stop: int
+    listed_at: int
+    """The number of events after its own."""
     changed_at: int
     """The number of events after the last one that changed the item."""
 
@@ -106,6 +108,31 @@ class Conversations:
         """Return a range of the items of an agent, oldest first."""
         slots = self._slots.get(AgentId(agent_id))
         return [] if slots is None else [*map(self._build_item, slots.items[start:stop])]
+
+    def iter_texts(self, agent_id: str, index: int) -> Iterator[str]:
+        """Yield the whole texts of an item: its parts, results, and rewrites."""
+        slot = self._slots[AgentId(agent_id)].items[index]
+        event = slot.event
+        if not isinstance(event, TranscriptEntry):
+            yield text_of_event(event, self._links) or ""
+            return
+        for _, _, part in [*iter_labeled_parts(event)][slot.start : slot.stop]:
+            if isinstance(part, ToolCall):
+                yield from self._find_call(event, part).iter_texts()
+            else:
+                yield text_of_part(part) or ""
+        outcome = self._answers.outcomes.get(event.message_id)
+        if slot.label == "Said" and outcome is not None and outcome.status == "rewritten":
+            yield outcome.text
+
+    def find_last_before(self, agent_id: str, position: int) -> int:
+        """Return the index of the last item whose event is at a position of the log or before.
+
+        Return 0 if the first one is later.
+        """
+        slots = self._slots.get(AgentId(agent_id), _Slots()).items
+        index = bisect_right(slots, position + 1, key=lambda slot: slot.listed_at)
+        return max(0, index - 1)
 
     def find_changed(self, agent_id: str, event_count: int) -> list[int]:
         """Return the indexes of the items that changed since this number of events, in order."""
@@ -236,14 +263,14 @@ class Conversations:
         if slots is None:
             slots = self._slots[agent] = _Slots()
         index = len(slots.items)
-        slots.items.append(_Slot(event, label, start, stop, self._event_count))
+        slots.items.append(_Slot(event, label, start, stop, self._event_count, self._event_count))
         slots.changes.append((self._event_count, index))
         # A log of another program may repeat an id; the first one counts.
-        known = self._indexes.get(event.message_id)
-        if known is None:
+        indexed = self._indexes.get(event.message_id)
+        if indexed is None:
             self._indexes[event.message_id] = agent, range(index, index + 1)
-        elif known[0] == agent and known[1].stop == index:
-            self._indexes[event.message_id] = agent, range(known[1].start, index + 1)
+        elif indexed[0] == agent and indexed[1].stop == index:
+            self._indexes[event.message_id] = agent, range(indexed[1].start, index + 1)
 
     def _mark(self, message_id: MessageId) -> None:
         """Note that the items of a message change."""

@@ -41,17 +41,26 @@ def build_dialog_item(item: DialogItem) -> ConversationItem:
 def find_dialog_text(item: DialogItem, version: str) -> str | None:
     """Return a whole text of an item. Return None if it has no such version."""
     texts = {"shown": item.content, "draft": item.draft}
-    for other in item.versions:
-        texts.setdefault(other.message_id, other.content)
+    for row in item.versions:
+        texts.setdefault(row.message_id, row.content)
     return texts.get(version)
+
+
+def iter_dialog_texts(item: DialogItem) -> Iterator[str]:
+    """Yield the whole texts of an item."""
+    yield item.content
+    if item.draft:
+        yield item.draft
+    for version in item.versions:
+        yield version.content
 
 
 def _iter_versions(item: DialogItem, author: str | None, cuts: Cuts) -> Iterator[OtherItem]:
     if item.draft:
         yield _build_version(UNHEARD_DRAFT.format(author), item.draft, "draft", cuts)
-    for other in item.versions:
-        heading = HEARD_BY.format(other.name or other.agent_id)
-        yield _build_version(heading, other.content, other.message_id, cuts)
+    for version in item.versions:
+        heading = HEARD_BY.format(version.name or version.agent_id)
+        yield _build_version(heading, version.content, version.message_id, cuts)
 
 
 def _build_version(name: str, text: str, version: str, cuts: Cuts) -> OtherItem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from harken.core.events import (
@@ -36,6 +38,15 @@ class CallWithEffects(msgspec.Struct, frozen=True):
         return change_of_call(
             self.call.function.arguments if rewrite is None else rewrite.arguments, work
         )
+
+    def iter_texts(self) -> Iterator[str]:
+        """Yield the texts of the call: its name and arguments, the rewritten ones, its result."""
+        yield self.call.function.name
+        yield self.call.function.arguments
+        if self.rewrite is not None:
+            yield self.rewrite.arguments
+        if self.result is not None:
+            yield readable_text(self.result.content)
 
     def find_text(self, version: TextVersion) -> str | None:
         """Return a whole text of the call. Return None if it has no such version."""

@@ -14,14 +14,18 @@ from harken.service.viewer.item_lists import (
     DialogItems,
     ItemList,
     TextRequest,
+    find_panel,
     resolve_agents,
 )
 from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.requests import (
+    MAX_NAME_CHARS,
+    MAX_PANELS,
     Patience,
     Range,
     Sessions,
     Text,
+    find_message,
     resolve_agent,
     state_of,
 )
@@ -68,6 +72,34 @@ def _read_range(session: OpenSession, items: ItemList, window: Range) -> dict[st
         **state_of(session),
         "items": items.take(range(window.start, window.stop)),
     }
+
+
+@routes.get("/matches", response_model=None)
+def matches(
+    name: str,
+    sessions: Sessions,
+    text: Annotated[str, Query(min_length=1, max_length=MAX_NAME_CHARS)],
+    panel: Annotated[str, Query(max_length=10_000)] = "",
+) -> Json:
+    """Return the indexes of the items of a panel that contain a text."""
+    with sessions.use(name) as session:
+        indexes, is_partial = find_panel(session, panel).find_matches(text)
+        return Json({**state_of(session), "indexes": indexes, "is_partial": is_partial})
+
+
+@routes.get("/align", response_model=None)
+def align(
+    name: str,
+    sessions: Sessions,
+    message: Annotated[str, Query(max_length=MAX_NAME_CHARS)],
+    panels: Annotated[str, Query(max_length=20_000)],
+) -> Json:
+    """Return, for each panel, the index of its last item that is not after a message."""
+    with sessions.use(name) as session:
+        position = session.links.positions[find_message(session, message)]
+        lists = [find_panel(session, panel) for panel in panels.split(";")[:MAX_PANELS]]
+        indexes = [items.find_last_before(position) for items in lists]
+        return Json({**state_of(session), "indexes": indexes})
 
 
 @routes.get("/text", response_model=None)

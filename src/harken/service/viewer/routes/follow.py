@@ -22,13 +22,13 @@ from fastapi.responses import StreamingResponse
 
 from harken.core import canonical
 from harken.errors import HarkenError
-from harken.service.viewer.item_lists import AgentItems, DialogItems, ItemList, resolve_agents
+from harken.service.viewer.item_lists import find_panel
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.service.viewer.requests import (
     MAX_ITEMS,
+    MAX_PANELS,
     Text,
     cut_texts,
-    resolve_agent,
     sessions_of,
     state_of,
 )
@@ -39,7 +39,6 @@ routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 POLL_INTERVAL_S = 0.2
 _HEARTBEAT_S = 15.0
 _NDJSON = "application/x-ndjson"
-_MAX_PANELS = 16
 _MAX_EVENTS = 10**9
 
 
@@ -61,8 +60,8 @@ class Position:
         names, counts = panels.split(";"), events.split(";") if events else []
         if counts and len(counts) != len(names):
             raise ValueError("give one number of events for each panel")
-        if len(names) > _MAX_PANELS:
-            raise ValueError(f"follow at most {_MAX_PANELS} panels")
+        if len(names) > MAX_PANELS:
+            raise ValueError(f"follow at most {MAX_PANELS} panels")
         numbers = [min(int(count or 0), _MAX_EVENTS) for count in counts] or [0] * len(names)
         self.panels = [*zip(names, numbers, strict=True)]
         self.generation = generation
@@ -118,7 +117,7 @@ class PanelChanges:
 
     def compose_line(self, session: OpenSession) -> dict[str, Any]:
         """Return the next changes. Raises NameNotFound."""
-        items = self._find_items(session)
+        items = find_panel(session, self._agents)
         # A page that does not state the generation may have more events than there are.
         changed = items.find_changed(min(self._seen, session.event_count))
         self._seen = session.event_count
@@ -137,11 +136,6 @@ class PanelChanges:
                 {"index": index, "item": row} for index, row in zip(indexes, rows, strict=False)
             ],
         }
-
-    def _find_items(self, session: OpenSession) -> ItemList:
-        if "," in self._agents:
-            return DialogItems(session, resolve_agents(session, self._agents))
-        return AgentItems(session, resolve_agent(session, self._agents or None))
 
 
 class ChangeReader:

@@ -9,7 +9,19 @@ from fastapi import APIRouter, Depends, Query
 
 from harken.service.body import Json
 from harken.service.viewer.library import SessionQuery
-from harken.service.viewer.requests import Library, Limit, Patience, Sessions, Text, cut_texts
+from harken.service.viewer.requests import (
+    MAX_NAME_CHARS,
+    Library,
+    Limit,
+    Patience,
+    Range,
+    Sessions,
+    Text,
+    cut_texts,
+    find_message,
+    state_of,
+    take_rows,
+)
 from harken.views.dialogs.dialog import find_primary_agents
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
@@ -77,6 +89,25 @@ def search(
     return Json(library.search(q, limit))
 
 
+@routes.get("/sessions/{name:path}/moves", response_model=None)
+def moves(name: str, sessions: Sessions, window: Range) -> Json:
+    """Return a range of the changes of agents' places."""
+    with sessions.use(name) as open_session:
+        rows = open_session.tree_moves()
+        page = take_rows(rows[window.start : window.stop])
+        return Json({"total": len(rows), **state_of(open_session), "moves": page})
+
+
+@routes.get("/sessions/{name:path}/tree", response_model=None)
+def tree_after(
+    name: str, sessions: Sessions, after: Annotated[str, Query(max_length=MAX_NAME_CHARS)]
+) -> Json:
+    """Return the agents as they were after an event."""
+    with sessions.use(name) as open_session:
+        rows = open_session.tree_after(find_message(open_session, after))
+        return Json({**state_of(open_session), "agents": cut_texts(rows)})
+
+
 @routes.get("/sessions/{name:path}", response_model=None)
 def session(name: str, library: Library, sessions: Sessions, patience: Patience) -> Json:
     """Return a session with its agents."""
@@ -86,6 +117,7 @@ def session(name: str, library: Library, sessions: Sessions, patience: Patience)
             "session": summary,
             "events": open_session.event_count,
             "is_complete": open_session.is_complete,
+            "moves": len(open_session.tree_moves()),
             "agents": cut_texts(open_session.tree()),
             "primary": find_primary_agents(open_session.links),
             "damage": open_session.damage,
