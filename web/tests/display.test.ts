@@ -21,6 +21,7 @@ describe("colors", () => {
     expect(initials("Test writer")).toBe("Tw");
     expect(initials("👋 émile")).toBe("ém");
     expect(initials("")).toBe("?");
+    expect(["worker 1", "worker 12", "worker-299", "agent_003", "7", "main2", "build 2024"].map(initials)).toEqual(["w1", "w12", "299", "003", "7", "m2", "b2"]);
   });
 });
 

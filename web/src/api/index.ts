@@ -67,6 +67,8 @@ export interface SessionInfo {
   events: number;
   /** Whether the log was read to its end: an answer that was asked for soon may have a part of it. */
   is_complete?: boolean;
+  /** How often agents changed their places in the tree. */
+  moves?: number;
   agents: TreeRow[];
   primary: string[];
   damage?: string | null;
