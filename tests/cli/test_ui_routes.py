@@ -69,7 +69,7 @@ def test_a_call_has_its_result_and_the_agent_that_it_created(page: Page) -> None
     calls = [part for part in parts if part["kind"] == "call"]
     assert [call["agents"] for call in calls[:2]] == [[JACK], [JILL]]
     assert all(call["result"]["length"] for call in calls)
-    assert calls[0]["summary"].startswith("task(Jack")
+    assert calls[0]["subject"].startswith("Jack")
 
 
 def test_a_dialog_of_several_agents_is_paged(demo: Cli, page: Page) -> None:

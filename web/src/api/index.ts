@@ -130,7 +130,8 @@ export interface CallPart {
   kind: "call";
   id: string;
   name: string;
-  summary: string;
+  /** The arguments on one line, or what stands for all of them; of a rewritten call, what ran. */
+  subject: string;
   arguments: string;
   length: number;
   position?: number | null;

@@ -6,6 +6,7 @@ advance, and what exceeds it is not compared line by line or word by word; the r
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import unified_diff
@@ -20,6 +21,7 @@ _PATCH = "*** Begin Patch"
 _PATCH_MEMBERS = ("input", "patch")
 _PATH_MEMBERS = ("file_path", "path", "filename")
 _REPLACEMENTS = (("old_string", "new_string"), ("oldText", "newText"))
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@$")
 _POPULAR_FROM = 200
 """The length from which difflib ignores elements that are more than 1% of a list."""
 _MAX_COMPARED_CHARS = 300_000
@@ -95,7 +97,7 @@ def change_of_call(arguments: str, work: Work) -> FileChange | None:
     >>> print(change.diff)
     --- a
     +++ a
-    @@ -1,2 +1,2 @@
+    @@ line 1 of the replaced text @@
      1
     -2
     +3
@@ -164,7 +166,14 @@ def _diff_texts(before: str, after: str, work: Work) -> list[str] | None:
     old, new = before.split("\n"), after.split("\n")
     if not work.spend(_count_steps(old, new)):
         return None
-    return [*unified_diff(old, new, n=3, lineterm="")][2:] or ["@@ no change @@"]
+    lines = [*unified_diff(old, new, n=3, lineterm="")][2:]
+    return [_format_hunk(line) for line in lines] or ["@@ no change @@"]
+
+
+def _format_hunk(line: str) -> str:
+    """Return a line of a diff. A hunk names its line of the replaced text, not that of the file."""
+    hunk = _HUNK.match(line)
+    return line if hunk is None else f"@@ line {hunk[1]} of the replaced text @@"
 
 
 def _count_lines(text: str) -> int:

@@ -93,8 +93,8 @@ class CallItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="call"):
 
     id: str
     name: str
-    summary: str
-    """The call on one line, with its subject instead of all arguments."""
+    subject: str
+    """The arguments on one line, or what stands for all of them; of a rewritten call, what ran."""
     arguments: str
     length: int
     position: int

@@ -32,12 +32,15 @@ class CallWithEffects(msgspec.Struct, frozen=True):
     agents: list[AgentId]
     """The agents that it created."""
 
+    def find_executed(self) -> tuple[str, str]:
+        """Return the tool and the arguments that ran, or would have."""
+        if self.rewrite is None:
+            return self.call.function.name, self.call.function.arguments
+        return self.rewrite.tool, self.rewrite.arguments
+
     def find_change(self, work: Work) -> FileChange | None:
         """Return the change of a file by the arguments that ran."""
-        rewrite = self.rewrite
-        return change_of_call(
-            self.call.function.arguments if rewrite is None else rewrite.arguments, work
-        )
+        return change_of_call(self.find_executed()[1], work)
 
     def iter_texts(self) -> Iterator[str]:
         """Yield the texts of the call: its name and arguments, the rewritten ones, its result."""

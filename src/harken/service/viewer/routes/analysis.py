@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Path, Query
 
 from harken.core.events import event_dict
@@ -16,7 +17,6 @@ from harken.service.viewer.requests import (
     MAX_NAME_CHARS,
     Range,
     Sessions,
-    cut_texts,
     cut_value,
     find_message,
     state_of,
@@ -27,6 +27,8 @@ from harken.views.interventions import Intervention
 from harken.views.verdicts import HookRow, VerdictRow, Watch
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
+_MAX_LANES_CHARS = 1_000_000
+"""The number of characters of the lanes of a timeline: some thousand agents."""
 MAX_READERS = 20
 """The maximum number of model calls that are listed as readers of a message."""
 
@@ -97,7 +99,7 @@ def timeline(name: str, sessions: Sessions, window: Range) -> Json:
                 "total": len(index),
                 "generation": session.generation,
                 "event_count": session.event_count,
-                "lanes": cut_texts(index.lanes()),
+                **cut_value({"lanes": msgspec.to_builtins(index.lanes())}, _MAX_LANES_CHARS),
                 "events": take_rows(index.marks(window.start, window.stop)),
             }
         )

@@ -28,7 +28,7 @@ from harken.service.viewer.requests import (
     MAX_ITEMS,
     MAX_PANELS,
     Text,
-    cut_texts,
+    agents_of,
     sessions_of,
     state_of,
 )
@@ -189,7 +189,7 @@ class ChangeReader:
             line |= {"is_live": session.source.is_live(), "damage": session.damage}
             tree = session.tree()
             if tree != self._last_rows:
-                line["agents"] = cut_texts(tree)
+                line |= agents_of(tree)
             self._last_rows = tree
         return line
 

@@ -17,7 +17,7 @@ from harken.service.viewer.requests import (
     Range,
     Sessions,
     Text,
-    cut_texts,
+    agents_of,
     find_message,
     state_of,
     take_rows,
@@ -105,7 +105,7 @@ def tree_after(
     """Return the agents as they were after an event."""
     with sessions.use(name) as open_session:
         rows = open_session.tree_after(find_message(open_session, after))
-        return Json({**state_of(open_session), "agents": cut_texts(rows)})
+        return Json({**state_of(open_session), **agents_of(rows)})
 
 
 @routes.get("/sessions/{name:path}", response_model=None)
@@ -118,7 +118,7 @@ def session(name: str, library: Library, sessions: Sessions, patience: Patience)
             "events": open_session.event_count,
             "is_complete": open_session.is_complete,
             "moves": len(open_session.tree_moves()),
-            "agents": cut_texts(open_session.tree()),
+            **agents_of(open_session.tree()),
             "primary": find_primary_agents(open_session.links),
             "damage": open_session.damage,
             "commands": library.commands(name, has_commits=open_session.has_commits()),

@@ -21,6 +21,8 @@ from harken.service.viewer.requests import (
     take_rows,
 )
 
+_MAX_PART_CHARS = 500_000
+"""The number of characters of each of the changes, the outcome and the tools of a model call."""
 routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
 
 
@@ -55,10 +57,10 @@ def step(
         return Json(
             {
                 "step": cut_value(row.as_json()),
-                "changes": cut_value(first_changes.as_json()),
+                "changes": cut_value(first_changes.as_json(), _MAX_PART_CHARS),
                 "changes_total": len(changes.messages),
-                "result": cut_value(calls.outcome(number).as_json()),
-                "tools": cut_value(calls.tools(number)),
+                "result": cut_value(calls.outcome(number).as_json(), _MAX_PART_CHARS),
+                **cut_value({"tools": calls.tools(number)}, _MAX_PART_CHARS),
                 "is_intact": is_intact,
                 "is_verified": is_intact and row.evidence == "recorded",
                 "total": len(messages),
