@@ -58,6 +58,12 @@ def write_large_log(log: Path, *, messages: int) -> None:
         session.end("done")
 
 
+def count_main_items(messages: int) -> int:
+    """Return the number of items of the first agent in a log with this number of messages."""
+    rounds = messages // _ROUND
+    return 3 * (rounds // 2 + len(range(0, rounds, 2 * AGENTS)))
+
+
 def write_long_log(log: Path, *, turns: int) -> None:
     """Write a session of one agent with this number of turns, each with a model call."""
     with Session(log, options=options()) as session:
