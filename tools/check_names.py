@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "harken"
@@ -90,34 +91,38 @@ class Check:
         return f"{self.value:.2f} %" if self.is_share else f"{self.value:.0f}"
 
 
-def _bindings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+Nodes: TypeAlias = Sequence[ast.AST]
+"""All nodes of a module. To walk a tree takes most of the time, so that it is done once."""
+
+
+def _bindings(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """Yield the names that assignments and parameters bind."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _docstrings(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """Yield the docstrings of the module, its classes and its functions."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
             if docstring:
                 yield getattr(node, "lineno", 1), docstring
 
 
-def _check_bindings(place: str, tree: ast.Module, check: Check) -> None:
-    for line, name in _bindings(tree):
+def _check_bindings(place: str, nodes: Nodes, check: Check) -> None:
+    for line, name in _bindings(nodes):
         if name not in ("self", "cls", "_"):
             check.total += 1
             if name in VAGUE:
                 check.violations.append(f"{place}:{line} {name}")
 
 
-def _check_functions(place: str, tree: ast.Module, check: Check) -> None:
-    for node in ast.walk(tree):
+def _check_functions(place: str, nodes: Nodes, check: Check) -> None:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             check.total += 1
             name = node.name.strip("_")
@@ -127,9 +132,9 @@ def _check_functions(place: str, tree: ast.Module, check: Check) -> None:
 
 def _first_line_check(
     is_wrong: Callable[[str], object],
-) -> Callable[[str, ast.Module, Check], None]:
-    def check_docstrings(place: str, tree: ast.Module, check: Check) -> None:
-        for line, docstring in _docstrings(tree):
+) -> Callable[[str, Nodes, Check], None]:
+    def check_docstrings(place: str, nodes: Nodes, check: Check) -> None:
+        for line, docstring in _docstrings(nodes):
             check.total += 1
             first = docstring.split("\n")[0]
             if is_wrong(first):
@@ -138,27 +143,27 @@ def _first_line_check(
     return check_docstrings
 
 
-def _check_labels(place: str, tree: ast.Module, check: Check) -> None:
-    for line, docstring in _docstrings(tree):
+def _check_labels(place: str, nodes: Nodes, check: Check) -> None:
+    for line, docstring in _docstrings(nodes):
         if "One idea:" in docstring:
             check.violations.append(f"{place}:{line}")
 
 
-def _check_constants(place: str, tree: ast.Module, check: Check) -> None:
-    for line, name in _bindings(tree):
+def _check_constants(place: str, nodes: Nodes, check: Check) -> None:
+    for line, name in _bindings(nodes):
         if _OLD_CONSTANT.match(name):
             check.violations.append(f"{place}:{line} {name}")
 
 
-def _check_module_name(place: str, _: ast.Module, check: Check) -> None:
+def _check_module_name(place: str, _: Nodes, check: Check) -> None:
     stem = Path(place).stem
     if stem in VAGUE_MODULES - {"read"}:  # the `read` tool
         check.violations.append(place)
 
 
-def _check_dataclasses(place: str, tree: ast.Module, check: Check) -> None:
+def _check_dataclasses(place: str, nodes: Nodes, check: Check) -> None:
     """Find the dataclasses that could be structs: a struct is made at import 20 times faster."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and "dataclass" in _called_names(node.decorator_list):
             check.total += 1
             if place not in LIGHT_MODULES and not _needs_dataclass(node):
@@ -203,7 +208,7 @@ def _check_helpers(place: str, tree: ast.Module, check: Check) -> None:
             check.violations.append(f"{place}:{line} {name}")
 
 
-def _check_test_module(place: str, _: ast.Module, check: Check) -> None:
+def _check_test_module(place: str, check: Check) -> None:
     stem = Path(place).stem.removeprefix("test_").removesuffix("_kit")
     if stem in VAGUE_MODULES - {"read"}:  # the `read` tool
         check.violations.append(place)
@@ -217,13 +222,13 @@ def measure_tests(tests: Path = TESTS) -> list[Check]:
         place = str(path.relative_to(tests.parent))
         tree = ast.parse(path.read_text("utf-8"), place)
         _check_helpers(place, tree, helpers)
-        _check_test_module(place, tree, modules)
+        _check_test_module(place, modules)
     return [helpers, modules]
 
 
 def measure(source: Path = SOURCE) -> list[Check]:
     """Return all checks with what they found in a package."""
-    per_file: list[tuple[Check, Callable[[str, ast.Module, Check], None]]] = [
+    per_file: list[tuple[Check, Callable[[str, Nodes, Check], None]]] = [
         (Check("vague bindings", 1, is_share=True), _check_bindings),
         (Check("functions named by a participle", 1, is_share=True), _check_functions),
         (Check("docstrings with what or who", 1.2, is_share=True), _first_line_check(_WHO.search)),
@@ -246,8 +251,9 @@ def measure(source: Path = SOURCE) -> list[Check]:
     for path in sorted(source.rglob("*.py")):
         place = str(path.relative_to(source.parent))
         tree = ast.parse(path.read_text("utf-8"), place)
+        nodes = [*ast.walk(tree)]
         for check, run in per_file:
-            run(place, tree, check)
+            run(place, nodes, check)
         if path.name != "__init__.py":
             folders[str(path.parent.relative_to(source.parent))] += 1
         for node in tree.body:

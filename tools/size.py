@@ -44,7 +44,10 @@ def measure(place: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Functio
 
 def functions(path: Path, text: str) -> Iterator[Function]:
     """Yield every function of one file, methods and inner functions included."""
-    for node in ast.walk(ast.parse(text, str(path))):
+    statements: list[ast.AST] = [ast.parse(text, str(path))]
+    for node in statements:  # A function is a statement: the many expressions are not walked.
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            statements += getattr(node, block, ())
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield measure(str(path), node)
 

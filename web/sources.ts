@@ -11,6 +11,7 @@ const SOURCES = [
   "package-lock.json",
   "package.json",
   "public",
+  "share.ts",
   "sources.ts",
   "src",
   "svelte.config.js",

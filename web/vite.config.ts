@@ -1,12 +1,13 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 import { mockApi } from "./mock/plugin.ts";
+import { buildShare } from "./share.ts";
 import { listSources } from "./sources.ts";
 
 export default defineConfig(({ mode }) => ({
   // The server may mount the page below any path.
   base: "./",
-  plugins: [svelte(), listSources(), ...(mode === "mock" ? [mockApi()] : [])],
+  plugins: [svelte(), listSources(), buildShare(), ...(mode === "mock" ? [mockApi()] : [])],
   resolve: { conditions: ["browser"] },
   build: {
     outDir: "../src/harken/web",

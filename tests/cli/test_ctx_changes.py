@@ -132,3 +132,48 @@ def test_a_blank_label_is_refused(cli: Cli, script: str, label: str) -> None:
     result = cli("ctx", "label", ctx, label)
     assert (result.code, result.out) == (2, "")
     assert "a label is blank" in result.err
+
+
+def test_a_branch_is_renamed_if_it_is_where_it_is_expected(cli: Cli, tmp_path: Path) -> None:
+    first = commit(cli, tmp_path, "Tea?", "--branch", "main")
+    second = commit(cli, tmp_path, "Milk?", "--branch", "main")
+    assert "not at " in cli.refused("ctx", "branch", "main", "--rename", "best", "--from", first)
+    assert cli.ok("ctx", "branch", "--json").json == {"main": second}
+    renamed = cli.ok("ctx", "branch", "main", "--rename", "best", "--json").json
+    assert renamed == cli.ok("ctx", "branch", "--json").json == {"best": second}
+
+
+def test_a_branch_is_not_renamed_to_an_existing_one(cli: Cli, tmp_path: Path) -> None:
+    first = commit(cli, tmp_path, "Tea?", "--branch", "main")
+    cli.ok("ctx", "branch", "other", first)
+    assert "exists already" in cli.refused("ctx", "branch", "main", "--rename", "other")
+    assert cli.ok("ctx", "branch", "--json").json == {"main": first, "other": first}
+
+
+def test_options_of_a_branch_exclude_each_other(cli: Cli, tmp_path: Path) -> None:
+    commit(cli, tmp_path, "Tea?", "--branch", "main")
+    assert "only one of" in cli.refused("ctx", "branch", "main", "--rename", "best", "--delete")
+    assert "need the name" in cli.refused("ctx", "branch", "--rename", "best")
+
+
+def test_a_label_is_moved_from_another_commit(cli: Cli, tmp_path: Path) -> None:
+    first, second = commit(cli, tmp_path, "Tea?"), commit(cli, tmp_path, "Milk?")
+    cli.ok("ctx", "label", first, "good", "old")
+    cli.ok("ctx", "label", second, "new")
+    cli.ok("ctx", "label", second, "good", "--from", first)
+    labels = [cli.ok("ctx", "show", name, "--json").json["labels"] for name in (first, second)]
+    assert labels == [["old"], ["new", "good"]]
+    assert "label 'good'" in cli.refused("ctx", "label", second, "good", "--from", first)
+
+
+def test_a_diff_tells_which_messages_are_kept_and_which_are_not(cli: Cli, tmp_path: Path) -> None:
+    first = commit(cli, tmp_path, "Tea?")
+    second = commit(cli, tmp_path, "Milk?", "--parent", first)
+    compacted = cli.ok("ctx", "compact", second, "Tea with milk.", "--json").json["id"]
+    diff = cli.ok("ctx", "diff", first, second, "--json").json
+    assert (diff["kept"], [row["kind"] for row in diff["messages"]]) == (
+        2,
+        ["same", "same", "added", "added"],
+    )
+    diff = cli.ok("ctx", "diff", second, compacted, "--json").json
+    assert [row["kind"] for row in diff["messages"]] == [*["dropped"] * 4, "added"]

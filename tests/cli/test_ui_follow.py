@@ -195,10 +195,8 @@ def test_a_page_that_follows_a_purged_session_gets_all_items_anew(demo: Cli, pan
         first = next(changes)
         assert MEETING in str(first["items"])
         purge(demo.home, MEETING)
-        second = next(changes)
-        while second["generation"] == first["generation"]:
-            assert second["items"] == []  # The purge holds the log, so it looks live.
-            second = next(changes)
+        # While the log is purged, lines may say that a process writes it.
+        second = next(line for line in changes if line["generation"] != first["generation"])
         assert [row["index"] for row in second["items"]] == list(range(second["total"]))
         assert MEETING not in str(second)
         seen = {"events": first["resume"], "generation": first["generation"]}

@@ -232,7 +232,7 @@ def test_the_statistics_are_those_of_the_command_line(demo: Cli, page: Page) -> 
     one = page.json("/api/stats", session="demo")
     assert one["tools"]["calls"] == demo.ok("stats", "demo", "--json").json["tools"]["calls"]
     assert page.get("/api/stats", session="none").status_code == 404
-    assert page.json("/api/commits") == {"commits": [], "is_more": False}
+    assert page.json("/api/commits")["rows"] == []
 
 
 @needed
@@ -253,6 +253,6 @@ def test_imported_sessions_are_shown_like_recorded_ones(cli: Cli) -> None:
             assert answer["agents"] == viewer_rows
             items = page.all_items(row["name"], answer["primary"][0], limit=7)
             assert items == page.all_items(row["name"], answer["primary"][0])
-            commits = page.json("/api/commits", session=row["name"], limit=2)["commits"]
+            commits = page.json("/api/commits", session=row["name"], limit=2)["rows"]
             assert 0 < len(commits) <= 2
             assert answer["commands"]["claude"].startswith("harken resume claude:")

@@ -13,7 +13,7 @@ import pytest
 
 from harken.core.events import ActionRewritten, HookVerdict
 from harken.core.ids import AgentId, MessageId
-from harken.service.viewer.requests import MAX_ANSWER_BYTES
+from harken.service.viewer.rows import MAX_ANSWER_BYTES
 from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.cli.ui_kit import Page, show_home

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.attribution.edits.patch_text import parse_unified_diff
 from harken.context.socket_server import ContextSocketServer
+from harken.edits.patch_text import parse_unified_diff
 from tests.cli.git_hook_kit import ANN, CTX, commit, repository, sockets
 from tests.cli.git_kit import Repository, Session
 from tests.cli.kit import Cli

@@ -28,7 +28,7 @@ from playwright.sync_api import (  # noqa: E402 - the tests are skipped where it
 
 from tests.cli.ui_kit import TOKEN  # noqa: E402
 
-__all__ = ["Browser", "Locator", "Page", "Tab", "expect"]
+__all__ = ["Browser", "BrowserContext", "Locator", "Page", "Tab", "expect"]
 
 TIMEOUT_MS = 30_000
 ARGUMENTS = [

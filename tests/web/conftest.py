@@ -25,6 +25,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "home"
 
 
+@pytest.fixture(scope="session")
+def history_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the commits of `history_scenes`. No test writes in it."""
+    from tests.web.history_scenes import write_history_home
+
+    home = tmp_path_factory.mktemp("history") / "home"
+    write_history_home(home)
+    return home
+
+
 @pytest.fixture(scope="module")
 def browser(home: Path) -> Iterator[Browser]:
     """A running Chromium.

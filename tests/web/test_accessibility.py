@@ -23,6 +23,10 @@ VIEWS = {
     "details": ("#/session/harbor?agent=agent_003&m=msg_040&d=msg_040", "aside .hop"),
     "steps": ("#/session/harbor/step/4", ".context .message"),
     "timeline": ("#/session/harbor/timeline", ".timeline .event .text"),
+    "chat": ("#/chat", "main h1, main h2"),
+    "why": ("#/why", "main h1, main h2"),
+    "history": ("#/history", "h1"),
+    "compare": ("#/compare?a=harbor", "h2"),
     "unknown": ("#/session/harbor?agent=agent_999", "main [role=alert]"),
 }
 """Name -> its address, and an element that it has when it is loaded."""
@@ -85,7 +89,7 @@ def test_the_tab_key_goes_from_the_header_to_the_agents_to_the_conversation(tab:
     expect(page.get_by_text(ANSWER).first).to_be_visible()
     page.locator("body").focus()
     order: list[str] = []
-    for _ in range(20):
+    for _ in range(40):
         page.keyboard.press("Tab")
         order.append(page.evaluate(FOCUSED))
     expected = ["Harken: all sessions", "Keys", "Messages", "main, ", "Messages of main"]

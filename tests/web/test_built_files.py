@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES, BUILT = ROOT / "web", ROOT / "src" / "harken" / "web"
 SOURCE_PATHS = (
-    *("index.html", "package-lock.json", "package.json", "public", "sources.ts", "src"),
-    *("svelte.config.js", "vite.config.ts"),
+    *("index.html", "package-lock.json", "package.json", "public", "share.ts", "sources.ts"),
+    *("src", "svelte.config.js", "vite.config.ts"),
 )
 """Files and folders of which the built files are made, as in web/sources.ts."""
 FORGOTTEN = "run `make web` and commit src/harken/web: it was not built from these sources"

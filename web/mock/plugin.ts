@@ -49,6 +49,7 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
   const from = Number(query.get("from") ?? 0);
   const limit = Math.min(500, Number(query.get("limit") ?? 100));
   if (kind === "about") return send(response, { version: "0", home: "/mock", sessions: sessions.size });
+  if (kind === "why" && name === "repositories") return send(response, { repositories: [], others: [], runtimes: {}, problem: null });
   if (kind === "search") {
     const q = query.get("q") ?? "";
     const hits = q.includes("zzz") ? [] : [{ session: "2026-03-02-parser", agent: "agent_001", message_id: "msg_005", time: "2026-03-02T09:00:35Z", is_unheard: true, snippet: [{ text: "… only entry point. ", is_match: false }, { text: q, is_match: true }, { text: " pops from an empty list", is_match: false }] }];

@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
+from harken.attribution.explanation import EditWriter
 from harken.attribution.git.blame import BlamedLine, decode_content
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import LineOrigin
@@ -100,12 +101,12 @@ class TracedRange(msgspec.Struct, frozen=True):
 def build_record(
     commit: str,
     files: Iterable[tuple[str, Sequence[LineOrigin]]],
-    models: dict[int, tuple[str, str]],
+    writers: Mapping[int, EditWriter],
     tool_version: str,
 ) -> dict[str, Any]:
     """Return the record of the lines that a commit added. Lines without an edit are left out.
 
-    `models`: the runtime and the model of each edit, by the id of its row.
+    `writers`: by the id of the row of their edit.
     """
     return {
         "version": VERSION,
@@ -116,13 +117,13 @@ def build_record(
         "files": [
             {"path": path, "conversations": conversations}
             for path, origins in files
-            if (conversations := [*_conversations(origins, models)])
+            if (conversations := [*_conversations(origins, writers)])
         ],
     }
 
 
 def _conversations(
-    origins: Sequence[LineOrigin], models: dict[int, tuple[str, str]]
+    origins: Sequence[LineOrigin], writers: Mapping[int, EditWriter]
 ) -> Iterator[dict[str, Any]]:
     """Yield the ranges of each message that wrote lines of a file."""
     runs: dict[tuple[str, str, int], list[list[LineOrigin]]] = {}
@@ -141,7 +142,8 @@ def _conversations(
     for (kind, _, _), groups in runs.items():
         edit = groups[0][0].edit
         assert edit is not None
-        model = models.get(edit.row.id, ("", ""))[1]
+        writer = writers.get(edit.row.id)
+        model = "" if writer is None else writer.model
         contributor = {"type": kind, **({"model_id": model_id(model)} if model else {})}
         yield {
             "url": conversation_url(edit),

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harken.attribution.edits.patch_text import FileDiff
 from harken.attribution.git.blame import UNCOMMITTED, BlameCommit, BlamedLine, decode
 from harken.attribution.git.history import FileVersion, Hunk, VersionDiff, parse_file_hunks
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.matching.commit_matcher import CommitMatcher
+from harken.edits.patch_text import FileDiff
 from harken.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -61,6 +61,22 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return self.edit.row.commit
 
 
+class EditWriter(NamedTuple):
+    """The agent that made an edit. An unknown value and the name of a main agent are empty."""
+
+    runtime: str
+    model: str
+    agent: str
+
+
+class EditSession(NamedTuple):
+    """The session in which an edit was made, by its name in the index. A title may be unknown."""
+
+    name: str
+    runtime: str
+    title: str
+
+
 class ConversationMessage(msgspec.Struct, frozen=True):
     """A message of the conversation around an edit."""
 
@@ -76,22 +92,22 @@ class Explainer:
 
     def __init__(self, facts: apsw.Connection, store: Store) -> None:
         self._facts, self._store = facts, store
-        self._models: dict[tuple[CommitId, int], tuple[str, str]] = {}
+        self._writers: dict[tuple[CommitId, int], EditWriter] = {}
 
     def explain(self, edit: RecordedEdit) -> Explanation:
         """Return the origin of an edit. Raises StoreError."""
         history = _History(self._facts, self._store, edit)
         message = history.message
         call = (message.tool_calls or [])[edit.row.call]
-        agent = self._find_agent(edit)
+        session, agent = self.find_session(edit.row), self._find_agent(edit.row)
         reason, is_thinking = history.find_reason()
         request = history.find_request()
         model, cost_usd = self._find_response(edit, history)
         return Explanation(
             edit=edit,
-            session=agent.get("session") or edit.row.session,
-            runtime=agent.get("runtime") or edit.row.session.partition(":")[0],
-            title=agent.get("title") or "",
+            session=session.name,
+            runtime=session.runtime,
+            title=session.title,
             agent=agent.get("agent") or "",
             template=agent.get("template") or "",
             model=model,
@@ -113,17 +129,25 @@ class Explainer:
         """Return the messages from the request to the edit, and `after` messages after it."""
         return _History(self._facts, self._store, edit).messages_around(after)
 
-    def find_model(self, edit: RecordedEdit) -> tuple[str, str]:
-        """Return the runtime and the model of an edit. An unknown one is empty."""
+    def find_writer(self, edit: RecordedEdit) -> EditWriter:
+        """Return the agent that made an edit."""
         place = (edit.row.commit, edit.row.position)
-        if place not in self._models:
+        if place not in self._writers:
             try:
                 model, _ = self._find_response(edit, _History(self._facts, self._store, edit))
             except (StoreError, LookupError):
                 model = ""
-            runtime = self._find_agent(edit).get("runtime") or edit.row.session.partition(":")[0]
-            self._models[place] = runtime, model
-        return self._models[place]
+            agent = self._find_agent(edit.row)
+            runtime = agent.get("runtime") or edit.row.session.partition(":")[0]
+            self._writers[place] = EditWriter(runtime, model, agent.get("agent") or "")
+        return self._writers[place]
+
+    def find_session(self, edit: EditRow) -> EditSession:
+        """Return the session in which an edit was made."""
+        agent = self._find_agent(edit)
+        name = agent.get("session") or edit.session
+        runtime = agent.get("runtime") or edit.session.partition(":")[0]
+        return EditSession(name, runtime, agent.get("title") or "")
 
     def find_message_number(self, edit: RecordedEdit) -> int:
         """Return the number of the result of an edit in its conversation, else that of its call.
@@ -134,8 +158,8 @@ class Explainer:
         first = number_commits(self._store, edit.row.commit)[edit.row.commit]
         return first + edit.row.position + history.count_results()
 
-    def _find_agent(self, edit: RecordedEdit) -> dict[str, Any]:
-        row = self._facts.execute(_AGENT_SQL, (bytes.fromhex(edit.row.commit[4:]),)).fetchone()
+    def _find_agent(self, edit: EditRow) -> dict[str, Any]:
+        row = self._facts.execute(_AGENT_SQL, (bytes.fromhex(edit.commit[4:]),)).fetchone()
         names = ("session", "runtime", "title", "agent", "template")
         return {} if row is None else dict(zip(names, row, strict=True))
 

@@ -6,7 +6,9 @@ the commit only moved or reformatted is followed into the parent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,6 +25,14 @@ from harken.core import structs
 
 _MAX_PASSES = 100
 """The number of commits through which a line is followed."""
+
+
+Tell: TypeAlias = Callable[[int, int], None]
+"""Receives the number of matched commits, and of all."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Do nothing."""
 
 
 class _Pending(msgspec.Struct):
@@ -78,6 +88,7 @@ class FileBlame(msgspec.Struct):
 
     repository: GitRepository
     matcher: CommitMatcher
+    tell: Tell = ignore_progress
 
     def origins(
         self, path: str, ranges: Sequence[tuple[int, int]] = (), revision: str = ""
@@ -134,7 +145,8 @@ class FileBlame(msgspec.Struct):
             commit = item.current.commit
             groups.setdefault((commit.id, commit.path), []).append(item)
         followed: dict[str, list[tuple[_Pending, int]]] = {}
-        for items in groups.values():
+        for done, items in enumerate(groups.values()):
+            self.matcher.on_version = partial(self.tell, done, len(groups))
             version = FileVersion.from_blame(items[0].current.commit)
             asked_lines = None if is_complete else {item.current.original - 1 for item in items}
             matches = self.matcher.match(version, asked_lines)

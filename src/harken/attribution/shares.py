@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
+from harken.attribution.explanation import EditWriter
 from harken.attribution.line_origin import LineOrigin
 
 
@@ -43,18 +45,46 @@ class Share(msgspec.Struct):
         self.uncertain += other.uncertain
         self.files += other.files
 
+    @classmethod
+    def sum(cls, shares: Iterable[Share]) -> Share:
+        """Return the sum of shares."""
+        total = cls()
+        for share in shares:
+            total.add(share)
+        return total
 
-def count_lines(origins: Iterable[LineOrigin], models: dict[int, tuple[str, str]]) -> Share:
+    def as_json(self) -> dict[str, Any]:
+        """Return the row for programs, the largest share first."""
+        return {
+            "files": self.files,
+            "lines": self.total,
+            "agent_lines": self.agent_lines,
+            "uncertain_lines": self.uncertain,
+            "agents": [
+                {"runtime": writer.name, "model": writer.model, "lines": count}
+                for writer, count in self.lines.most_common()
+                if writer.is_agent
+            ],
+            "persons": [
+                {"name": writer.name, "lines": count}
+                for writer, count in self.lines.most_common()
+                if not writer.is_agent
+            ],
+        }
+
+
+def count_lines(origins: Iterable[LineOrigin], writers: Mapping[int, EditWriter]) -> Share:
     """Return the share of writers in the lines of a file. Blank lines are not counted.
 
-    `models`: the runtime and the model of each edit, by the id of its row.
+    `writers`: by the id of the row of their edit.
     """
     share = Share(files=1)
     for origin in origins:
         if not origin.line.text.strip():
             continue
         if origin.is_agent and origin.edit is not None:
-            writer = LineWriter(True, *models[origin.edit.row.id])
+            agent = writers[origin.edit.row.id]
+            writer = LineWriter(True, agent.runtime, agent.model)
         else:
             writer = LineWriter(False, origin.commit.author)
         share.lines[writer] += 1

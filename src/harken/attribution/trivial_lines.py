@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from harken.attribution.edits.file_edit import split_added
 from harken.attribution.line_origin import LineOrigin
 from harken.attribution.records.recorded_edits import RecordedEdit
 from harken.attribution.text.line_text import is_informative, line_key
 from harken.core import structs
+from harken.edits.file_edit import split_added
 
 _MAX_DISTANCE = 30
 """A neighbor is searched in so many lines."""

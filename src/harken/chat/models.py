@@ -12,7 +12,7 @@ from pathlib import Path
 from harken.chat.demo_model import MODEL_NAME, demo_model
 from harken.chat.system_prompt import ChatPrompt, build_system_prompt
 from harken.config.discovery import can_chat, choose_model, discover, list_offers
-from harken.config.home import Home, current_folder
+from harken.config.home import Home
 from harken.config.imported_sessions import view_commit, view_imported
 from harken.config.name_resolver import (
     CommitName,
@@ -106,7 +106,7 @@ def load_named_model(find: ModelResolver, name: str | None) -> Model | None:
         raise ConfigError(str(error)) from None
 
 
-def build_chat_prompt(home: Home, model: str | None) -> ChatPrompt:
+def build_chat_prompt(home: Home, settings: Settings, model: str | None) -> ChatPrompt:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
     if kind == "replay":
@@ -120,7 +120,8 @@ def build_chat_prompt(home: Home, model: str | None) -> ChatPrompt:
         recorded = None if log is None else find_recorded_prompt(log)
         if recorded:
             return ChatPrompt(recorded)
-    return build_system_prompt(current_folder(), datetime.now().astimezone().date(), Trust(home))
+    today = datetime.now().astimezone().date()
+    return build_system_prompt(settings.working_folder, today, Trust(home))
 
 
 def find_recorded_prompt(log: Path) -> str | None:

@@ -48,7 +48,7 @@ from harken.chat.world import (
     open_world,
 )
 from harken.config.allowed_commands import AllowedCommands
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import Home, environment
 from harken.config.identity import load_chat_identity
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
@@ -84,14 +84,13 @@ def open_chat(
     named or a named object is not available, and the errors of `load_session`.
     """
     old = wish.old
-    settings = load_settings(
-        home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
-    )
+    settings = load_chat_settings(home, wish)
     name = wish.model if old is not None else settings.model or choose_default_model(settings)
     check_log_exists(old)
     find = build_model_resolver(home, settings)
     model = load_named_model(find, name)
-    permissions, prompt = build_permissions(settings, home.folder), build_chat_prompt(home, name)
+    permissions = build_permissions(settings, home.folder)
+    prompt = build_chat_prompt(home, settings, name)
     home.create_folders()
     with ExitStack() as opening:
         checkpoints = open_checkpoint_store(home, wish, settings)
@@ -107,7 +106,7 @@ def open_chat(
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
-        identity = wish.identity or load_chat_identity({}, environment(), current_folder())
+        identity = wish.identity or load_chat_identity({}, environment(), settings.working_folder)
         runtime = build_runtime(settings)
         runtime = replace(
             runtime,
@@ -145,6 +144,17 @@ def open_chat(
     return chat
 
 
+def load_chat_settings(home: Home, wish: ChatOptions) -> Settings:
+    """Load the settings of a chat in its folder. Raises ConfigError."""
+    return load_settings(
+        home,
+        folder=wish.folder,
+        model=wish.model,
+        permission=wish.permission,
+        claude_hooks=wish.claude_hooks,
+    )
+
+
 def open_checkpoint_store(home: Home, wish: ChatOptions, settings: Settings) -> CheckpointStore:
     """Open the store to which the chat commits."""
     return CheckpointStore.open(
@@ -164,7 +174,7 @@ def build_session_options(
     """Return the options of the session; the folder and the template are for a new one."""
     return SessionOptions(
         resolver=checkpoints.resolve,
-        folder=current_folder(),
+        folder=settings.working_folder,
         template=None if wish.template is None else wish.template.origin,
         redact=settings.credentials(),
     )

@@ -27,6 +27,8 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The log of the session to resume. None for a new one."""
     is_branch: bool = False
     """Whether `old` was just branched off another session: it is removed if it is not used."""
+    folder: Path | None = None
+    """The working folder of the agents. None: that of the process."""
     log: Path | None = None
     """The log of a new session. None: a new file, named `name`."""
     identity: CommitIdentity | None = None

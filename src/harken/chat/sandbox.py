@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import Home, environment
 from harken.config.settings import Settings
 from harken.config.trust import FOLDER, Trust
 from harken.core import structs
@@ -64,7 +64,7 @@ def build_sandbox(home: Home, settings: Settings, outputs: Path) -> Sandbox:
     Raises ConfigError if the list of trusted folders cannot be read.
     """
     return Sandbox(
-        folder=current_folder(),
+        folder=settings.working_folder,
         outputs=outputs.absolute(),
         private=[home.folder],
         readable=settings.skills.folders,

@@ -20,7 +20,7 @@ from harken.agents.templates.skills import skill_tool
 from harken.chat.options import ChatOptions
 from harken.chat.sandbox import ShellSandbox, build_sandbox, build_shell_sandbox
 from harken.config.file import WebTable
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import Home, environment
 from harken.config.local_zone import zone_name
 from harken.config.settings import Settings
 from harken.core.arguments import format_suggestion
@@ -144,7 +144,7 @@ def open_world(
     if tools is None:
         allowed, outputs = [*wish.allowed, *settings.allow_folders], around.outputs
         shell = Shell(
-            current_folder(),
+            settings.working_folder,
             outputs,
             settings.key_variables,
             settings.pass_env,
@@ -152,7 +152,7 @@ def open_world(
             box.refusal,
         )
         tools = local_tools(
-            current_folder(),
+            settings.working_folder,
             allowed=allowed,
             readable=settings.skills.folders,
             outputs=outputs,
@@ -162,7 +162,7 @@ def open_world(
         tools = [*tools, skill_tool(settings.skills), *more_tools]
         if wish.wakes:
             sources = local_triggers(
-                current_folder(), allowed=allowed, outputs=outputs, shell=shell
+                settings.working_folder, allowed=allowed, outputs=outputs, shell=shell
             )
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
@@ -170,7 +170,7 @@ def open_world(
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     tools = [*tools, *around.more_tools]
     mcp = build_mcp_servers(servers, settings, around.outputs, around.on_notice, home=around.home)
-    world = LocalWorld(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
+    world = LocalWorld(tools, folder=settings.working_folder, permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
@@ -197,7 +197,7 @@ def list_rule_notes(settings: Settings, world: World) -> list[str]:
 def build_user_shell(settings: Settings, around: WorldSettings) -> Shell:
     """Return the shell for the user's commands, without a sandbox and with a high time limit."""
     return Shell(
-        current_folder(),
+        settings.working_folder,
         around.outputs,
         settings.key_variables,
         settings.pass_env,
@@ -215,7 +215,7 @@ def build_mcp_servers(
 ) -> McpServers:
     """Return the connections to MCP servers. A server is started when it is needed."""
     host = McpHost(
-        folder=current_folder(),
+        folder=settings.working_folder,
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
@@ -237,5 +237,5 @@ def build_permissions(settings: Settings, *steering: Path) -> Permissions:
     """
     rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     environ = environment()
-    places = [*steering, *user_paths(environ, user_homes(environ), current_folder())]
+    places = [*steering, *user_paths(environ, user_homes(environ), settings.working_folder)]
     return Permissions(mode=settings.permission, rules=rules, sensitive_paths=places)

@@ -124,9 +124,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[StartCondition, ...] = ()
     """The changes of tickets that start agents, besides those of reviews."""
     project: Project | None = None
+    folder: Path | None = None
+    """The folder of the run, if it is not that of the process."""
     notes: tuple[str, ...] = ()
     """Lines to print for the user: a project that is ignored, or that extends the permissions of
     agents."""
+
+    @property
+    def working_folder(self) -> Path:
+        """The folder in which agents work. Raises ConfigError if it was deleted."""
+        return self.folder or current_folder()
 
     @property
     def hooks(self) -> HookFiles:
@@ -218,6 +225,7 @@ def load_settings(
         prompt_files=claude_code.commands(project, home, environ),
         commands=commands,
         project=project,
+        folder=folder,
         notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
     )
 

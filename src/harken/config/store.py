@@ -55,10 +55,15 @@ def open_store_file(home: Home, settings: Settings, *, patience_s: float = 30.0)
     return kind(home.store_file, patience_s=patience_s)
 
 
+def has_store(home: Home) -> bool:
+    """Whether the store of the home exists, or a service is configured. Raises ConfigError."""
+    return home.store_file.exists() or _load_settings(home).store is not None
+
+
 @contextmanager
 def open_configured_store(home: Home) -> Iterator[Store]:
     """Open the configured store. Raises ConfigError if it does not exist yet, and StoreError."""
-    if _load_settings(home).store is None and not home.store_file.exists():
+    if not has_store(home):
         raise ConfigError(f"{home.store_file}: store not found; a chat or an import creates it")
     with open_or_create_store(home) as store:
         yield store

@@ -52,20 +52,34 @@ def sort_by_branch(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
     `commits` may have any order. Branches are in the order of their tips.
     """
     by_id = {commit.id: commit for commit in commits}
-    children: dict[CommitId, int] = {}
-    for commit in by_id.values():
-        if commit.commit.parent is not None:
-            children[commit.commit.parent] = children.get(commit.commit.parent, 0) + 1
-    ordered: list[StoredCommit] = []
-    for tip in [commit for commit in by_id.values() if commit.id not in children]:
-        current: StoredCommit | None = tip
+    numbers = {name: number for number, name in enumerate(by_id)}
+    parents = [
+        None if commit.commit.parent is None else numbers.get(commit.commit.parent)
+        for commit in by_id.values()
+    ]
+    listed_commits = [*by_id.values()]
+    return [listed_commits[number] for number in order_by_branch(parents)]
+
+
+def order_by_branch(parents: Sequence[int | None]) -> list[int]:
+    """Return the numbers of commits in the order of `sort_by_branch`.
+
+    `parents` has, for each commit, the number of its parent, or None if it is not among them.
+    """
+    children = [0] * len(parents)
+    for parent in parents:
+        if parent is not None:
+            children[parent] += 1
+    ordered: list[int] = []
+    for tip in [number for number in range(len(parents)) if not children[number]]:
+        current: int | None = tip
         while current is not None:
             ordered.append(current)
-            parent = current.commit.parent
-            if parent is None or parent not in by_id:
+            parent = parents[current]
+            if parent is None:
                 break
             children[parent] -= 1
-            current = None if children[parent] else by_id[parent]
+            current = None if children[parent] else parent
     return ordered
 
 
@@ -126,7 +140,7 @@ def _draw_commit(columns: Sequence[_Column], index: int) -> tuple[GraphCell, ...
 
 
 def _draw_unshown(columns: Sequence[_Column]) -> tuple[GraphCell, ...]:
-    """Return the row of columns whose commits are not shown."""
+    """Return the row of columns with commits that are not shown."""
     return _fill_row({2 * i: GraphCell(":", column.number) for i, column in enumerate(columns)})
 
 

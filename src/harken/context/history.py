@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol, runtime_checkable
 
@@ -16,10 +16,11 @@ from harken.core.clock import parse_rfc3339
 from harken.core.commits import CommitId, CommitNotes, check_labels
 from harken.core.messages import Message
 from harken.errors import NameNotFound, NotesConflict
-from harken.store.base import Store, StoredCommit
+from harken.store.base import NO_LIMIT, CommitLink, Store, StoredCommit
 
 _MAX_ATTEMPTS = 20
 """The number of attempts to update notes if concurrent writers interfere."""
+_BATCH = 1000
 
 
 def get_commit(store: Store, ctx: CommitId) -> StoredCommit:
@@ -68,6 +69,37 @@ def _sort_key(stored: StoredCommit) -> int:
     return -parse_rfc3339(stored.commit.created_at)
 
 
+@runtime_checkable
+class _LinkStore(Protocol):
+    """A store that knows the links of commits without reading the commits."""
+
+    def commit_links(self) -> list[CommitLink]:
+        """Return the links of all commits, the last written first."""
+        ...
+
+
+def read_commit_links(store: Store) -> list[CommitLink]:
+    """Return the links of all commits, the last written first. Raises StoreError.
+
+    A store that has no table of links reads every commit.
+    """
+    if isinstance(store, _LinkStore):
+        return store.commit_links()
+    links: list[CommitLink] = []
+    names = store.newest_commits(NO_LIMIT)
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        commits = store.commits(batch)
+        links += [_build_link(commits[name]) for name in batch if name in commits]
+    return links
+
+
+def _build_link(stored: StoredCommit) -> CommitLink:
+    commit = stored.commit
+    time_us = parse_rfc3339(commit.created_at)
+    return CommitLink(stored.id, commit.parent, time_us, commit.principal)
+
+
 END_OF_TIME = "9999-12-31T23:59:59.999999Z"
 """A time after every commit."""
 
@@ -88,21 +120,25 @@ def update_metadata(
     labels: Iterable[str] | None = None,
     by: str = "",
     instead_of: str | None = None,
+    instead_of_labels: Iterable[str] | None = None,
 ) -> CommitNotes:
     """Replace the summary or the labels of a commit, and return its notes.
 
-    `by` is the model that wrote the summary. With `instead_of`, only that summary is replaced.
-    Nothing else in a commit can change. Raises NameNotFound; ValueError for an empty summary, since
-    a commit always has one; NotesConflict if it has another summary, or other writers change it
-    repeatedly.
+    `by` is the model that wrote the summary. With `instead_of`, only that summary is replaced, with
+    `instead_of_labels` only these labels. Nothing else in a commit can change. Raises NameNotFound;
+    ValueError for an empty summary, since a commit always has one; NotesConflict if it has another
+    summary or other labels, or other writers change it repeatedly.
     """
     if summary is not None and not summary.strip():
         raise ValueError("the summary is blank, but a commit needs one")
-    new_labels = None if labels is None else tuple(labels)
+    new_labels = None if labels is None else tuple(dict.fromkeys(labels))
     check_labels(new_labels or ())
+    expected_labels = None if instead_of_labels is None else tuple(instead_of_labels)
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         old_notes = get_commit(store, ctx).notes
         if instead_of not in (None, old_notes.summary):
+            raise NotesConflict("the store", ctx)
+        if expected_labels not in (None, old_notes.labels):
             raise NotesConflict("the store", ctx)
         notes = CommitNotes(
             summary=old_notes.summary if summary is None else summary,
@@ -116,6 +152,29 @@ def update_metadata(
         except NotesConflict:
             if not attempts_left:
                 raise
+    return notes
+
+
+def move_labels(
+    store: Store, labels: Sequence[str], source: CommitId, target: CommitId
+) -> CommitNotes:
+    """Move labels from one commit to another, and return the notes of the second.
+
+    After a crash in between, both have them. Raises NameNotFound if a commit does not exist, or the
+    first one lacks a label; NotesConflict if another writer interferes.
+    """
+    source_labels = get_commit(store, source).notes.labels
+    for label in labels:
+        if label not in source_labels:
+            raise NameNotFound("label", label, source_labels)
+    before = get_commit(store, target).notes
+    if source == target:
+        return before
+    notes = update_metadata(
+        store, target, labels=(*before.labels, *labels), instead_of_labels=before.labels
+    )
+    remaining = [label for label in source_labels if label not in labels]
+    update_metadata(store, source, labels=remaining, instead_of_labels=source_labels)
     return notes
 
 

@@ -16,7 +16,15 @@ key would not be recognized, but is still half a key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import msgspec
@@ -196,32 +204,36 @@ async def summarize(
     store: Store,
     model: Model,
     commits: Iterable[StoredCommit],
+    on_result: Callable[[SummaryResult], None],
     manner: SummaryOptions | None = None,
-) -> AsyncGenerator[SummaryResult, None]:
-    """Summarize each of these commits with a model, store the summaries, and yield the results.
+) -> None:
+    """Summarize each of these commits with a model, store the summaries, and report each result.
 
-    A yielded result is stored. Closing the generator cancels running calls. Raises StoreError if
-    the store cannot be written, ModelError if no call can succeed: no key, no such model.
+    `on_result` is called in the step that stores a summary, so a cancellation, which ends running
+    calls, leaves no stored summary unreported. Raises StoreError if the store cannot be written,
+    ModelError if no call can succeed: no key, no such model.
     """
     manner = manner or SummaryOptions()
     pace = _RateLimiter(manner.per_minute)
     remaining = iter(commits)
-    running: set[asyncio.Task[SummaryResult]] = set()
-    finished: set[asyncio.Task[SummaryResult]] = set()
+    running: set[asyncio.Task[None]] = set()
+    finished: set[asyncio.Task[None]] = set()
+
+    async def summarize_next(commit: StoredCommit) -> None:
+        on_result(await _summarize_commit(store, model, commit, manner, pace))
+
     try:
         while True:
             while (
                 len(running) < manner.max_concurrent
                 and (commit := next(remaining, None)) is not None
             ):
-                running.add(
-                    asyncio.create_task(_summarize_commit(store, model, commit, manner, pace))
-                )
+                running.add(asyncio.create_task(summarize_next(commit)))
             if not running:
                 return
             finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in finished:
-                yield task.result()
+                task.result()
     finally:
         for task in running:
             task.cancel()

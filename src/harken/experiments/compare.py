@@ -189,10 +189,11 @@ def first_divergence(before: ComparedRun, after: ComparedRun) -> tuple[str, int]
 def _find_divergences(before: ComparedRun, after: ComparedRun) -> dict[str, int | None]:
     """Return the number of common messages of each agent in both runs, or None for all messages."""
     left, right = before.keys, after.keys
-    return {name: _common_length(keys, right[name]) for name, keys in left.items() if name in right}
+    return {name: common_length(keys, right[name]) for name, keys in left.items() if name in right}
 
 
-def _common_length(left: Sequence[str], right: Sequence[str]) -> int | None:
+def common_length(left: Sequence[str], right: Sequence[str]) -> int | None:
+    """Return the number of equal leading items of two lists, or None if the lists are equal."""
     shorter = min(len(left), len(right))
     differs = (index for index in range(shorter) if left[index] != right[index])
     return next(differs, None if len(left) == len(right) else shorter)
@@ -207,7 +208,7 @@ def _build_divergence(
         [format_message(message) for message in messages[position:] if message.role == "assistant"]
         for messages in (left, right)
     ]
-    index = _common_length(*answers)
+    index = common_length(*answers)
     differing = [
         side[index] if index is not None and index < len(side) else None for side in answers
     ]

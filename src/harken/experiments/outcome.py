@@ -69,21 +69,12 @@ class ComparedRun:
     @cached_property
     def origin(self) -> Origin | None:
         """The end of the events that it has in common with another session, for a branch."""
-        first = next(iter(self.steps.links), None)
-        return first.origin if isinstance(first, ev.SessionStarted) else None
+        return _find_origin(self.steps.links)
 
     @cached_property
     def fork_start(self) -> tuple[str, MessageId] | None:
-        """The session that it was forked from, and the first event there that it does not have.
-
-        That of another program's session is the model call that was run again. None if it is no
-        fork.
-        """
-        if self.origin is not None:
-            return self.origin.session, message_id(reference_number(self.origin.upto) + 1)
-        creations = (event for event in self.steps.links if isinstance(event, ev.AgentCreated))
-        first = next(creations, None)
-        return None if first is None or first.spec is None else parse_rerun_origin(first.spec)
+        """As `find_fork_start`."""
+        return find_fork_start(self.steps.links)
 
     def from_fork(self, others: Iterable[ComparedRun]) -> ComparedRun:
         """Return this run from the point where it and one of the others were forked.
@@ -94,11 +85,11 @@ class ComparedRun:
         for other in others:
             other_start = other.fork_start
             if other_start is not None and other_start[0] in self.names:
-                return self._from_event(other_start[1])
+                return self.from_event(other_start[1])
             if self.origin is None or start is None:
                 continue
             if start[0] in other.names or (other_start is not None and other_start[0] == start[0]):
-                return self._from_event(start[1])
+                return self.from_event(start[1])
         return self
 
     @cached_property
@@ -107,7 +98,7 @@ class ComparedRun:
         first = next(iter(self.steps.links), None)
         return {self.name, *([first.session_id] if isinstance(first, ev.SessionStarted) else [])}
 
-    def _from_event(self, first: MessageId | None) -> ComparedRun:
+    def from_event(self, first: MessageId | None) -> ComparedRun:
         """Return this run from an event on; unchanged if it has no such event."""
         if first is None or first not in self.steps.links.positions:
             return self
@@ -201,6 +192,24 @@ class ComparedRun:
                 continue
             return text_of(entry.content) if outcome is None else outcome.text
         return None
+
+
+def find_fork_start(events: Iterable[ev.Event]) -> tuple[str, MessageId] | None:
+    """Return the session that a session was forked from, and the first event that it lacks of it.
+
+    That of another program's session is the model call that was run again. Return None if it is no
+    fork.
+    """
+    origin = _find_origin(events)
+    if origin is not None:
+        return origin.session, message_id(reference_number(origin.upto) + 1)
+    first = next((event for event in events if isinstance(event, ev.AgentCreated)), None)
+    return None if first is None or first.spec is None else parse_rerun_origin(first.spec)
+
+
+def _find_origin(events: Iterable[ev.Event]) -> Origin | None:
+    first = next(iter(events), None)
+    return first.origin if isinstance(first, ev.SessionStarted) else None
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:

@@ -72,13 +72,14 @@ def iter_leaf_segments(
             yield segment
             continue
         earlier = requests[segment.request]
-        if not _precedes(earlier, named_by):
+        if not precedes(earlier, named_by):
             raise ValueError(f"{named_by.message_id} names {earlier.message_id}, a later request")
         inner = slice_segments(earlier.context, segment.start or 0, segment.stop or 0)
         stack.extend((part, earlier) for part in reversed(inner))
 
 
-def _precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
+def precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
+    """Whether the id of a request is lower than that of another one."""
     earlier_number = parse_id_number(earlier.message_id, "msg_")
     later_number = parse_id_number(later.message_id, "msg_")
     return earlier_number is not None and later_number is not None and earlier_number < later_number

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -86,6 +86,15 @@ class StoredCommit(msgspec.Struct, frozen=True, gc=False):
     id: CommitId
     commit: Commit
     notes: CommitNotes
+
+
+class CommitLink(NamedTuple):
+    """The place of a commit in the history, which a store may know without reading the commit."""
+
+    id: CommitId
+    parent: CommitId | None
+    time_us: int
+    principal: str
 
 
 class ObjectKind(IntEnum):

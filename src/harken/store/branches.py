@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from harken.core.commits import CommitId, HeadName
-from harken.errors import BranchConflict, ConfigError, NameNotFound
-from harken.store.base import BranchMove
+from harken.errors import BranchConflict, ConfigError, HarkenError, NameNotFound
+from harken.store.base import BranchMove, Store
 
 K = TypeVar("K", bound=str)
 MAX_BRANCH_CHARS = 200
@@ -39,6 +39,20 @@ def check_branch(name: str) -> None:
             f"{name!r} is not the name of a branch: use up to {MAX_BRANCH_CHARS} printable "
             "characters without blanks and @, such as main or review/alice"
         )
+
+
+def rename_branch(store: Store, name: str, new_name: str, head: CommitId) -> None:
+    """Rename a branch that is at `head`.
+
+    After a crash in between, both names exist. Raises ConfigError for an invalid name, and
+    BranchConflict if the branch has another head, or the new name exists: then nothing is changed.
+    """
+    store.move_branch(new_name, head, expected=None)
+    try:
+        store.move_branch(name, None, expected=head)
+    except HarkenError:
+        store.move_branch(new_name, None, expected=head)
+        raise
 
 
 def check_head_name(name: str) -> HeadName:

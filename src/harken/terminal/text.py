@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -76,6 +77,19 @@ def program_name() -> str:
     program = Path(sys.argv[0])
     is_hidden = program.name == "harken" and shutil.which("harken") is None
     return shlex.quote(str(program)) if is_hidden else "harken"
+
+
+def shell_quote(word: str) -> str:
+    r"""Return a word quoted for a shell, on one line and without control characters.
+
+    >>> print(shell_quote("it is"), shell_quote("two\nlines"))
+    'it is' $'two\x0alines'
+    """
+    if escape_control_characters(word) == word and not {"\n", "\t"} & set(word):
+        return shlex.quote(word)
+    data = os.fsencode(word).decode("latin-1")
+    plain = re.sub(r"[^ -~]|['\\]", lambda match: f"\\x{ord(match[0]):02x}", data)
+    return f"$'{plain}'"
 
 
 def indent(text: str, by: str) -> str:

@@ -82,7 +82,8 @@ def context(
         calls.messages(request),
         [] if previous is None else calls.messages(previous),
     )
-    keys, previous_keys = calls.keys(request), [] if previous is None else calls.keys(previous)
+    keys = calls.keys(request)
+    previous_keys: Sequence[Key] = [] if previous is None else calls.keys(previous)
     kept, broken_by = _compare_prefix(request, previous, keys, previous_keys)
     key_set = set(keys)
     is_intact = _context_hash(messages) == request.context_hash
@@ -114,7 +115,10 @@ def context(
 
 
 def _compare_prefix(
-    request: LlmRequest, previous: LlmRequest | None, keys: list[Key], previous_keys: list[Key]
+    request: LlmRequest,
+    previous: LlmRequest | None,
+    keys: Sequence[Key],
+    previous_keys: Sequence[Key],
 ) -> tuple[int, str | None]:
     """Return the number of common leading messages, and the reason for the first difference.
 
@@ -132,9 +136,16 @@ def _compare_prefix(
 
 
 def build_context_rows(
-    keys: Sequence[Key], messages: Sequence[ChatMessage], *, known: Collection[Key]
+    keys: Sequence[Key],
+    messages: Sequence[ChatMessage],
+    *,
+    known: Collection[Key],
+    start: int = 0,
 ) -> list[ContextMessage]:
-    """Return the messages of a context as rows. A message is new if its key is not in `known`."""
+    """Return the messages of a context as rows. A message is new if its key is not in `known`.
+
+    start: the position of the first message.
+    """
     return [
         ContextMessage(
             position=position,
@@ -143,7 +154,7 @@ def build_context_rows(
             new=key not in known,
             message=without_entry_fields(message),
         )
-        for position, (key, message) in enumerate(zip(keys, messages, strict=True))
+        for position, (key, message) in enumerate(zip(keys, messages, strict=True), start)
     ]
 
 

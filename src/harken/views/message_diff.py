@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -40,10 +40,21 @@ class TextSpan(SparseRecord, frozen=True, kw_only=True):
     text: str
 
 
+DiffKind: TypeAlias = Literal["same", "dropped", "added", "changed"]
+
+
+class MessagePair(NamedTuple):
+    """The positions of a message of either list, or of a pair of messages."""
+
+    kind: DiffKind
+    before: int | None
+    after: int | None
+
+
 class MessageDiff(SparseRecord, frozen=True, kw_only=True):
     """A message of either list, or a pair of messages."""
 
-    kind: Literal["same", "dropped", "added", "changed"]
+    kind: DiffKind
     before: int | None = None
     """Position in the first list, from 0."""
     after: int | None = None
@@ -71,19 +82,43 @@ def diff_messages(
     >>> [(row.kind, row.text) for row in rows]
     [('changed', 'One coffee'), ('added', 'Now'), ('same', 'Go')]
     """
+    return [build_diff_row(before, after, pair, kept) for pair in align_messages(before, after)]
+
+
+def align_messages(
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage]
+) -> list[MessagePair]:
+    """Align two lists of messages, without the differences of their texts, which take longer."""
     old_hashes, new_hashes = list(map(message_hash, before)), list(map(message_hash, after))
-    rows: list[MessageDiff] = []
+    pairs: list[MessagePair] = []
     for is_equal, old, new in _iter_ranges(old_hashes, new_hashes):
         left, right = range(*old), range(*new)
         if is_equal:
-            pairs = zip(left, right, strict=True)
-            rows += [
-                _build_row("same", after[new_position], old_position + kept, new_position + kept)
-                for old_position, new_position in pairs
-            ]
+            pairs += [MessagePair("same", i, j) for i, j in zip(left, right, strict=True)]
         else:
-            rows += _iter_unequal(before, after, left, right, kept)
-    return rows
+            pairs += _iter_unequal(before, after, left, right)
+    return pairs
+
+
+def build_diff_row(
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage], pair: MessagePair, kept: int = 0
+) -> MessageDiff:
+    """Return the row of a message or a pair of an alignment of these lists."""
+    kind, old, new = pair
+    position = old if new is None else new
+    assert position is not None  # A pair has a message of one list at least.
+    message = before[position] if new is None else after[position]
+    text_spans: list[TextSpan] = []
+    if kind == "changed" and old is not None:
+        text_spans = spans(format_message(before[old]), format_message(message))
+    return MessageDiff(
+        kind=kind,
+        before=None if old is None else old + kept,
+        after=None if new is None else new + kept,
+        heading=heading(message),
+        text=format_message(message),
+        spans=text_spans,
+    )
 
 
 def spans(before: str, after: str, *, around: int | None = 40) -> list[TextSpan]:
@@ -131,30 +166,18 @@ def _common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 
 def _iter_unequal(
-    before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range, kept: int
-) -> Iterator[MessageDiff]:
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range
+) -> Iterator[MessagePair]:
     """Yield the rows of two ranges without equal messages: pairs, and unpaired messages."""
     pairs = _pair_similar(
         [before[old_position] for old_position in old],
         [after[old_position] for old_position in new],
     )
     for (i, k), (j, m) in pairwise([(-1, -1), *pairs, (len(old), len(new))]):
-        yield from (
-            _build_row("dropped", before[old_position], old_position + kept)
-            for old_position in old[i + 1 : j]
-        )
-        yield from (
-            _build_row("added", after[old_position], None, old_position + kept)
-            for old_position in new[k + 1 : m]
-        )
+        yield from (MessagePair("dropped", position, None) for position in old[i + 1 : j])
+        yield from (MessagePair("added", None, position) for position in new[k + 1 : m])
         if j < len(old):
-            old_position, new_position = old[j], new[m]
-            text_spans = spans(
-                format_message(before[old_position]), format_message(after[new_position])
-            )
-            yield _build_row(
-                "changed", after[new_position], old_position + kept, new_position + kept, text_spans
-            )
+            yield MessagePair("changed", old[j], new[m])
 
 
 def _pair_similar(old: Sequence[ChatMessage], new: Sequence[ChatMessage]) -> list[_Pair]:
@@ -184,23 +207,6 @@ def _is_similar(message: ChatMessage, old: Counter[str], new: Counter[str]) -> b
     """Whether two messages of one role share most words. System messages always match."""
     shared = 2 * (old & new).total()
     return message.role == "system" or shared >= _MIN_SIMILARITY * (old.total() + new.total())
-
-
-def _build_row(
-    kind: Literal["same", "dropped", "added", "changed"],
-    message: ChatMessage,
-    before: int | None,
-    after: int | None = None,
-    text_spans: Iterable[TextSpan] = (),
-) -> MessageDiff:
-    return MessageDiff(
-        kind=kind,
-        before=before,
-        after=after,
-        heading=heading(message),
-        text=format_message(message),
-        spans=list(text_spans),
-    )
 
 
 def _iter_spans(before: str, after: str) -> Iterator[TextSpan]:

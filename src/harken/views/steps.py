@@ -8,7 +8,8 @@ context.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -27,10 +28,12 @@ from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
 from harken.views.message_diff import MessageDiff, TextSpan, diff_messages, spans
 from harken.views.message_text import format_message
-from harken.views.model_calls import ModelCalls, placeholders
+from harken.views.model_calls import Key, ModelCalls, placeholders
 
 _MAX_NUMBER_DIGITS = 18
 """Longer digit strings are treated as ids."""
+_MAX_KEY_SETS = 32
+"""The number of calls whose keys are kept: a message is looked for in about 20 calls."""
 
 
 class RequestStep(SparseRecord, frozen=True, kw_only=True):
@@ -140,6 +143,7 @@ class RequestSteps:
         self._early_edits: dict[AgentId | None, list[ev.Event]] = {}
         """Agent -> edits of its context before its first request."""
         self._last_requests: dict[AgentId | None, MessageId] = {}
+        self._key_sets: OrderedDict[int, frozenset[Key]] = OrderedDict()
         self.add(self.links)
 
     def __len__(self) -> int:
@@ -186,7 +190,7 @@ class RequestSteps:
         readers: list[int] = []
         for number in numbers[first : first + limit]:
             try:
-                keys = self.calls.keys(self.requests[number - 1])
+                keys = self._key_set(number)
             except HarkenError:  # The log lacks a part of the context.
                 continue
             if (MessageId(message_id), -1) in keys:
@@ -194,6 +198,19 @@ class RequestSteps:
             elif readers:
                 break
         return readers
+
+    def _key_set(self, number: int) -> frozenset[Key]:
+        """Return the keys of the messages of a call: those of the last calls are kept.
+
+        A reader of many messages of an agent asks for the same calls. Raises as `context`.
+        """
+        keys = self._key_sets.pop(number, None)
+        if keys is None:
+            keys = frozenset(self.calls.keys(self.requests[number - 1]))
+        self._key_sets[number] = keys
+        if len(self._key_sets) > _MAX_KEY_SETS:
+            self._key_sets.popitem(last=False)
+        return keys
 
     def find(self, given: str, agent_id: str | None = None) -> int:
         """Resolve a user's reference to a model call to its number.
@@ -237,13 +254,36 @@ class RequestSteps:
             usage=answered.usage,
         )
 
-    def context(self, number: int) -> list[ContextMessage]:
-        """Return the exact context of a call. Raises HarkenError if the log lacks part of it."""
+    def keys(self, number: int) -> Sequence[Key]:
+        """Return the keys of the messages of a call: equal ones are the same message.
+
+        Raises as `context`.
+        """
+        return self.calls.keys(self.requests[number - 1])
+
+    def context(self, number: int, start: int = 0, stop: int | None = None) -> list[ContextMessage]:
+        """Return the exact context of a call, or a range of it.
+
+        Raises HarkenError if the log lacks part of it.
+        """
         request = self.requests[number - 1]
-        previous = self.calls.previous_request(request)
-        previous_keys = set() if previous is None else set(self.calls.keys(previous))
-        return build_context_rows(
-            self.calls.keys(request), self.calls.messages(request), known=previous_keys
+        keys = self.calls.keys(request)[start:stop]
+        messages = [self.calls.message(request, key) for key in keys]
+        return build_context_rows(keys, messages, known=self._known_keys(number), start=start)
+
+    def find_new(self, number: int) -> list[int]:
+        """Return the positions of the messages that are new since the previous call of the agent.
+
+        Raises as `context`.
+        """
+        known = self._known_keys(number)
+        return [position for position, key in enumerate(self.keys(number)) if key not in known]
+
+    def _known_keys(self, number: int) -> Collection[Key]:
+        """Return the keys of the previous call of the agent."""
+        previous = self.calls.previous_request(self.requests[number - 1])
+        return (
+            () if previous is None else self._key_set(self._number_by_request[previous.message_id])
         )
 
     def tools(self, number: int) -> list[dict[str, Any]]:

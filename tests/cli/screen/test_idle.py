@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from harken.chat.open_chat import OpenChat
-from harken.chat.screen.turns import TurnResult, Turns
+from harken.chat.running.turns import TurnResult, Turns
 from harken.config.settings import Settings
 from tests.agent_kit import run
 from tests.unit.agents.command_hooks.command_kit import commanded, keeper, on, told

@@ -11,9 +11,9 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from harken.chat.render.status_line import Status, folder_text
+from harken.chat.running.turns import TypeAhead
 from harken.chat.screen.completion import MAX_COMPLETIONS, FileTree, InputCompleter
 from harken.chat.screen.input_history import MAX_HISTORY_CHARS, Pastes, PrivateHistory
-from harken.chat.screen.turns import TypeAhead
 from harken.terminal.styled_text import cell_width
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from harken.chat.render.activity import MIN_AGENTS, AgentActivity
 from harken.chat.render.tool_calls import (
+    MAX_DIFF_LINES,
     MAX_LINE_CHARS,
     MAX_RESULT_LINES,
     fold_result,
@@ -84,7 +87,7 @@ def test_a_long_line_is_cut_and_counted_as_one_that_is_not_whole() -> None:
     result = fold_result("short\n" + "x" * 100_000)
     assert [len(line) for line in texts(result.lines)] == [5, MAX_LINE_CHARS]
     assert result.hidden_count == 1
-    changed = list_change_lines('{"old_string": "a", "new_string": "%s"}' % ("b" * 5000))
+    changed = list_change_lines("edit", edit_arguments("a", "b" * 5000))
     assert max(map(len, texts(changed))) <= MAX_LINE_CHARS
     assert texts(changed)[-1] == "… 1 more line of the change"
 
@@ -108,18 +111,30 @@ def test_a_diff_has_its_colours_and_more_room() -> None:
 
 
 def test_what_an_edit_changed_is_seen_from_its_arguments() -> None:
-    assert list_change_lines('{"old_string": "a\\nb\\nc", "new_string": "a\\nB\\nc"}') == [
+    assert list_change_lines("edit", edit_arguments("a\nb\nc", "a\nB\nc")) == [
         [("dim", " a")],
         [("red", "-b")],
         [("green", "+B")],
         [("dim", " c")],
     ]
-    for odd in ("", "[]", '{"old_string": 1, "new_string": "x"}', '{"old_string": "x"}'):
-        assert list_change_lines(odd) == []
+    for odd in ("", "[]", '{"path": "x", "old_string": "x"}', edit_arguments(1, "x")):
+        assert list_change_lines("edit", odd) == []
 
 
-def test_a_huge_edit_is_not_compared() -> None:
-    assert list_change_lines('{"old_string": "%s", "new_string": "b"}' % ("a\\n" * 5000)) == []
+def test_a_change_is_its_first_lines_and_how_many_more_there_are() -> None:
+    changed = texts(list_change_lines("edit", edit_arguments("a\n" * 5000, "b")))
+    assert changed == ["-a"] * MAX_DIFF_LINES + ["… 4986 more lines of the change"]
+
+
+def test_a_costly_edit_is_not_compared() -> None:
+    old, new = "\n".join(["a"] * 199), "\n".join(["a", "b"] * 99)
+    assert texts(list_change_lines("edit", edit_arguments(old, new))) == [
+        "@@ 199 lines are replaced by 198 @@"
+    ]
+
+
+def edit_arguments(old: object, new: str) -> str:
+    return json.dumps({"path": "x", "old_string": old, "new_string": new})
 
 
 def request(agent: AgentId = MAIN) -> LlmRequest:

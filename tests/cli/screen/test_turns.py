@@ -14,9 +14,9 @@ from harken import Budget
 from harken.chat.open_chat import OpenChat
 from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
 from harken.chat.render.model_failure import format_failure
+from harken.chat.running.turns import TurnResult, Turns
 from harken.chat.screen.event_queue import EventQueue, QueuedItem
 from harken.chat.screen.screen import FrameLimiter
-from harken.chat.screen.turns import TurnResult, Turns
 from harken.config.settings import Settings
 from harken.core.events import SessionEnded
 from harken.core.ids import AgentId

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
+from typing import cast
 
 import pytest
 
@@ -54,7 +54,9 @@ async def collect(
     choice: SummaryFilter | None = None,
 ) -> list[SummaryResult]:
     selected = list(select_commits(store, choice or SummaryFilter(), model.name))
-    return [outcome async for outcome in summarize(store, model, selected, manner)]
+    results: list[SummaryResult] = []
+    await summarize(store, model, selected, results.append, manner)
+    return results
 
 
 def request_text(request: ModelRequest) -> str:
@@ -304,27 +306,28 @@ def test_call_rate_is_limited(store: WatchedStore) -> None:
     )
 
 
-def test_cancelled_run_keeps_yielded_summaries(
-    store: WatchedStore,
-) -> None:
+def test_a_cancelled_run_reports_exactly_what_it_stored(store: WatchedStore) -> None:
     chain(store, 20)
+    reported: list[SummaryResult] = []
 
-    async def stopped() -> int:
+    async def stop() -> int:
+        def stop_at_five(result: SummaryResult) -> None:
+            assert summary_of(store, result.ctx) == "Done."
+            reported.append(result)
+            if len(reported) == 5:
+                task.cancel()
+
         model = FunctionModel(lambda _: "Done.", "small")
         selected = list(select_commits(store, SummaryFilter(), "small"))
-        async with aclosing(
-            summarize(store, model, selected, SummaryOptions(max_concurrent=2))
-        ) as outcomes:
-            count = 0
-            async for outcome in outcomes:
-                assert summary_of(store, outcome.ctx) == "Done."
-                count += 1
-                if count == 5:
-                    break
+        options = SummaryOptions(max_concurrent=2)
+        task = asyncio.create_task(summarize(store, model, selected, stop_at_five, options))
+        with pytest.raises(asyncio.CancelledError):
+            await task
         return len(asyncio.all_tasks())
 
-    assert asyncio.run(stopped()) == 1  # no call continues in the background
+    assert asyncio.run(stop()) == 1  # no call continues in the background
     remaining = list(select_commits(store, SummaryFilter(), "small"))
+    assert len(remaining) == 20 - len(reported)
     assert 12 <= len(remaining) <= 15
     assert len(run(store, lambda _: "Done.")) == len(remaining)
 
@@ -353,8 +356,11 @@ def test_calls_have_ended_when_a_cancelled_run_returns(store: WatchedStore) -> N
 
     async def stop_after_the_first() -> int:
         selected = list(select_commits(store, SummaryFilter(), "small"))
-        async with aclosing(summarize(store, model, selected)) as results:
-            await anext(results)
+        task = asyncio.create_task(
+            summarize(store, model, selected, lambda _: cast(None, task.cancel()))
+        )
+        with pytest.raises(asyncio.CancelledError):
+            await task
         return model.ended
 
     assert asyncio.run(stop_after_the_first()) == 2

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harken.views.conversation.differences import Work, change_of_call, compare_texts
+from harken.views.conversation.differences import FileChange, Work, change_of_call, compare_texts
 
 PATCH = "*** Begin Patch\n*** Update File: a\n-1\n+2\n*** End Patch"
 
@@ -26,6 +26,19 @@ def edit(**more: object) -> str:
             json.dumps({"path": "a", "edits": [{"oldText": "1", "newText": "2", "run": "x"}]}),
             '{"edits": [{"oldText": "1", "newText": "2", "run": "x"}]}',
         ),
+    ],
+)
+def test_arguments_that_a_diff_does_not_represent_are_beside_it(
+    arguments: str, other: str | None
+) -> None:
+    change = change_of_call("edit", arguments, Work())
+    assert change is not None
+    assert (change.other_arguments, change.is_partial) == (other, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "other"),
+    [
         (PATCH, None),
         (json.dumps({"input": PATCH}), None),
         (
@@ -34,12 +47,9 @@ def edit(**more: object) -> str:
         ),
     ],
 )
-def test_arguments_that_a_diff_does_not_represent_are_beside_it(
-    arguments: str, other: str | None
-) -> None:
-    change = change_of_call(arguments, Work())
-    assert change is not None
-    assert (change.other_arguments, change.is_partial) == (other, False)
+def test_arguments_beside_a_patch_are_beside_it(arguments: str, other: str | None) -> None:
+    change = change_of_call("apply_patch", arguments, Work())
+    assert change == FileChange(PATCH, is_partial=False, other_arguments=other)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +65,13 @@ def test_arguments_that_a_diff_does_not_represent_are_beside_it(
     ],
 )
 def test_other_arguments_are_no_change_of_a_file(arguments: str) -> None:
-    assert change_of_call(arguments, Work()) is None
+    assert change_of_call("edit", arguments, Work()) is None
+    assert change_of_call("apply_patch", arguments, Work()) is None
 
 
 def test_line_ends_and_other_separators_are_changes() -> None:
     arguments = json.dumps({"path": "a", "old_string": "1\r\n2\x0b3\n", "new_string": "1\n2\x0b3"})
-    change = change_of_call(arguments, Work())
+    change = change_of_call("edit", arguments, Work())
     assert change is not None
     assert "-1\r\n" in change.diff
     assert "2\x0b3" in change.diff
@@ -69,7 +80,9 @@ def test_line_ends_and_other_separators_are_changes() -> None:
 def test_a_hunk_names_its_line_of_the_replaced_text_and_no_line_of_the_file() -> None:
     old = "\n".join(f"line {n}" for n in range(1, 41))
     new = old.replace("line 10", "ten").replace("line 30", "thirty @@ -1,2 +3,4 @@")
-    change = change_of_call(json.dumps({"path": "a", "old_string": old, "new_string": new}), Work())
+    change = change_of_call(
+        "edit", json.dumps({"path": "a", "old_string": old, "new_string": new}), Work()
+    )
     assert change is not None
     hunks = [line for line in change.diff.split("\n") if line.startswith("@@")]
     assert hunks == [f"@@ line {n} of the replaced text @@" for n in (7, 27)]
@@ -80,7 +93,7 @@ def test_many_costly_edits_take_bounded_time_and_the_row_tells_so() -> None:
     old, new = "\n".join(["a"] * 190), "\n".join(["a", "b"] * 95)
     edits = [{"old_string": old, "new_string": new}] * 200
     started_at = time.process_time()
-    change = change_of_call(json.dumps({"path": "a", "edits": edits}), Work())
+    change = change_of_call("edit", json.dumps({"path": "a", "edits": edits}), Work())
     assert time.process_time() - started_at < 1
     assert change is not None
     assert change.is_partial

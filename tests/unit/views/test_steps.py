@@ -235,3 +235,41 @@ def test_next_step_costs_only_its_new_messages(play: LogBuilder) -> None:
         steps.changes(n)
         assert steps.verified(n)
         assert len(lookups) == 4
+
+
+def test_a_range_of_a_context_is_that_part_of_the_whole_one(play: LogBuilder) -> None:
+    for number in range(4):
+        play.hears(play.root, f"question {number}")
+        play.answers(play.root, play.asks(play.root), f"answer {number}")
+    steps = stepping(play)
+    for number in range(1, 5):
+        fresh = stepping(play)  # It knows no earlier call.
+        whole = fresh.context(number)
+        assert len(whole) == steps.step(number).messages == len(steps.keys(number))
+        assert steps.context(number) == whole
+        assert [row.position for row in whole] == [*range(len(whole))]
+        assert steps.context(number, 1, 3) == whole[1:3]
+        assert steps.find_new(number) == [row.position for row in whole if row.new]
+
+
+def test_a_context_that_names_a_range_many_times_is_refused(play: LogBuilder) -> None:
+    play.hears(play.root, "Hi")
+    request = play.asks(play.root)
+    play.answers(play.root, request, "Hello")
+    steps = stepping(play)
+    first = steps.requests[0]
+    assert steps.keys(1)
+    again = [ev.Segment(request=request, start=0, stop=first.count)] * 500
+    second = ev.LlmRequest(
+        message_id=MessageId("msg_099"),
+        time=first.time,
+        agent_id=first.agent_id,
+        context=again,
+        count=500 * first.count,
+        context_hash="",
+        model="x",
+    )
+    steps.links.extend([second])
+    steps.add([second])
+    with pytest.raises(HarkenError, match="more entries than came before it"):
+        steps.keys(2)

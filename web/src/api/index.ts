@@ -3,6 +3,7 @@
  * Members with default values are absent from the JSON, so they are optional here. */
 
 import type { ApiRequest, Params, Transport } from "./http";
+import type { RunRow } from "./runs";
 
 export { address, ApiError, HttpTransport, type Params, type Transport } from "./http";
 
@@ -15,6 +16,7 @@ export interface SessionSummary {
   ended?: string | null;
   state?: string | null;
   is_live?: boolean;
+  is_imported?: boolean;
   agents?: number | null;
   messages?: number | null;
   cost_usd?: number | null;
@@ -73,6 +75,8 @@ export interface SessionInfo {
   primary: string[];
   damage?: string | null;
   commands?: Record<string, string | null>;
+  /** How it runs in this server. Null: it does not. */
+  run?: RunRow | null;
 }
 
 /** An image of the log. Without a hash the log has an address only, which the page does not load. */
@@ -143,6 +147,8 @@ export interface CallPart {
   /** The arguments that the diff does not represent. */
   other_arguments?: string | null;
   other_length?: number | null;
+  /** The files that the call edits, as far as its arguments tell. */
+  files?: string[];
   agents: string[];
   rewritten?: RewrittenCall | null;
 }
@@ -219,6 +225,8 @@ export interface Change {
   agents?: TreeRow[];
   is_live?: boolean;
   damage?: string | null;
+  /** How the session runs in this server; only in the last line of a change. */
+  run?: RunRow | null;
   error?: unknown;
 }
 
@@ -275,6 +283,8 @@ export interface MessageDetails {
   hearers: Hop[];
   effects: Hop[];
   interventions: Intervention[];
+  /** The command that forks the session at this message, if it can be forked. */
+  fork?: string | null;
 }
 
 export interface Usage {

@@ -5,6 +5,6 @@ export function isTyping(event: KeyboardEvent): boolean {
     event.ctrlKey ||
     event.metaKey ||
     event.altKey ||
-    Boolean(target?.closest?.("input, textarea, select, dialog, [contenteditable]"))
+    Boolean(target?.closest?.("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]"))
   );
 }

@@ -9,4 +9,9 @@ export interface HomePage {
 }
 
 /** By the name in the address: `#/NAME?PARAMETERS`. */
-export const HOME_PAGES: Record<string, HomePage> = {};
+export const HOME_PAGES: Record<string, HomePage> = {
+  chat: { title: "New chat", load: () => import("../views/NewChat.svelte") },
+  why: { title: "Why", load: () => import("../views/Why.svelte") },
+  history: { title: "History", load: () => import("../views/History.svelte") },
+  compare: { title: "Compare", load: () => import("../views/Compare.svelte") },
+};

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harken.attribution.edits.patch_text import unquote_path
 from harken.attribution.git.repository import GitRepository
+from harken.edits.patch_text import unquote_path
 
 UNCOMMITTED = "0" * 40
 """The id that git blame gives to lines of the working tree that are in no commit."""

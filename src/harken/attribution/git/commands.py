@@ -41,6 +41,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "config": (),
     "diff": _DIFF_FLAGS,
     "diff-tree": ("--no-commit-id", "-r", "-p", *_DIFF_FLAGS),
+    "for-each-ref": (),
     "grep": (
         *("--no-color", "--no-line-number", "--no-column", "--no-heading", "--no-break"),
         *("--no-textconv", "--no-recurse-submodules"),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from harken.attribution.edits.file_edit import split_lines
-from harken.attribution.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
 from harken.attribution.git.blame import BlameCommit, decode, decode_content
 from harken.attribution.git.repository import HEAD, MAX_FILE_BYTES, GitRepository
 from harken.attribution.text.token_alignment import match_tokens
+from harken.edits.file_edit import split_lines
+from harken.edits.patch_text import DiffHunk, parse_unified_diff, unquote_path
 
 _HUNK_PATTERN = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LOG_FORMAT = "%x01%H %at %ct%x02%P"

@@ -145,12 +145,13 @@ class GitRepository:
 
     def is_tracked(self, path: str) -> bool:
         """Whether git tracks a file in the working tree."""
-        return path in self._tracked_paths
+        return path in self.tracked_paths
 
     @cached_property
-    def _tracked_paths(self) -> frozenset[str]:
+    def tracked_paths(self) -> frozenset[str]:
+        """The files that git tracks in the working tree."""
         output = self.run("ls-files", "-z")
-        return frozenset(output.decode("utf-8", "surrogateescape").split("\0"))
+        return frozenset(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
 
     def is_folder(self, path: str) -> bool:
         """Whether git tracks a file below a folder of the working tree."""
@@ -159,7 +160,7 @@ class GitRepository:
     @cached_property
     def _tracked_folders(self) -> frozenset[str]:
         return frozenset(
-            str(folder) for path in self._tracked_paths for folder in PurePosixPath(path).parents
+            str(folder) for path in self.tracked_paths for folder in PurePosixPath(path).parents
         )
 
     @cached_property

@@ -9,11 +9,10 @@ see whether one of them contains the edit already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harken.attribution.edits.file_edit import added_lines, split_added
 from harken.attribution.git.history import (
     FileVersion,
     RemovedLine,
@@ -43,6 +42,7 @@ from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.text.line_text import information, is_informative, line_key
 from harken.attribution.text.moves import MIN_MOVED_LINES, find_moves
 from harken.core import structs
+from harken.edits.file_edit import added_lines, split_added
 
 _MAX_ROUNDS = 8
 """How often edits that an earlier commit contains are left out, and the others matched again."""
@@ -104,6 +104,8 @@ class CommitMatcher:
     """Matches the added lines of commits of a repository with recorded edits."""
 
     def __init__(self, reader: VersionReader, source: EditSource) -> None:
+        self.on_version: Callable[[], None] = lambda: None
+        """Called for each version that is matched, the earlier ones that it needs included."""
         self._reader = reader
         self._selector = EditSelector(source, reader)
         self._complete: dict[tuple[str, str], dict[int, CommitMatch]] = {}
@@ -235,6 +237,7 @@ class CommitMatcher:
         self, version: FileVersion, uses: _Uses, asked_lines: set[int] | None
     ) -> dict[int, CommitMatch]:
         """Replay the edits on the parent, and match the added lines of a version."""
+        self.on_version()
         diff = self._reader.read(version)
         if diff is None:
             return {}

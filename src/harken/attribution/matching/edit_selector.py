@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harken.attribution.edits.file_edit import Content, is_absolute
 from harken.attribution.git.history import (
     FileVersion,
     PreviousTimes,
@@ -24,6 +23,7 @@ from harken.attribution.matching.virtual_file import Placement
 from harken.attribution.records.edit_index import EditRow
 from harken.attribution.records.recorded_edits import EditSource, RecordedEdit
 from harken.attribution.text.line_text import hash_key, information, is_informative, line_key
+from harken.edits.file_edit import Content, is_absolute
 
 MAX_CANDIDATES = 400
 """The maximum number of edits that are replayed for one commit of a file."""

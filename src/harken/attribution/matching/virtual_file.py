@@ -15,7 +15,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from harken.attribution.edits.file_edit import (
+from harken.attribution.text.alignment import align, align_all
+from harken.attribution.text.line_text import is_informative, line_key
+from harken.edits.file_edit import (
     Addition,
     Change,
     Content,
@@ -24,8 +26,6 @@ from harken.attribution.edits.file_edit import (
     split_added,
     split_lines,
 )
-from harken.attribution.text.alignment import align, align_all
-from harken.attribution.text.line_text import is_informative, line_key
 
 _MIN_PLACED_SHARE = 0.6
 """The share of the informative lines of an old text that must be found where it is placed."""

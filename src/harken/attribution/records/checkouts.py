@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from harken.attribution.edits.file_edit import is_absolute
 from harken.attribution.git.commands import PATH_VARIABLES
 from harken.attribution.git.repository import GitRepository
 from harken.attribution.records.edit_index import EditIndex, EditRow
+from harken.edits.file_edit import is_absolute
 from harken.errors import ConfigError
 
 Kinship: TypeAlias = Literal["same", "other", "unknown"]

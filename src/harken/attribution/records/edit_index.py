@@ -17,6 +17,7 @@ import msgspec
 
 from harken.core.commits import CommitId
 from harken.index import database
+from harken.index.message_text import to_utf8
 
 APPLICATION_ID = 0x48726B65  # "Hrke"
 SCHEMA_VERSION = 1
@@ -99,13 +100,13 @@ class EditIndex:
 
     def find_paths(self, name: str) -> list[tuple[int, str]]:
         """Return the ids and the paths of edited files with a name, in any folder."""
-        rows = self.database.execute("SELECT id, path FROM paths WHERE name = ?", (name,))
+        rows = self.database.execute("SELECT id, path FROM paths WHERE name = ?", (to_utf8(name),))
         return [(id_, path) for id_, path in rows]
 
     def find_paths_below(self, folder: str, limit: int) -> list[str]:
         """Return at most `limit` paths of edited files below a folder."""
         query = "SELECT path FROM paths WHERE path > ? AND path < ? ORDER BY path LIMIT ?"
-        rows = self.database.execute(query, (f"{folder}/", f"{folder}0", limit))
+        rows = self.database.execute(query, (to_utf8(f"{folder}/"), to_utf8(f"{folder}0"), limit))
         return [path for (path,) in rows]
 
     def edits_of(self, path_ids: Iterable[int], until_us: int) -> list[EditRow]:
@@ -119,7 +120,9 @@ class EditIndex:
 
     def edits_of_path(self, path: str, until_us: int) -> list[EditRow]:
         """Return the edits of exactly one path, as `edits_of`."""
-        row = self.database.execute("SELECT id FROM paths WHERE path = ?", (path,)).fetchone()
+        row = self.database.execute(
+            "SELECT id FROM paths WHERE path = ?", (to_utf8(path),)
+        ).fetchone()
         return [] if row is None else self.edits_of([int(row[0])], until_us)
 
     def moves_to(self, path_ids: Iterable[int]) -> list[tuple[int, int]]:

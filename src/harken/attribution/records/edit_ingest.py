@@ -16,13 +16,13 @@ import apsw
 import msgspec
 from blake3 import blake3
 
-from harken.attribution.edits.file_edit import Content, FileEdit, added_lines
-from harken.attribution.edits.file_view import viewed_path
-from harken.attribution.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
 from harken.attribution.records.edit_index import EditIndex
 from harken.attribution.text.line_text import hash_key, information, line_key
 from harken.core import canonical
 from harken.core.commits import DeltaEntry
+from harken.edits.file_edit import Content, FileEdit, added_lines
+from harken.edits.file_view import viewed_path
+from harken.edits.tools import find_edits, is_edit_tool, is_shell_tool, is_view_tool
 from harken.index import database
 from harken.index.ingest.commits import CommitAuthor, has_failed, parse_author
 from harken.index.ingest.new_commits import (

@@ -12,15 +12,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.attribution.edits.file_edit import FileEdit, is_absolute
-from harken.attribution.edits.file_view import parse_viewed_lines
-from harken.attribution.edits.tools import find_edits
 from harken.attribution.records.checkouts import Checkouts
 from harken.attribution.records.edit_index import EditIndex, EditRow
 from harken.context.commit_content import read_artifact
 from harken.context.message_reader import read_entry_messages, read_messages_at
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry
 from harken.core.messages import Message, text_of
+from harken.edits.file_edit import FileEdit, is_absolute
+from harken.edits.file_view import parse_viewed_lines
+from harken.edits.tools import find_edits
 from harken.errors import HarkenError, StoreError
 from harken.store.base import Store
 

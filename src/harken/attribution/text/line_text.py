@@ -12,6 +12,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 from blake3 import blake3
@@ -31,13 +32,22 @@ _COMMON_WORDS = frozenset({*keyword.kwlist, *_COMMON_TEXT.split()})
 MIN_INFORMATIVE_CHARS = 6
 """An informative line has as many letters and digits in words that are not common."""
 _OPENERS, _CLOSERS = frozenset("([{"), frozenset(")]}")
+_MAX_CACHED_LINES, _MAX_CACHED_CHARS = 1 << 15, 500
+"""The versions of a file have mostly the same lines, and each is compared with edits."""
 _PAREN_CONTEXTS = frozenset({"return", "yield", "assert", "if", "elif", "while", "del"})
 """Words after which a formatter adds or removes parentheses around the complete expression."""
 
 
 def line_key(line: str) -> str:
     """Return the normal form of a line, which is empty for a blank line."""
+    return _find_key(line) if len(line) <= _MAX_CACHED_CHARS else _compute_key(line)
+
+
+def _compute_key(line: str) -> str:
     return _SPACE_PATTERN.sub("", line).translate(_QUOTES).rstrip(",;")
+
+
+_find_key = lru_cache(_MAX_CACHED_LINES)(_compute_key)
 
 
 def hash_key(key: str) -> int:
@@ -51,8 +61,15 @@ def information(line: str) -> int:
     >>> information("    return None"), information("}"), information("total = price * count")
     (0, 0, 15)
     """
+    return _find_information(line) if len(line) <= _MAX_CACHED_CHARS else _count_information(line)
+
+
+def _count_information(line: str) -> int:
     words = _WORD_PATTERN.findall(line)
     return sum(len(word) for word in words if word not in _COMMON_WORDS)
+
+
+_find_information = lru_cache(_MAX_CACHED_LINES)(_count_information)
 
 
 def is_informative(line: str) -> bool:

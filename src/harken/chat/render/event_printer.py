@@ -393,7 +393,7 @@ class EventPrinter(msgspec.Struct):
         result = fold_result(
             entry.content, is_error=entry.is_error, was_read=was_read, folding=self.folding
         )
-        changes = [] if entry.is_error else list_change_lines(call.arguments)
+        changes = [] if entry.is_error else list_change_lines(call.name, call.arguments)
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changes]]
         if result.hidden_count:
             self.last_folded = entry

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from difflib import unified_diff
 from typing import Any
 
 import msgspec
 
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.messages import Content
+from harken.edits.file_edit import FileEdit
+from harken.edits.tools import find_argument_change
 from harken.terminal.styled_text import TAB, Line, clean_text, diff_lines, is_diff
 from harken.terminal.text import indent, one_line
 from harken.views.conversation.calls import describe_subject
+from harken.views.conversation.differences import Work, compare_edit
 from harken.views.message_text import format_count, readable_text
 from harken.world.tool import Tool
 
@@ -28,8 +30,8 @@ MAX_DIFF_LINES = 16
 MAX_SHORT_LINES = 2
 MAX_LINE_CHARS = 400
 """The maximum characters of a line: a minified file has thousands."""
-_COMPARED = 1000
-"""The maximum number of compared lines: the cost is quadratic."""
+_MAX_STEPS = 100_000
+"""The steps that comparisons of one call may take: some hundredths of a second."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -114,26 +116,37 @@ def _whole_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def list_change_lines(arguments: str) -> list[Line]:
+def list_change_lines(name: str, arguments: str) -> list[Line]:
     r"""Return the change of an edit, from its arguments: the removed and the added lines.
 
-    >>> list_change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
+    >>> list_change_lines("edit", '{"path": "x", "old_string": "a\\nb", "new_string": "a\\nc"}')
     [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
     """
-    by_name = parse_arguments_or_empty(arguments)
-    old, new = by_name.get("old_string"), by_name.get("new_string")
-    if not isinstance(old, str) or not isinstance(new, str):
+    change = find_argument_change(name, arguments)
+    if change is None:
         return []
-    before, after = old.splitlines(), new.splitlines()
-    if len(before) + len(after) > _COMPARED:
-        return []
-    lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
+    lines = (
+        _list_edit_lines(change.edits)
+        if change.patch is None
+        else change.patch.removesuffix("\n").split("\n")
+    )
     visible = lines if len(lines) <= MAX_DIFF_LINES + 1 else lines[:MAX_DIFF_LINES]
     truncated, truncated_count = truncate_lines(visible)
     styled = diff_lines(truncated, "dim")
     if hidden_count := len(lines) - len(visible) + truncated_count:
         styled.append([("dim", f"… {format_count(hidden_count, 'more line')} of the change")])
     return styled
+
+
+def _list_edit_lines(edits: Sequence[FileEdit]) -> list[str]:
+    """Return the diffs of edits. The call itself names the file, if there is only one."""
+    work = Work(_MAX_STEPS)
+    differences = [compare_edit(edit, work, context_lines=1).lines for edit in edits]
+    if len(edits) == 1:
+        [lines] = differences
+        return lines[1:] if lines[0].startswith("@@ -") else lines
+    headed = zip(edits, differences, strict=True)
+    return [line for edit, lines in headed for line in (f"+++ {edit.path}", *lines)]
 
 
 def plain_lines(text: str) -> list[str]:

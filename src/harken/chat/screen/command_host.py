@@ -29,9 +29,9 @@ from harken.chat.render.activity import AgentActivity, format_status
 from harken.chat.render.agent_tree import LiveTree
 from harken.chat.render.event_printer import EventPrinter, format_typed_command
 from harken.chat.render.tool_calls import full_result
+from harken.chat.running.turns import Turns
 from harken.chat.screen.prompts import ScreenPrompts, preview_lines
 from harken.chat.screen.terminal import ScreenTerminal
-from harken.chat.screen.turns import Turns
 from harken.config.home import program_line
 from harken.core.ids import AgentId
 from harken.session.session import Session

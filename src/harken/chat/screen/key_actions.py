@@ -14,11 +14,11 @@ import msgspec
 
 from harken.agents.open_calls import has_open_calls
 from harken.chat.commands.base import is_command, run_command
+from harken.chat.running.turns import Turns
 from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.input_history import Pastes
 from harken.chat.screen.layout import Inputs
 from harken.chat.screen.prompts import ScreenPrompt, heading
-from harken.chat.screen.turns import Turns
 
 DEBOUNCE_S = 1.0
 

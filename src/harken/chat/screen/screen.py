@@ -32,6 +32,7 @@ from harken.chat.render.event_printer import EventPrinter, iter_prose
 from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
 from harken.chat.render.model_failure import format_failure
 from harken.chat.render.status_line import Status, context_tokens, folder_text, summary
+from harken.chat.running.turns import TurnResult, Turns
 from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.completion import InputCompleter
 from harken.chat.screen.early_keys import keep_early_keys
@@ -42,7 +43,6 @@ from harken.chat.screen.key_bindings import bindings
 from harken.chat.screen.layout import Inputs, LayoutState
 from harken.chat.screen.prompts import ScreenPrompt, ask_lines
 from harken.chat.screen.terminal import ScreenTerminal
-from harken.chat.screen.turns import TurnResult, Turns
 from harken.chat.usage import UsageTotal, format_cost
 from harken.core.events import (
     AgentMoved,

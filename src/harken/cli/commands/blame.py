@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +21,7 @@ from harken.terminal.styled_text import Line, cell_width, clean_text, shorten
 from harken.terminal.text import one_line, print_json
 
 if TYPE_CHECKING:
-    from harken.attribution.line_origin import LineOrigin
+    from harken.attribution.answers.blamed_lines import BlamedFileLine
     from harken.attribution.records.edit_index import EditIndex
     from harken.index.session_index import SessionIndex
     from harken.store.base import Store
@@ -54,33 +53,22 @@ def command(
     commit if a trailer or a note names it. Marks: ~ reformatted since, * made
     from a line of an agent, ? uncertain.
     """
+    from harken.attribution.answers.blamed_lines import blame_lines
     from harken.attribution.attribution import Attribution
-    from harken.attribution.commit_record import CommitRecord, find_records, has_records
+    from harken.attribution.commit_record import has_records
     from harken.attribution.git.repository import GitRepository
 
     ranges = [] if lines is None else [_parse_range(lines)]
     with closing(GitRepository(current_folder())) as repository:
 
-        def read(index: EditIndex, facts: SessionIndex, store: Store) -> list[_BlameRow]:
+        def read(index: EditIndex, facts: SessionIndex, store: Store) -> list[BlamedFileLine]:
             attribution = Attribution(repository, index, facts, store)
-            commit = attribution.resolve_revision(revision)
-            path = attribution.resolve_path(file, commit)
-            data = attribution.read_file(path, commit)
+            commit = attribution.files.resolve_revision(revision)
+            path = attribution.files.resolve_path(file, commit)
+            data = attribution.files.read_file(path, commit)
             for _, last in ranges:
-                attribution.check_line(file, last, data)
-            if not data:
-                return []
-            origins = attribution.origins(path, ranges, commit)
-            models = attribution.find_models(origins)
-            records = find_records(repository, origins)
-            return [
-                _BlameRow(
-                    origin,
-                    *models.get(_edit_id(origin), ("", "")),
-                    records.get(origin.line.number, CommitRecord()).contexts,
-                )
-                for origin in origins
-            ]
+                attribution.files.check_line(file, last, data)
+            return blame_lines(attribution, path, ranges, commit) if data else []
 
         rows = read_edits(home, read, needs_edits=not has_records(repository))
     if as_json:
@@ -92,65 +80,19 @@ def command(
             click.echo(line, color=True)
 
 
-class _BlameRow:
-    """A line, the runtime and the model of its edit, and the contexts that its commit names."""
-
-    def __init__(
-        self, origin: LineOrigin, runtime: str, model: str, contexts: Sequence[str]
-    ) -> None:
-        self.origin, self.runtime, self.model, self.contexts = origin, runtime, model, contexts
-
-    @property
-    def id(self) -> str:
-        """The short id of the context commit of an agent, or of the git commit."""
-        if self.origin.is_agent and self.origin.edit is not None:
-            return self.origin.edit.row.commit[:CTX_CHARS]
-        return self.origin.commit.id[:SHORT_ID_CHARS]
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The agent and its model, or the author and the context that made the commit."""
-        if self.origin.is_agent:
-            return runtime_name(self.runtime), one_line(self.model, 60)
-        author = self.origin.commit.author
-        return one_line(author, 60), self.contexts[0][:CTX_CHARS] if self.contexts else ""
-
-    @property
-    def time(self) -> datetime | None:
-        """The time of the edit, or of the commit."""
-        if self.origin.is_agent and self.origin.edit is not None:
-            return datetime.fromtimestamp(self.origin.edit.row.time_us / 1e6, UTC)
-        commit = self.origin.commit
-        return None if commit.is_uncommitted else datetime.fromtimestamp(commit.author_time, UTC)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row for programs."""
-        origin = self.origin
-        edit = origin.edit
-        return {
-            "line": origin.line.number,
-            "text": origin.line.text,
-            "by": "agent" if origin.is_agent else "author",
-            "confidence": origin.confidence,
-            "ratio": round(origin.ratio, 3),
-            "commit": None if origin.commit.is_uncommitted else origin.commit.id,
-            "author": origin.commit.author,
-            "contexts": [*self.contexts],
-            "edit": None
-            if edit is None
-            else {
-                "ctx": edit.row.commit,
-                "call": edit.call_id,
-                "session": edit.row.session,
-                "runtime": self.runtime,
-                "model": self.model,
-                "time": datetime.fromtimestamp(edit.row.time_us / 1e6, UTC).isoformat(),
-            },
-        }
+def _short_id(row: BlamedFileLine) -> str:
+    """Return the short id of the context commit of an agent, or of the git commit."""
+    if row.origin.is_agent and row.origin.edit is not None:
+        return row.origin.edit.row.commit[:CTX_CHARS]
+    return row.origin.commit.id[:SHORT_ID_CHARS]
 
 
-def _edit_id(origin: LineOrigin) -> int:
-    return -1 if origin.edit is None else origin.edit.row.id
+def _names(row: BlamedFileLine) -> tuple[str, str]:
+    """Return the agent and its model, or the author and the context that made the commit."""
+    if row.origin.is_agent:
+        return runtime_name(row.writer.runtime), one_line(row.writer.model, 60)
+    author = row.origin.commit.author
+    return one_line(author, 60), row.contexts[0][:CTX_CHARS] if row.contexts else ""
 
 
 def _parse_range(text: str) -> tuple[int, int]:
@@ -169,13 +111,13 @@ def _style(color: str) -> TerminalStyle:
     return TerminalStyle(style.width, is_on, is_on, style.encoding)
 
 
-def _draw(rows: Sequence[_BlameRow], style: TerminalStyle) -> Iterator[str]:
+def _draw(rows: Sequence[BlamedFileLine], style: TerminalStyle) -> Iterator[str]:
     """Yield the lines as they are printed.
 
     As in git blame, the columns of a line are colored if they repeat those of the line above. On a
     terminal that is too narrow the model is left out.
     """
-    names = [max((cell_width(row.names[i]) for row in rows), default=0) for i in range(2)]
+    names = [max((cell_width(_names(row)[i]) for row in rows), default=0) for i in range(2)]
     widths = [min(width, _MAX_NAME_CELLS) for width in names]
     number_width = len(str(max((row.origin.line.number for row in rows), default=0)))
     fixed = CTX_CHARS + 1 + widths[0] + 18 + number_width + 6
@@ -183,17 +125,17 @@ def _draw(rows: Sequence[_BlameRow], style: TerminalStyle) -> Iterator[str]:
         widths[1] = 0
     previous = ""
     for row in rows:
-        is_repeated = row.id == previous
-        previous = row.id
+        is_repeated = _short_id(row) == previous
+        previous = _short_id(row)
         yield style.draw(_columns(row, widths, number_width, is_repeated=is_repeated))
 
 
 def _columns(
-    row: _BlameRow, widths: Sequence[int], number_width: int, *, is_repeated: bool
+    row: BlamedFileLine, widths: Sequence[int], number_width: int, *, is_repeated: bool
 ) -> Line:
     kind = "cyan" if is_repeated else "yellow" if row.origin.is_agent else ""
-    cells = [_pad(name, width) for name, width in zip(row.names, widths, strict=True) if width]
-    head = " ".join([_pad(row.id, CTX_CHARS), "(" + " ".join(cells)])
+    cells = [_pad(name, width) for name, width in zip(_names(row), widths, strict=True) if width]
+    head = " ".join([_pad(_short_id(row), CTX_CHARS), "(" + " ".join(cells)])
     time = format_minute(row.time, LocalZone()).ljust(16)
     mark = _MARKS[row.origin.confidence]
     return [

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from harken.cli.commands.export import write_pieces
 from harken.cli.options.home import home_option
+from harken.cli.output_file import write_pieces
 from harken.config.home import Home
 from harken.config.store import open_configured_store
 from harken.context.refs import find_commit_or_artifact

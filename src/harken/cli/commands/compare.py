@@ -92,7 +92,7 @@ def _expand_patterns(home: Home, patterns: Iterable[str]) -> list[str]:
 
 
 def _run(home: Home, ref: str) -> ComparedRun:
-    from harken.cli.commands.view.command import open_viewer
+    from harken.cli.commands.view.sources import open_viewer
     from harken.experiments.outcome import ComparedRun
 
     viewer = open_viewer(home, ref)

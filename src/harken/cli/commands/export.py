@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import click
 import msgspec
 
-from harken.cli.commands.view.command import open_viewer
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
+from harken.cli.output_file import write_pieces
 from harken.config.home import Home, environment
 from harken.config.name_resolver import NameResolver
 from harken.config.store import build_commit_resolver, open_configured_store
@@ -242,46 +240,6 @@ def export(
     messages = format_count(rendered.message_count, "message")
     way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"
     click.echo(f"{one_line(rendered.format)}: {messages} ({way})", err=True)
-
-
-def write_pieces(
-    pieces: Iterable[bytes], file: str | None, *, is_text: Callable[[bytes], bool]
-) -> None:
-    """Write bytes to a file that its owner alone may read, or else to standard output.
-
-    A terminal is shown text only, made harmless. Raises ConfigError for other bytes, and where the
-    file cannot be written.
-    """
-    if file is not None and file != "-":
-        _write(Path(file).resolve(), pieces)
-    elif not sys.stdout.isatty():
-        sys.stdout.flush()
-        sys.stdout.buffer.writelines(pieces)
-        sys.stdout.buffer.flush()
-    elif is_text(data := b"".join(pieces)):
-        print_text(data.decode("utf-8", "backslashreplace").rstrip("\n"))
-    else:
-        size = format_count(len(data), "byte")
-        raise ConfigError(
-            f"{size} of binary data cannot be shown in a terminal; name a file with -o FILE"
-        )
-
-
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write a file atomically. Anything that is not a regular file is written directly."""
-    if path.exists() and not path.is_file():
-        with path.open("wb") as out:  # a device or pipe must not be replaced
-            out.writelines(pieces)
-        return
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.writelines(pieces)
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: write failed: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _format_name(store: Store, name: CommitId, requested: str) -> str:

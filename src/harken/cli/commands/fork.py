@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import ImportedName, NamedLogFile, NameResolver, SessionLog
 from harken.config.settings import load_settings
 from harken.config.store import build_commit_resolver
-from harken.core.ids import message_id
+from harken.core.ids import Origin, message_id
 from harken.errors import ConfigError
 from harken.session.branch import (
     Branch,
@@ -32,6 +31,42 @@ from harken.terminal.text import one_line, print_json, print_text
 from harken.views.tree import format_origin
 
 _MAX_DIGITS = 18
+
+
+class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The point of a fork, and its changes."""
+
+    at: str | None = None
+    """The id of the last message of the fork. None: the end of the session."""
+    before: bool = False
+    """Whether the fork ends before that message."""
+    edit: str | None = None
+    """The text that the message has in the fork. None: its own."""
+    model: str | None = None
+    without_hooks: tuple[str, ...] = ()
+    keep_triggers: bool = False
+    name: str | None = None
+    """The name of the new session. None: one that is free."""
+
+    def find_conflict(self) -> str | None:
+        """Return how options contradict each other. Return None if they do not."""
+        if self.at is None and (self.before or self.edit is not None):
+            return f"{'--before' if self.before else '--edit'} needs a message: add --at"
+        if self.before and self.edit is not None:
+            return "--before and --edit cannot be combined: an edit replaces a message"
+        if self.edit is not None and not self.edit.strip():
+            return "--edit needs a text; --before forks without the message"
+        return None
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """A session that was forked off another one."""
+
+    name: str
+    path: Path
+    origin: Origin
+    disarmed: tuple[str, ...]
+    """The triggers that were disarmed."""
 
 
 class ForkChange(msgspec.Struct):
@@ -83,37 +118,39 @@ def command(home: Home, session: str, *, as_json: bool, **options: Any) -> None:
     The new session begins with the same messages and is continued with `harken chat --resume`; the
     other session is not changed. Files and servers are not restored.
     """
-    _check_options(options)
-    log = resolve_log(home, session)
-    model = _check_model(home, options["model"])
-    change = ForkChange(model, options["without_hook"], options["keep_triggers"])
-    stem = _new_name(home, log, options["name"])
-    message = None if options["message"] is None else parse_message(options["message"])
+    message, names = options.pop("message"), options.pop("without_hook")
+    at = None if message is None else parse_message(message)
+    wish = ForkOptions(at=at, without_hooks=names, **options)
+    if conflict := wish.find_conflict():
+        raise click.UsageError(conflict)
+    fork = create_fork(home, resolve_log(home, session), wish)
+    if as_json:
+        origin = msgspec.to_builtins(fork.origin)
+        print_json({"session": fork.name, "log": str(fork.path), "origin": origin})
+        return
+    print_text(f"{fork.name}  {format_origin(fork.origin)}")
+    if fork.disarmed:
+        print_text(f"  disarmed triggers: {one_line(', '.join(fork.disarmed))}")
+    resume_command = command_prefix("chat", "--resume", fork.name)
+    click.echo(f"Continue with `{resume_command}`. Files and servers are not restored.", err=True)
+
+
+def create_fork(home: Home, log: Path, wish: ForkOptions) -> Fork:
+    """Fork the session with this log into the home.
+
+    Raises ConfigError for options that contradict each other, and as `branch`.
+    """
+    if conflict := wish.find_conflict():
+        raise ConfigError(conflict)
+    model = _check_model(home, wish.model)
+    change = ForkChange(model, wish.without_hooks, wish.keep_triggers)
+    stem = _new_name(home, log, wish.name)
     to = home.sessions_folder / f"{stem}.jsonl"
     session_options = SessionOptions(
         resolver=build_commit_resolver(home), redact=load_settings(home).credentials()
     )
-    fork = _create(log, to, message, options, change, session_options)
-    if as_json:
-        origin = msgspec.to_builtins(fork.origin)
-        print_json({"session": stem, "log": str(fork.path), "origin": origin})
-        return
-    print_text(f"{stem}  {format_origin(fork.origin)}")
-    if change.disarmed:
-        print_text(f"  disarmed triggers: {one_line(', '.join(change.disarmed))}")
-    resume_command = command_prefix("chat", "--resume", stem)
-    click.echo(f"Continue with `{resume_command}`. Files and servers are not restored.", err=True)
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that contradict each other."""
-    before, edit = options["before"], options["edit"]
-    if options["message"] is None and (before or edit is not None):
-        raise click.UsageError(f"{'--before' if before else '--edit'} needs a message: add --at")
-    if before and edit is not None:
-        raise click.UsageError("--before and --edit cannot be combined: an edit replaces a message")
-    if edit is not None and not edit.strip():
-        raise click.UsageError("--edit needs a text; --before forks without the message")
+    result = _create(log, to, wish, change, session_options)
+    return Fork(stem, result.path, result.origin, tuple(change.disarmed))
 
 
 def resolve_log(home: Home, name: str) -> Path:
@@ -159,29 +196,24 @@ def _new_name(home: Home, log: Path, name: str | None) -> str:
 
 
 def _create(
-    log: Path,
-    to: Path,
-    message: str | None,
-    options: Mapping[str, Any],
-    change: ForkChange,
-    session_options: SessionOptions,
+    log: Path, to: Path, wish: ForkOptions, change: ForkChange, options: SessionOptions
 ) -> Branch:
-    if message is not None and options["edit"] is not None:
+    if wish.at is not None and wish.edit is not None:
         return branch_with_edit(
             log,
             to,
-            message,
-            options["edit"],
+            wish.at,
+            wish.edit,
             change=change.apply,
             changes=change.descriptions,
-            options=session_options,
+            options=options,
         )
     return branch(
         log,
         to,
-        message,
-        before=options["before"],
+        wish.at,
+        before=wish.before,
         change=change.apply,
         changes=change.descriptions,
-        options=session_options,
+        options=options,
     )

@@ -124,8 +124,8 @@ def _build_trace(home: Home, repository: GitRepository, commit: str) -> dict[str
     def read(index: EditIndex, facts: SessionIndex, store: Store) -> dict[str, Any]:
         attribution = Attribution(repository, index, facts, store)
         files = [*attribution.commit_origins(commit)]
-        models = attribution.find_models(origin for _, origins in files for origin in origins)
-        return build_record(resolve_commit(repository, commit), files, models, version("harken"))
+        writers = attribution.find_writers(origin for _, origins in files for origin in origins)
+        return build_record(resolve_commit(repository, commit), files, writers, version("harken"))
 
     return read_edits(home, read)
 

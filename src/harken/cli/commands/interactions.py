@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from harken.cli.command_group import CommandGroup
-from harken.cli.commands.view.command import open_viewer
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harken.cli.commands.view.command import open_viewer
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home

@@ -113,7 +113,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
 
 def find_point(home: Home, ref: str, message: str) -> ForkPoint:
     """Return the selected model call. Raises NameNotFound, ConfigError."""
-    from harken.cli.commands.view.command import open_viewer
+    from harken.cli.commands.view.sources import open_viewer
     from harken.config.name_resolver import NameResolver
     from harken.experiments.fork_point import ForkPoint
 

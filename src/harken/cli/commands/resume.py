@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -28,7 +27,7 @@ from harken.context.position import get_or_create_commit
 from harken.context.refs import abbreviate_name
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.registry import find_runtime_format
-from harken.terminal.text import escape_control_characters, one_line, program_name
+from harken.terminal.text import escape_control_characters, one_line, program_name, shell_quote
 
 if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
@@ -214,22 +213,9 @@ def _resume_in_harken(
 
 def _print(words: Sequence[str], where: Path) -> None:
     """Print a command on one line, such that a shell reads it back."""
-    line = " ".join(map(quoted, words))
+    line = " ".join(map(shell_quote, words))
     is_here = os.path.realpath(where) == os.path.realpath(current_folder())
-    click.echo(line if is_here else f"cd {quoted(str(where))} && {line}")
-
-
-def quoted(word: str) -> str:
-    r"""Return a word quoted for a shell, on one line and without control characters.
-
-    >>> print(quoted("it is"), quoted("two\nlines"))
-    'it is' $'two\x0alines'
-    """
-    if escape_control_characters(word) == word and not {"\n", "\t"} & set(word):
-        return shlex.quote(word)
-    data = os.fsencode(word).decode("latin-1")
-    plain = re.sub(r"[^ -~]|['\\]", lambda match: f"\\x{ord(match[0]):02x}", data)
-    return f"$'{plain}'"
+    click.echo(line if is_here else f"cd {shell_quote(str(where))} && {line}")
 
 
 def _start(words: Sequence[str], where: Path) -> None:
@@ -245,5 +231,5 @@ def _start(words: Sequence[str], where: Path) -> None:
     except OSError as error:
         raise ConfigError(
             f"{words[0]} cannot be started in {where}: {error.strerror}; the session "
-            f"is written, resume it with `{' '.join(map(quoted, words))}`"
+            f"is written, resume it with `{' '.join(map(shell_quote, words))}`"
         ) from None

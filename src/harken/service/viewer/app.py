@@ -16,21 +16,32 @@ from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
+from harken.service.viewer.code_library import CodeLibrary
+from harken.service.viewer.commit_history import CommitHistory
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.library import SessionLibrary
+from harken.service.viewer.long_work import WorkThreads
 from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.routes import (
     analysis,
+    commits,
+    compare,
     conversation,
     files,
     follow,
+    forks,
     history,
+    runs,
     sessions,
     steps,
+    why,
 )
+from harken.service.viewer.run_comparison import RunComparer
+from harken.service.viewer.session_forks import SessionForker
+from harken.service.viewer.session_runner import SessionRunner
 from harken.store.remote.errors import ErrorBody, Problem
 
-LIMITS = ServiceLimits(requests=64, connections=128, threads=8)
+LIMITS = ServiceLimits(body_bytes=1 << 20, body_s=20, requests=64, connections=128, threads=8)
 
 
 class ViewerApp(NamedTuple):
@@ -40,14 +51,33 @@ class ViewerApp(NamedTuple):
     end_streams: Callable[[], None]
 
 
-def make_viewer_app(library: SessionLibrary, access: PageAccessCheck) -> ViewerApp:
-    """Return the viewer of a library."""
+class ViewerSources(NamedTuple):
+    """What the routes of the viewer read, and what acts for them."""
+
+    library: SessionLibrary
+    code: CodeLibrary
+    commits: CommitHistory
+    comparer: RunComparer
+    forker: SessionForker
+    runner: SessionRunner
+
+
+def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerApp:
+    """Return the viewer of these sources."""
     app = make_api("Harken viewer", LIMITS)
-    app.state.library, app.state.sessions = library, OpenSessions(library)
+    app.state.limits = LIMITS
+    app.state.library, app.state.sessions = sources.library, OpenSessions(sources.library)
+    app.state.code, app.state.work_threads = sources.code, WorkThreads()
+    app.state.commits, app.state.comparer = sources.commits, sources.comparer
+    app.state.forker, app.state.runner = sources.forker, sources.runner
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
-    for group in (analysis, conversation, follow, history, steps, sessions):
-        app.include_router(group.routes, dependencies=[Depends(reject_unknown_parameters)])
+    groups = (
+        *(analysis, commits, compare, conversation, follow, forks, history, runs, steps, why),
+        sessions,
+    )
+    for group_routes in (why.session_routes, *(group.routes for group in groups)):
+        app.include_router(group_routes, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(files.routes)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
         app.add_exception_handler(kind, handle_error)
@@ -64,7 +94,8 @@ async def _handle_no_route(_: Request, error: Exception) -> Json:
     """Return an error response for an unknown path or method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        problem = Problem("method_not_allowed", "this path supports GET")
-        return Json(ErrorBody(problem), problem.status, {"allow": "GET"})
+        allowed = (error.headers or {}).get("Allow", "GET")
+        problem = Problem("method_not_allowed", f"this path supports {allowed}")
+        return Json(ErrorBody(problem), problem.status, {"allow": allowed})
     problem = Problem("not_found", "path not found")
     return Json(ErrorBody(problem), problem.status)

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from fastapi import Query
 
 from harken.core.ids import AgentId
 from harken.service.viewer.open_sessions import OpenSession
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    MAX_NAME_CHARS,
-    AnswerSize,
-    resolve_agent,
-)
+from harken.service.viewer.rows import MAX_ITEMS, AnswerSize, resolve_agent
 from harken.views.conversation.dialog_items import (
     build_dialog_item,
     find_dialog_text,
@@ -149,28 +143,25 @@ class DialogItems(ItemList):
         return None if item is None else find_dialog_text(item, version)
 
 
-class TextRequest:
-    """Which text of an item is requested."""
+def find_text(
+    session: OpenSession,
+    message_id: str,
+    *,
+    part: int | None = None,
+    version: str | None = None,
+    agents: str | None = None,
+) -> str | None:
+    """Return a whole text of an item. Return None if the session has none. Raises ValueError.
 
-    def __init__(
-        self,
-        *,
-        part: Annotated[int | None, Query(ge=0, le=10**9)] = None,
-        version: Annotated[str | None, Query(max_length=MAX_NAME_CHARS)] = None,
-        agents: Annotated[str | None, Query(max_length=10_000)] = None,
-    ) -> None:
-        """With `agents`, the item is one of their dialog, and has no parts."""
-        self._part, self._version, self._agents = part, version, agents
-
-    def find(self, session: OpenSession, message_id: str) -> str | None:
-        """Return the whole text. Return None if the session has none. Raises ValueError."""
-        if self._agents is not None:
-            if self._part is not None:
-                raise ValueError("an item of a dialog has no parts: leave out part")
-            dialog = DialogItems(session, resolve_agents(session, self._agents))
-            return dialog.find_text(message_id, self._version or "shown")
-        version = msgspec.convert(self._version or "written", TextVersion)
-        return session.conversations.find_text(message_id, self._part, version)
+    With `agents`, the item is one of their dialog, and has no parts.
+    """
+    if agents is None:
+        text_version = msgspec.convert(version or "written", TextVersion)
+        return session.conversations.find_text(message_id, part, text_version)
+    if part is not None:
+        raise ValueError("an item of a dialog has no parts: leave out part")
+    dialog = DialogItems(session, resolve_agents(session, agents))
+    return dialog.find_text(message_id, version or "shown")
 
 
 def find_panel(session: OpenSession, panel: str) -> ItemList:

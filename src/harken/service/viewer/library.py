@@ -102,13 +102,6 @@ class SearchPage(Record, frozen=True, kw_only=True):
     hits: list[SessionHit]
 
 
-class CommitPage(Record, frozen=True, kw_only=True):
-    """A range of a list of commits, newest first."""
-
-    commits: list[dict[str, Any]]
-    is_more: bool
-
-
 class StatisticsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The sessions and times of statistics. A condition that is None matches all."""
 
@@ -175,12 +168,6 @@ class SessionLibrary(Protocol):
         """Return the command lines that continue a session, by program. Raises NameNotFound.
 
         has_commits: whether its events include a commit. request: the model call to continue from.
-        """
-
-    def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
-        """Return a range of the commits of a session or of all, newest first.
-
-        Raises NameNotFound, StoreError.
         """
 
     def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:

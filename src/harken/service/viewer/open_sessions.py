@@ -14,7 +14,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from harken.core.events import ContextCommitted, Event
@@ -26,11 +26,12 @@ from harken.session.log.reader import paused_gc
 from harken.views.conversation.conversation import Conversations
 from harken.views.conversation.images import hash_image, iter_images
 from harken.views.dialogs.dialog import Dialog, DialogItem
+from harken.views.interventions import Intervention
 from harken.views.links import Links
 from harken.views.steps import RequestSteps
 from harken.views.timeline import TimelineIndex
 from harken.views.tree import TreeIndex, TreeMove, TreeRow
-from harken.views.verdicts import HookRow, hook_rows
+from harken.views.verdicts import HookRow, VerdictRow, Watch, hook_rows
 
 _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
@@ -69,6 +70,7 @@ class OpenSession:
         self._steps: RequestSteps | None = None
         self._dialogs: OrderedDict[tuple[AgentId, ...], DialogList] = OrderedDict()
         self._hook_rows: list[HookRow] | None = None
+        self._hook_rows_by_message: dict[MessageId, list[HookRow]] | None = None
         self._images: dict[str, ImagePart] = {}
         self._images_upto = 0
 
@@ -122,7 +124,7 @@ class OpenSession:
         start = len(self.links)
         self.links.extend(events)
         self.conversations.add(self.links.events[start:])
-        self._hook_rows = None
+        self._hook_rows = self._hook_rows_by_message = None
         if self._timeline is not None:
             self._timeline.add(events)
         if self._steps is not None:
@@ -168,6 +170,15 @@ class OpenSession:
             self._hook_rows = hook_rows(self.links)
         return self._hook_rows
 
+    def hook_rows_about(self, message_id: MessageId) -> list[HookRow]:
+        """Return the verdicts and interventions that are about a message, or caused it."""
+        if self._hook_rows_by_message is None:
+            self._hook_rows_by_message = {}
+            for row in self.hook_rows():
+                for id_ in _iter_messages(self.links, row):
+                    self._hook_rows_by_message.setdefault(id_, []).append(row)
+        return self._hook_rows_by_message.get(message_id, [])
+
     def dialog(self, agents: Sequence[AgentId]) -> DialogList:
         """Return the dialog of these agents."""
         key = tuple(agents)
@@ -186,6 +197,19 @@ class OpenSession:
                     self._images.setdefault(hash_image(part) or "", part)
             self._images_upto = len(self.links)
         return self._images.get(hash_)
+
+
+def _iter_messages(links: Links, row: HookRow) -> Iterable[MessageId]:
+    """Return the messages that a row is about, and those that are its effects, each once."""
+    match row:
+        case VerdictRow():
+            effects = [effect.message_id for effect in row.outcomes]
+            ids = [links.target(row.subject), row.message_id, row.question, *effects]
+        case Intervention():
+            ids = [row.message_id, row.became_id]
+        case Watch():
+            ids = []
+    return dict.fromkeys(id_ for id_ in ids if id_ is not None)
 
 
 class DialogList:

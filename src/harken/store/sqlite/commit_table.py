@@ -15,11 +15,13 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.commits import CommitId, CommitNotes
+from harken.store.base import CommitLink
 from harken.store.batch import BatchCommit
 from harken.store.sqlite.name_index import key_prefix, key_range
 from harken.store.sqlite.side_tables import RowCorrupted, add_seal, remove_seal
 
 _FULL_NAME_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
+_NAME_BYTES = 32
 _KEY = "substr(name, 1, 6)"
 _ANCESTORS_SQL = """
 WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
@@ -42,6 +44,10 @@ WITH RECURSIVE pair (one, other) AS (
 ) SELECT id, name, pack, notes FROM history WHERE id = (SELECT one FROM pair WHERE one = other)
 """
 """A parent's id is smaller: the commit with the larger id is no ancestor of the other."""
+_LINKS_SQL = """
+SELECT h.id, h.name, h.parent, h.time_us, p.name
+FROM history h LEFT JOIN principal p ON p.id = h.principal ORDER BY h.id DESC
+"""
 _INSERT_SQL = """
 INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
     ?1, ?2,
@@ -105,6 +111,21 @@ def find_common_ancestor(connection: sqlite3.Connection, one: int, other: int) -
     return None if row is None else CommitRow(*row)
 
 
+def select_links(connection: sqlite3.Connection) -> list[CommitLink]:
+    """Return the links of all commits, the last written first. Raises RowCorrupted.
+
+    Neither packs nor notes are read. So a name is not verified, and a commit that has it is not
+    either.
+    """
+    rows = connection.execute(_LINKS_SQL).fetchall()
+    name_by_id = {row[0]: _decode_name(row[1]) for row in rows}
+    principals = {key: _decode_text(key, "the name of a principal") for key in {r[4] for r in rows}}
+    return [
+        CommitLink(name_by_id[id_], name_by_id.get(parent), time_us, principals[principal_name])
+        for id_, _, parent, time_us, principal_name in rows
+    ]
+
+
 def select_latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
     """Return a principal's last commit at or before a time, if it has one.
 
@@ -145,7 +166,7 @@ def select_by_label(
         f" ON h.id = label.history {condition} ORDER BY label.name, h.time_us, h.id",
         parameters,
     )
-    return [(_decode_label(name), CommitRow(*row)) for name, *row in rows.fetchall()]
+    return [(_decode_text(name, "a label"), CommitRow(*row)) for name, *row in rows.fetchall()]
 
 
 def insert_commits(
@@ -218,11 +239,17 @@ def principal(connection: sqlite3.Connection, name: str) -> int:
 _notes_decoder = msgspec.json.Decoder(CommitNotes)
 
 
-def _decode_label(data: object) -> str:
+def _decode_name(data: object) -> CommitId:
+    if isinstance(data, bytes) and len(data) == _NAME_BYTES:
+        return CommitId(f"ctx-{data.hex()}")
+    raise RowCorrupted(f"{data!r} is not the name of a commit")
+
+
+def _decode_text(data: object, kind: str) -> str:
     if isinstance(data, bytes):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8", "surrogatepass")
-    raise RowCorrupted(f"{data!r} is not a label")
+    raise RowCorrupted(f"{data!r} is not {kind}")
 
 
 def _insert_labels(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:

@@ -27,6 +27,7 @@ from harken.errors import (
 )
 from harken.store.base import (
     NO_LIMIT,
+    CommitLink,
     GcResult,
     Name,
     ObjectKind,
@@ -190,6 +191,11 @@ class SqliteStore:
             ids = [self._get_row(connection, name).id for name in (one, other)]
             row = commit_table.find_common_ancestor(connection, *ids)
             return None if row is None else self._read_names(connection, [row])[0]
+
+    def commit_links(self) -> list[CommitLink]:
+        """Return the links of all commits, the last written first. Only rows are read."""
+        with self._reading() as connection:
+            return commit_table.select_links(connection)
 
     def children(self, name: CommitId) -> list[CommitId]:
         with self._reading() as connection:

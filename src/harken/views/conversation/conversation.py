@@ -159,6 +159,14 @@ class Conversations:
                 return agent, indexes.start
         return None
 
+    def find_call(self, message_id: str, position: int) -> CallWithEffects | None:
+        """Return the call at a position of a message. Return None if there is none."""
+        event = self._links.get(message_id)
+        part = find_part(event, position) if isinstance(event, TranscriptEntry) else None
+        if not isinstance(event, TranscriptEntry) or not isinstance(part, ToolCall):
+            return None
+        return self._find_call(event, part)
+
     def find_text(
         self, message_id: str, position: int | None = None, version: TextVersion = "written"
     ) -> str | None:

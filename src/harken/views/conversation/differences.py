@@ -10,17 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from typing import Any
 
 import msgspec
 
+from harken.edits.file_edit import Change, FileEdit, Replacement
+from harken.edits.tools import find_argument_change
 from harken.views.conversation.arguments import read_members
 from harken.views.message_diff import TextSpan, spans, split_words
 
-_PATCH = "*** Begin Patch"
-_PATCH_MEMBERS = ("input", "patch")
-_PATH_MEMBERS = ("file_path", "path", "filename")
-_REPLACEMENTS = (("old_string", "new_string"), ("oldText", "newText"))
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@$")
 _POPULAR_FROM = 200
 """The length from which difflib ignores elements that are more than 1% of a list."""
@@ -55,8 +52,16 @@ class TextDifference(msgspec.Struct, frozen=True):
     """Whether changes were left out, or not compared word by word."""
 
 
+class EditDifference(msgspec.Struct, frozen=True):
+    """The lines of a unified diff of an edit, without the lines that name the file."""
+
+    lines: list[str]
+    is_partial: bool
+    """Whether a replacement was not compared line by line."""
+
+
 class FileChange(msgspec.Struct, frozen=True):
-    """The change of a file that the arguments of a call describe."""
+    """The change of files that the arguments of a call describe."""
 
     diff: str
     """A unified diff, or a patch that begins with `*** Begin Patch`."""
@@ -87,13 +92,13 @@ def compare_texts(before: str, after: str, work: Work, max_chars: int) -> TextDi
     return TextDifference(short_rows, is_partial or short_rows != rows)
 
 
-def change_of_call(arguments: str, work: Work) -> FileChange | None:
+def change_of_call(name: str, arguments: str, work: Work) -> FileChange | None:
     r"""Return the change that a call makes to a file, from its arguments alone.
 
     Return None if the arguments describe no change, or do not so unambiguously.
 
     >>> arguments = '{"path": "a", "old_string": "1\\n2", "new_string": "1\\n3", "all": true}'
-    >>> change = change_of_call(arguments, Work())
+    >>> change = change_of_call("edit", arguments, Work())
     >>> print(change.diff)
     --- a
     +++ a
@@ -104,80 +109,61 @@ def change_of_call(arguments: str, work: Work) -> FileChange | None:
     >>> change.other_arguments
     '{"all": true}'
     """
-    if arguments.lstrip().startswith(_PATCH):
+    change = find_argument_change(name, arguments)
+    if change is None:
+        return None
+    if change.members is None:
         return FileChange(arguments, is_partial=False, other_arguments=None)
     members = read_members(arguments)
     if members is None:
         return None
-    values = {name: member.value for name, member in members.items()}
-    for name in _PATCH_MEMBERS:
-        patch = values.get(name)
-        if isinstance(patch, str) and patch.lstrip().startswith(_PATCH):
-            rest = {other: member.text for other, member in members.items() if other != name}
-            return FileChange(patch, is_partial=False, other_arguments=_join_members(rest))
-    return _change_of_edits(values, {name: member.text for name, member in members.items()}, work)
+    others = {name: member.text for name, member in members.items() if name not in change.members}
+    if change.patch is not None:
+        return FileChange(change.patch, is_partial=False, other_arguments=_join_members(others))
+    lines, is_partial = [], False
+    for edit in change.edits:
+        path = " ".join(edit.path_argument.split("\n"))
+        difference = compare_edit(edit, work)
+        lines += [f"--- {path}", f"+++ {path}", *difference.lines]
+        is_partial = is_partial or difference.is_partial
+    return FileChange("\n".join(lines), is_partial, _join_members(others))
 
 
-def _change_of_edits(
-    values: Mapping[str, Any], texts: Mapping[str, str], work: Work
-) -> FileChange | None:
-    path_name = next((name for name in _PATH_MEMBERS if isinstance(values.get(name), str)), None)
-    pairs = [*_iter_replacements(values)]
-    if path_name is None or not pairs:
-        return None
-    represented, is_partial = {path_name}, False
-    hunks: list[str] = []
-    for names, old, new in pairs:
-        represented |= names
-        lines = _diff_texts(old, new, work)
-        is_partial = is_partial or lines is None
-        hunks += lines or [f"@@ {_count_lines(old)} lines are replaced by {_count_lines(new)} @@"]
-    path = " ".join(values[path_name].split("\n"))
-    rest = {name: text for name, text in texts.items() if name not in represented}
-    diff = "\n".join([f"--- {path}", f"+++ {path}", *hunks])
-    return FileChange(diff, is_partial, _join_members(rest))
+def compare_edit(edit: FileEdit, work: Work, context_lines: int = 3) -> EditDifference:
+    """Compare the replaced and the new texts of an edit, line by line."""
+    lines: list[str] = []
+    is_partial = False
+    for change in edit.changes:
+        old, new = _list_lines(change)
+        hunks = _diff_lines(old, new, work, context_lines)
+        is_partial = is_partial or hunks is None
+        lines += hunks or [f"@@ {len(old)} lines are replaced by {len(new)} @@"]
+    return EditDifference(lines, is_partial)
 
 
-def _iter_replacements(arguments: Mapping[str, Any]) -> Iterator[tuple[set[str], str, str]]:
-    """Yield the represented members, the replaced and the new text of each edit of a call."""
-    for names in _REPLACEMENTS:
-        old, new = (arguments.get(name) for name in names)
-        if isinstance(old, str) and isinstance(new, str):
-            yield set(names), old, new
-    edits = arguments.get("edits")
-    if not isinstance(edits, list):
-        return
-    is_complete = all(isinstance(edit, dict) and _has_only_texts(edit) for edit in edits)
-    for edit in edits:
-        for names in _REPLACEMENTS:
-            old, new = (edit.get(name) if isinstance(edit, dict) else None for name in names)
-            if isinstance(old, str) and isinstance(new, str):
-                yield {"edits"} if is_complete else set(), old, new
+def _list_lines(change: Change) -> tuple[list[str], list[str]]:
+    """Return the replaced and the new lines of a change."""
+    if isinstance(change, Replacement):
+        return change.old.split("\n"), change.new.split("\n")
+    return [], change.text.removesuffix("\n").split("\n") if change.text else []
 
 
-def _has_only_texts(edit: Mapping[str, Any]) -> bool:
-    """Whether an edit consists of a replaced and a new text."""
-    texts = all(isinstance(value, str) for value in edit.values())
-    return texts and any(set(edit) == set(names) for names in _REPLACEMENTS)
-
-
-def _diff_texts(before: str, after: str, work: Work) -> list[str] | None:
-    """Return the hunks of two texts, none if they are equal. Return None if it is too much work."""
-    old, new = before.split("\n"), after.split("\n")
+def _diff_lines(
+    old: Sequence[str], new: Sequence[str], work: Work, context_lines: int
+) -> list[str] | None:
+    """Return the hunks of two lists of lines. Return None if it is too much work."""
     if not work.spend(_count_steps(old, new)):
         return None
-    lines = [*unified_diff(old, new, n=3, lineterm="")][2:]
+    lines = [*unified_diff(old, new, n=context_lines, lineterm="")][2:]
     return [_format_hunk(line) for line in lines] or ["@@ no change @@"]
 
 
 def _format_hunk(line: str) -> str:
     """Return a line of a diff. A hunk names its line of the replaced text, not that of the file."""
     hunk = _HUNK.match(line)
-    return line if hunk is None else f"@@ line {hunk[1]} of the replaced text @@"
-
-
-def _count_lines(text: str) -> int:
-    return text.count("\n") + 1
+    if hunk is None:
+        return line
+    return "@@ new text @@" if hunk[1] == "0" else f"@@ line {hunk[1]} of the replaced text @@"
 
 
 def _join_members(texts: Mapping[str, str]) -> str | None:

@@ -107,6 +107,8 @@ class CallItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="call"):
     other_arguments: str | None
     """The members of the arguments that the diff does not represent, verbatim, as an object."""
     other_length: int | None
+    files: list[str]
+    """The files that the call edits, as far as its arguments tell: the paths are untrusted."""
     agents: list[AgentId]
     """The agents that the call created."""
     rewritten: RewrittenCall | None

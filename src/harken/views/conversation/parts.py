@@ -57,7 +57,8 @@ class PartBuilder(msgspec.Struct, frozen=True):
         """Return a call with its result."""
         name, arguments = logged.call.function.name, logged.call.function.arguments
         limit, result = self.cuts.call, logged.result
-        self.work.spend(min(self.work.steps, len(arguments) // _CHARS_PER_STEP))
+        # The arguments are decoded twice: for the change, and for the files.
+        self.work.spend(min(self.work.steps, 2 * len(arguments) // _CHARS_PER_STEP))
         change = logged.find_change(self.work)
         other = None if change is None else change.other_arguments
         return CallItem(
@@ -73,6 +74,7 @@ class PartBuilder(msgspec.Struct, frozen=True):
             is_diff_partial=change is not None and change.is_partial,
             other_arguments=None if other is None else cut_text(other, limit),
             other_length=None if other is None else len(other),
+            files=[cut_text(path, _MAX_NAME_CHARS) for path in logged.find_files()],
             agents=logged.agents,
             rewritten=self._build_rewritten_call(logged),
         )

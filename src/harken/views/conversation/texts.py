@@ -16,11 +16,15 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall
+from harken.edits.tools import find_edits
 from harken.views.conversation.differences import FileChange, Work, change_of_call
 from harken.views.conversation.items import TextVersion
 from harken.views.dialogs.labels import format_verdict_text
 from harken.views.links import Links
 from harken.views.message_text import iter_parts, readable_text
+
+_MAX_FILES = 20
+"""The maximum number of files of a call that are listed."""
 
 
 class CallWithEffects(msgspec.Struct, frozen=True):
@@ -39,8 +43,8 @@ class CallWithEffects(msgspec.Struct, frozen=True):
         return self.rewrite.tool, self.rewrite.arguments
 
     def find_change(self, work: Work) -> FileChange | None:
-        """Return the change of a file by the arguments that ran."""
-        return change_of_call(self.find_executed()[1], work)
+        """Return the change of files by the arguments that ran."""
+        return change_of_call(*self.find_executed(), work)
 
     def iter_texts(self) -> Iterator[str]:
         """Yield the texts of the call: its name and arguments, the rewritten ones, its result."""
@@ -50,6 +54,13 @@ class CallWithEffects(msgspec.Struct, frozen=True):
             yield self.rewrite.arguments
         if self.result is not None:
             yield readable_text(self.result.content)
+
+    def find_files(self) -> list[str]:
+        """Return the paths of the files that the call edits, as it ran."""
+        called = self.call.function if self.rewrite is None else self.rewrite
+        name = called.tool if isinstance(called, ActionRewritten) else called.name
+        paths = (edit.path for edit in find_edits(name, called.arguments))
+        return [*dict.fromkeys(paths)][:_MAX_FILES]
 
     def find_text(self, version: TextVersion) -> str | None:
         """Return a whole text of the call. Return None if it has no such version."""

@@ -18,6 +18,8 @@ from harken.chat.open import open_chat
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
 from harken.chat.plain_chat import PlainChat, PlainUser, print_session_notes, tell
+from harken.chat.running.resumption import find_resumed
+from harken.chat.running.unused_session import remove_unused_session
 from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
 from harken.cli.options.agent import allow_option, permission_option
@@ -27,9 +29,7 @@ from harken.cli.options.identity import CHAT_IDENTITY_NAMES, chat_identity_optio
 from harken.cli.options.name_types import COMMIT, SESSION
 from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.config.identity import load_chat_identity
-from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
 from harken.core import structs
-from harken.core.ids import reference_number
 from harken.core.messages import text_of
 from harken.session.session import Session
 from harken.terminal.environment import TerminalEnvironment, has_screen
@@ -105,21 +105,16 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
 def _resolve_resumed(
     home: Home, name: str | None, *, latest: bool
 ) -> tuple[Path | None, str | None]:
-    """Return the log to continue, or the commit from which a new session continues.
-
-    Only sessions of Harken have a log. An imported session or a commit continues in a new session.
-    """
+    """Return the log to continue, or the commit from which a new session continues."""
     if name is None:
         return (home.latest_log() if latest else None), None
-    resolver = NameResolver(home)
-    resolved = resolver.resolve(name)
-    if isinstance(resolved, SessionLog | NamedLogFile):
-        return resolved.path, None
-    ctx = resolver.commit_of(resolved)
-    click.echo(
-        escape_control_characters(f"{name} is resumed in a new session, from {ctx[:16]}"), err=True
-    )
-    return None, ctx
+    log, ctx = find_resumed(home, name)
+    if ctx is not None:
+        click.echo(
+            escape_control_characters(f"{name} is resumed in a new session, from {ctx[:16]}"),
+            err=True,
+        )
+    return log, ctx
 
 
 _WISHED: list[Callable[[Any], Any]] = [
@@ -330,29 +325,6 @@ def next_session_options(
         ctx=onward.ctx,
         model=agent.state.language_model or wish.model,
         system_prompt=None if onward.ctx is not None else next(iter(systems), None),
-    )
-
-
-def remove_unused_session(wish: ChatOptions, chat: OpenChat) -> bool:
-    """Remove a new session without messages; return whether it was removed.
-
-    A branch that was made in the chat is new, too.
-    """
-    is_new = wish.old is None or wish.is_branch
-    if not is_new or not is_untouched(chat):
-        return False
-    chat.session.close()
-    chat.session.path.unlink()
-    return True
-
-
-def is_untouched(chat: OpenChat) -> bool:
-    """Whether a session got no message since it was opened."""
-    transcripts = (chat.session.agent(id_).transcript for id_ in chat.session.agents)
-    messages = (entry for entries in transcripts for entry in entries or ())
-    first = chat.session.opened_at
-    return all(
-        entry.role == "system" or reference_number(entry.message_id) < first for entry in messages
     )
 
 

@@ -29,6 +29,7 @@ from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, NameNotFound
 from harken.service.schemas import TimedMessage
 from harken.store.base import Store
+from harken.store.branches import rename_branch
 from harken.terminal.text import print_json, print_text
 
 _BRANCH_HELP = "The branch to move to the new commit; its head must be the parent."
@@ -153,30 +154,22 @@ def materialize_command(
 @click.argument("name", required=False)
 @click.argument("ctx", type=COMMIT, required=False)
 @click.option("--from", "expected", metavar="CTX", help="The current head, to move a branch.")
+@click.option("--rename", "new_name", metavar="NEW", help="Rename the branch.")
 @click.option("--delete", is_flag=True, help="Delete the branch; its commits stay.")
 def branch_command(
-    store: Store,
-    resolver: NameResolver,
-    name: str | None,
-    ctx: str | None,
-    expected: str | None,
-    delete: bool,
-    as_json: bool,
+    store: Store, resolver: NameResolver, name: str | None, as_json: bool, **changes: Any
 ) -> None:
     """List branches, or create the branch NAME at CTX.
 
     An existing branch is moved only --from its current head, so that no move of another writer is
     lost.
     """
-    if name is not None and delete:
-        store.move_branch(name, None, expected=resolver.commit(expected or name))
-    elif name is not None and ctx is not None:
-        head = None if expected is None else resolver.commit(expected)
-        store.move_branch(name, resolver.commit(ctx), expected=head)
-    elif expected is not None or delete:
-        raise ConfigError("--from and --delete need the name of a branch")
+    if name is not None:
+        name = _change_branch(store, resolver, name, **changes)
+    elif any(changes.values()):
+        raise ConfigError("--from, --rename and --delete need the name of a branch")
     branches = store.branches()
-    if name is not None and not delete and name not in branches:
+    if name is not None and not changes["delete"] and name not in branches:
         raise NameNotFound("branch", name, branches)
     heads = {key: head for key, head in branches.items() if name in (None, key)}
     if as_json:
@@ -185,6 +178,42 @@ def branch_command(
     for key, head in heads.items():
         summary = get_commit(store, head).notes.summary
         print_text(f"{abbreviate_name(store, head)}  {key}  {summary[:60]}")
+
+
+def _change_branch(
+    store: Store,
+    resolver: NameResolver,
+    name: str,
+    *,
+    ctx: str | None,
+    expected: str | None,
+    new_name: str | None,
+    delete: bool,
+) -> str:
+    """Change a branch, and return its name after that. Raises ConfigError."""
+    if (ctx is not None) + (new_name is not None) + delete > 1:
+        raise ConfigError("pass only one of CTX, --rename and --delete")
+    if delete:
+        store.move_branch(name, None, expected=_find_head(store, resolver, name, expected))
+    elif new_name is not None:
+        rename_branch(store, name, new_name, _find_head(store, resolver, name, expected))
+        return new_name
+    elif ctx is not None:
+        head = None if expected is None else resolver.commit(expected)
+        store.move_branch(name, resolver.commit(ctx), expected=head)
+    elif expected is not None:
+        raise ConfigError("--from needs --delete, --rename or the commit to move the branch to")
+    return name
+
+
+def _find_head(store: Store, resolver: NameResolver, name: str, expected: str | None) -> CommitId:
+    """Return the commit at which a branch is expected. Raises NameNotFound."""
+    if expected is not None:
+        return resolver.commit(expected)
+    branches = store.branches()
+    if name not in branches:
+        raise NameNotFound("branch", name, branches)
+    return branches[name]
 
 
 def _redact_text(text: str, redact: Credentials | None) -> str:

@@ -24,7 +24,14 @@ from harken.context.checkpoint import CommitOrigin
 from harken.context.commit_content import read_entries
 from harken.context.fork import fork
 from harken.context.graph import layout_graph
-from harken.context.history import CommitDiff, diff, get_commit, iter_histories, update_metadata
+from harken.context.history import (
+    CommitDiff,
+    diff,
+    get_commit,
+    iter_histories,
+    move_labels,
+    update_metadata,
+)
 from harken.context.materialize import Stop, materialize, select_commits
 from harken.context.position import number_commits
 from harken.context.refs import abbreviate_name
@@ -37,6 +44,7 @@ from harken.formats.runtimes.new_session import derive_session_info
 from harken.formats.runtimes.registry import find_runtime_format, list_runtime_formats
 from harken.store.base import NO_LIMIT, Store, StoredCommit
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
+from harken.views.history.commit_comparison import CommitComparison
 from harken.views.message_text import format_count, format_size
 
 ART = "art-"
@@ -166,7 +174,10 @@ def diff_command(
     """Show the messages of two commits since their common ancestor."""
     difference = diff(store, resolver.commit(ours), resolver.commit(theirs))
     if as_json:
-        print_json(msgspec.to_builtins(difference))
+        comparison = CommitComparison.read(store, *map(resolver.commit, (ours, theirs)))
+        rows = [row.as_json() for row in comparison.rows()]
+        sides = msgspec.to_builtins(difference)
+        print_json({**sides, "kept": comparison.kept, "messages": rows})
         return
     print_difference(store, ours, theirs, difference)
 
@@ -205,12 +216,21 @@ def fork_command(
 @store_command
 @click.argument("ctx", type=COMMIT)
 @click.argument("labels", nargs=-1)
+@click.option("--from", "source", metavar="CTX", help="Move the LABELS from this commit.")
 def label_command(
-    store: Store, resolver: NameResolver, ctx: str, labels: tuple[str, ...], as_json: bool
+    store: Store,
+    resolver: NameResolver,
+    ctx: str,
+    labels: tuple[str, ...],
+    source: str | None,
+    as_json: bool,
 ) -> None:
-    """Set the LABELS of a commit, replacing its current ones."""
+    """Set the LABELS of a commit, replacing its current ones, or move them --from another one."""
     name = resolver.commit(ctx)
-    notes = update_metadata(store, name, labels=labels)
+    if source is None:
+        notes = update_metadata(store, name, labels=labels)
+    else:
+        notes = move_labels(store, labels, resolver.commit(source), name)
     if as_json:
         print_json(msgspec.to_builtins(notes))
     else:

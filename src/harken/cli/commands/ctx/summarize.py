@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -163,10 +162,11 @@ async def _ask(
     total: SummaryTotals,
     tell: ProgressCallback,
 ) -> None:
-    async with aclosing(summarize(store, model, commits, manner)) as outcomes:
-        async for outcome in outcomes:
-            total.add(outcome)
-            tell(len(total.results) + len(total.failed), len(commits))
+    def count(result: SummaryResult) -> None:
+        total.add(result)
+        tell(len(total.results) + len(total.failed), len(commits))
+
+    await summarize(store, model, commits, count, manner)
 
 
 def print_estimate(

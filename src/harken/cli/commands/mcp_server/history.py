@@ -126,8 +126,8 @@ class ShowConversation(HomeCall, frozen=True, kw_only=True):
     offset: TextOffset = 0
 
     def run(self, home: ServerHome) -> str:
-        from harken.cli.commands.view.command import open_viewer
         from harken.cli.commands.view.conversation_text import conversation_text
+        from harken.cli.commands.view.sources import open_viewer
 
         viewer = open_viewer(home.home, self.session)
         texts = conversation_text(viewer, COLUMNS, colour=False, full=self.full)

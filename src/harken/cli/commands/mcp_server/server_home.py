@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import click
 import msgspec
-from click.globals import pop_context, push_context
 
+from harken.cli.command_context import command_context
 from harken.config.home import Home
 from harken.config.store import open_configured_store, open_or_create_store
 from harken.context.socket_client import current_context
@@ -45,13 +45,11 @@ class ServerHome(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def command_context(self) -> Iterator[None]:
         """Run a part of this thread in the context of the command. Raises ToolError."""
-        push_context(self.context)
         try:
-            yield
+            with command_context(self.context):
+                yield
         except click.ClickException as error:
             raise ToolError(error.format_message()) from None
-        finally:
-            pop_context()
 
     @contextmanager
     def open_tickets(self, caller: ToolContext | None, *, reads_only: bool) -> Iterator[Tickets]:

@@ -13,7 +13,7 @@ import click
 
 from harken.cli.options.home import home_option
 from harken.cli.options.name_types import SESSION
-from harken.config.home import Home, environment, home_arguments
+from harken.config.home import Home, current_folder, environment, home_arguments
 from harken.errors import ConfigError
 from harken.terminal.text import print_text, program_name
 
@@ -44,12 +44,12 @@ def command(
     """
     try:
         from harken.cli.commands.ui.browser import has_display, open_in_browser
-        from harken.cli.commands.ui.home_library import HomeLibrary
+        from harken.cli.commands.ui.viewer import open_home_viewer
         from harken.service.access import ensure_token
         from harken.service.server import serve_streams
         from harken.service.sockets import address_of
         from harken.service.viewer.access import PageAccessCheck
-        from harken.service.viewer.app import LIMITS, make_viewer_app
+        from harken.service.viewer.app import LIMITS
     except ImportError as error:
         if error.name not in _NEEDED:
             raise
@@ -58,22 +58,29 @@ def command(
         ) from None
 
     home.create_folders()
-    library = HomeLibrary(home, program_name(), home_arguments())
-    name = None if session is None else library.resolve(session)
     if new_token:
         home.ui_token_file.unlink(missing_ok=True)
     token = ensure_token(home.ui_token_file)
-    with _listen(port) as listener:
-        viewer = make_viewer_app(library, PageAccessCheck(token))
-        link = f"{address_of(listener)}/#token={token}"
-        link += "" if name is None else f"&session={quote(name, safe='')}"
-        print_text(link)
-        sys.stdout.flush()
-        # The page asks for the list of sessions first; reading it may take as long as a browser.
-        threading.Thread(target=library.count, daemon=True).start()
-        is_opened = not no_open and has_display(environment())
-        with open_in_browser(link, home.folder) if is_opened else nullcontext():
-            serve_streams(viewer.app, [listener], limits=LIMITS, end_streams=viewer.end_streams)
+    with open_home_viewer(
+        home,
+        PageAccessCheck(token),
+        command=[program_name(), *home_arguments()],
+        folder=current_folder(),
+        environ=environment(),
+    ) as viewer:
+        name = None if session is None else viewer.library.resolve(session)
+        with _listen(port) as listener:
+            link = f"{address_of(listener)}/#token={token}"
+            link += "" if name is None else f"&session={quote(name, safe='')}"
+            print_text(link)
+            sys.stdout.flush()
+            # The page asks for the list of sessions first; reading it may take as long as a
+            # browser.
+            threading.Thread(target=viewer.library.count, daemon=True).start()
+            is_opened = not no_open and has_display(environment())
+            with open_in_browser(link, home.folder) if is_opened else nullcontext():
+                end_streams = viewer.app.end_streams
+                serve_streams(viewer.app.app, [listener], limits=LIMITS, end_streams=end_streams)
 
 
 @contextmanager

@@ -6,11 +6,14 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from harken.analytics.times import to_datetime
 from harken.cli.commands.sessions.listing import HARKEN, ListedSession, is_in_folder
 from harken.cli.commands.ui import history
+from harken.cli.commands.ui.home_code import HomeCode
+from harken.cli.commands.ui.known_repositories import KnownRepositories
 from harken.cli.commands.ui.log_facts import LogFacts, LogFactsCache
 from harken.cli.commands.ui.session_list import SessionList
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
@@ -23,7 +26,6 @@ from harken.core import structs
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.service.viewer.library import (
-    CommitPage,
     SearchPage,
     SessionHit,
     SessionPage,
@@ -45,6 +47,12 @@ class HomeLibrary:
         self._home, self._program, self._home_options = home, program, list(home_options)
         self._list = SessionList(home)
 
+    def make_code_library(self, start: Path, environ: Mapping[str, str]) -> HomeCode:
+        """Return the library of the code on which the sessions worked, and that of a folder."""
+        repositories = KnownRepositories(self._list, start, environ)
+        command = [self._program, *self._home_options]
+        return HomeCode(self._home, self._list, repositories, command)
+
     @property
     def home(self) -> str:
         """The folder of the home."""
@@ -55,18 +63,24 @@ class HomeLibrary:
 
         Raises NameNotFound, AmbiguousName, and ConfigError for a commit or a file elsewhere.
         """
-        resolver = NameResolver(self._home)
-        resolved = resolver.resolve(name)
-        full_name = None
-        if isinstance(resolved, ImportedName):
-            full_name = resolved.session.name
-        elif isinstance(resolved, SessionLog):
-            recorded = read_recorded_session(resolved.path)
-            full_name = resolved.path.stem if recorded is None else recorded.name
+        full_name = self.find(name)
         if full_name is None:
             listing = command_prefix("sessions")
             raise ConfigError(f"{name}: not a session of this home; `{listing}` lists sessions")
         return full_name
+
+    def find(self, name: str) -> str | None:
+        """Return the full name of a session, or None for a commit or a file elsewhere.
+
+        Raises NameNotFound, AmbiguousName.
+        """
+        resolved = NameResolver(self._home).resolve(name)
+        if isinstance(resolved, ImportedName):
+            return resolved.session.name
+        if not isinstance(resolved, SessionLog):
+            return None
+        recorded = read_recorded_session(resolved.path)
+        return resolved.path.stem if recorded is None else recorded.name
 
     def count(self) -> int:
         """Return the number of sessions."""
@@ -92,6 +106,11 @@ class HomeLibrary:
     def describe(self, name: str) -> SessionSummary:
         """Return the summary of a session. Raises NameNotFound."""
         return self._list.summarize([self._get(name)])[0]
+
+    def find_log(self, name: str) -> Path | None:
+        """Return the log of a session. Return None for an import. Raises NameNotFound."""
+        session = self._get(name)
+        return session.logs[0] if session.logs else None
 
     def open(self, name: str) -> SessionSource:
         """Return a new source of the events of a session. Raises NameNotFound."""
@@ -141,10 +160,13 @@ class HomeLibrary:
             lines |= {client: ["resume", name, "--client", client] for client in _CLIENTS}
         return {program: self._format_command(words) for program, words in lines.items()}
 
-    def list_commits(self, session: str | None, start: int, stop: int) -> CommitPage:
-        """Return a range of the commits of a session or of all. Raises NameNotFound, StoreError."""
-        listed_session = None if session is None else self._get(session)
-        return history.list_commits(self._home, listed_session, start, stop)
+    def find_session(self, index_name: str) -> str | None:
+        """Return the name of the session that a commit or the index names.
+
+        Return None if there is none.
+        """
+        name = self._list.find_by_index_name(index_name)
+        return None if self._list.find(name) is None else name
 
     def summarize(self, query: StatisticsQuery) -> Mapping[str, Any]:
         """Return statistics, after new content was indexed. Raises HarkenError."""

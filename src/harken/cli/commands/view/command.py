@@ -19,13 +19,10 @@ from harken.cli.commands.view.follow import (
     follow_session,
     print_perspective,
 )
-from harken.cli.commands.view.sources import format_sources
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
-from harken.config.imported_sessions import view_commit, view_imported
-from harken.config.name_resolver import CommitName, ImportedName, NameResolver, SessionLog
-from harken.config.store import build_commit_resolver
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
 from harken.errors import ConfigError, NameNotFound
@@ -99,32 +96,51 @@ class _ViewGroup(CommandGroup):
 @full_option
 @drafts_option
 @follow_option
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write the page of `harken ui` for this session to a file that works offline.",
+)
+@click.option(
+    "--no-redact", is_flag=True, help="For --html: do not redact credentials and home folders."
+)
 @json_option
 @home_option
 @click.pass_context
-def command(
-    ctx: click.Context,
-    session: str,
-    full: bool,
-    drafts: bool,
-    follow: bool,
-    as_json: bool,
-    home: Home,
-) -> None:
+def command(ctx: click.Context, /, session: str, home: Home, **options: Any) -> None:
     """Show a SESSION, recorded or imported, or the conversation of a commit.
 
     The default view is the conversation, folded as in a chat; --full unfolds it. Refer to agents by
     name, path (main/guard) or id, and to messages by id or number. Try: tree, dialog, timeline.
+    With --html, all views are written to one file, for someone who has no Harken; - is stdout.
     """
     ctx.obj = session
+    html, no_redact = options.pop("html"), options.pop("no_redact")
+    option_names = {"full": "--full", "drafts": "--drafts", "follow": "--follow"}
+    option_names["as_json"] = "--json"
+    option = next((option_names[name] for name, is_given in options.items() if is_given), None)
+    if html is not None:
+        _write_html(home, session, html, ctx.invoked_subcommand or option, no_redact=no_redact)
+        ctx.exit()
+    if no_redact:
+        raise click.UsageError("--no-redact requires --html FILE")
     if ctx.invoked_subcommand is None:
         conversation = load_command("conversation", _CONVERSATION)
-        options = {"full": full, "drafts": drafts, "follow": follow, "as_json": as_json}
         ctx.invoke(conversation, home=home, **options)
-    elif full or drafts or follow or as_json:
-        options = {"--full": full, "--drafts": drafts, "--follow": follow, "--json": as_json}
-        option = next(name for name, is_given in options.items() if is_given)
+    elif option is not None:
         raise click.UsageError(f"put {option} after the view: {ctx.invoked_subcommand} {option}")
+
+
+def _write_html(
+    home: Home, session: str, file: str, excess: str | None, *, no_redact: bool
+) -> None:
+    """Write the page of a session. `excess`: a view or an option beside --html."""
+    if excess is not None:
+        raise click.UsageError(f"--html writes all views with all details: leave out {excess}")
+    from harken.cli.commands.view.html import write_html
+
+    write_html(home, session, file, no_redact=no_redact)
 
 
 def view(
@@ -149,31 +165,6 @@ def view(
         return command.command(name=name)(options if follow is None else follow_option(options))
 
     return make
-
-
-def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session or a commit for a view; print its warnings on standard error.
-
-    Of a session that is recorded and imported, show the recording: it has the exact requests.
-    """
-    resolver = NameResolver(home)
-    resolved = resolver.resolve(session)
-    if isinstance(resolved, CommitName):
-        return view_commit(home, resolved.id)
-    if isinstance(resolved, ImportedName):
-        recording = resolver.find_recording(resolved)
-        if recording is None:
-            return view_imported(home, resolved.session)
-        _note(format_sources(resolved, recording))
-        resolved = SessionLog(recording)
-    viewer = SessionViewer(resolved.path)
-    viewer.resolver = build_commit_resolver(home)
-    if viewer.events and viewer.reading.torn:
-        click.echo("Its last line is incomplete and is skipped.", err=True)
-    if not viewer.reading.sealed:
-        dialect = viewer.reading.dialect or "without checksums"
-        click.echo(f"An older log format ({dialect}) without checksums.", err=True)
-    return viewer
 
 
 def _note(text: str) -> None:

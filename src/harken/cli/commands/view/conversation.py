@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from harken.cli.commands.view.command import drafts_option, full_option, open_viewer
+from harken.cli.commands.view.command import drafts_option, full_option
 from harken.cli.commands.view.conversation_text import (
     ConversationPrinter,
     conversation_text,
@@ -18,6 +18,7 @@ from harken.cli.commands.view.follow import (
     follow_session,
     print_perspective,
 )
+from harken.cli.commands.view.sources import open_viewer
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.core.events import Event

@@ -18,6 +18,7 @@ from harken.terminal.styled_text import Line, clean_text
 from harken.terminal.text import one_line
 
 if TYPE_CHECKING:
+    from harken.attribution.answers.explained_lines import ExplainedLines
     from harken.attribution.commit_record import CommitRecord
     from harken.attribution.explanation import Explanation
     from harken.attribution.git.blame import BlameCommit
@@ -33,22 +34,12 @@ _MAX_GROUPS = 20
 _RUNTIME_NAMES = {location.runtime: location.name for location in SOURCE_LOCATIONS}
 
 
-class GroupAnswer(msgspec.Struct, frozen=True):
-    """Lines with the same origin, and the explanation of their edit."""
-
-    path: str
-    group: LineGroup
-    explanation: Explanation | None
-    record: CommitRecord | None = None
-    """The records about the commit, of lines without an edit."""
-
-
 class Answer(msgspec.Struct, frozen=True):
     """The answer for a target."""
 
     title: str
     """The lines as they are named: `src/a.py:12`."""
-    groups: Sequence[GroupAnswer]
+    groups: Sequence[ExplainedLines]
     has_files: bool = False
     """Whether the lines are in several files."""
 
@@ -69,10 +60,10 @@ class Answer(msgspec.Struct, frozen=True):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one object for each origin."""
         for item in self.groups:
-            yield _row(item)
+            yield item.as_json()
 
 
-def _group_lines(item: GroupAnswer, *, is_single: bool, path: bool) -> Iterator[Line]:
+def _group_lines(item: ExplainedLines, *, is_single: bool, path: bool) -> Iterator[Line]:
     group, explanation = item.group, item.explanation
     name = f"{one_line(item.path, 80)}: " if path else ""
     share = name if is_single else f"{name}{_numbers(item)}: "
@@ -115,7 +106,7 @@ def _record_lines(record: CommitRecord) -> Iterator[Line]:
         yield [("", f"  trace   {', '.join(texts)}{source}")]
 
 
-def _numbers(item: GroupAnswer) -> str:
+def _numbers(item: ExplainedLines) -> str:
     """Return the numbers of the lines of a group: `3 lines (12-14)`."""
     numbers = sorted({origin.line.number for origin in item.group.origins})
     texts = [str(a) if a == b else f"{a}-{b}" for a, b in join_ranges(numbers)]
@@ -170,63 +161,3 @@ def _commit_spans(commit: BlameCommit) -> Line:
         ("yellow", commit.id[:SHORT_ID_CHARS]),
         ("", f" {one_line(commit.summary, 80)} ({author}, {format_minute(time, LocalZone())})"),
     ]
-
-
-def _row(item: GroupAnswer) -> dict[str, Any]:
-    group, explanation = item.group, item.explanation
-    commit = None if group.commit.is_uncommitted else group.commit
-    return {
-        "path": item.path,
-        "lines": sorted({origin.line.number for origin in group.origins}),
-        "by": "agent" if group.is_agent else "author",
-        "confidence": group.confidence,
-        "ratio": round(group.ratio, 3),
-        "commit": None
-        if commit is None
-        else {
-            "id": commit.id,
-            "author": commit.author,
-            "email": commit.author_email,
-            "time": datetime.fromtimestamp(commit.author_time, UTC).isoformat(),
-            "summary": commit.summary,
-        },
-        "edit": None if explanation is None else _edit_row(explanation),
-        "record": None if item.record is None else _record_row(item.record),
-    }
-
-
-def _record_row(record: CommitRecord) -> dict[str, Any]:
-    trace = record.trace
-    return {
-        "contexts": [*record.contexts],
-        "trace": None
-        if trace is None
-        else {
-            "contributor": trace.contributor,
-            "model": trace.model,
-            "url": trace.url,
-            "tool": trace.tool,
-        },
-    }
-
-
-def _edit_row(explanation: Explanation) -> dict[str, Any]:
-    row = explanation.edit.row
-    return {
-        "ctx": row.commit,
-        "position": row.position,
-        "session": explanation.session,
-        "runtime": explanation.runtime,
-        "title": explanation.title,
-        "agent": explanation.agent or "main",
-        "template": explanation.template,
-        "model": explanation.model,
-        "cost_usd": explanation.cost_usd,
-        "time": datetime.fromtimestamp(row.time_us / 1e6, UTC).isoformat(),
-        "tool": explanation.tool,
-        "path": explanation.edit.edit.path,
-        "request": explanation.request,
-        "task": explanation.task,
-        "reason": explanation.reason,
-        "is_thinking": explanation.is_thinking,
-    }

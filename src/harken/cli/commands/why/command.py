@@ -141,14 +141,14 @@ def _origins(
         if revision:
             raise ConfigError("--rev names the commit of a file; a diff has none")
         return attribution.diff_origins(diff)
-    commit = attribution.resolve_revision(revision)
+    commit = attribution.files.resolve_revision(revision)
     name = text.rpartition(":")[0] or text
-    target = parse_target(text, is_file=attribution.is_file(name, commit))
+    target = parse_target(text, is_file=attribution.files.is_file(name, commit))
     if isinstance(target, RevisionTarget):
         if commit:
             raise ConfigError(f"{text}: no file in {revision}; without --rev it may be a commit")
         return attribution.commit_origins(target.revision)
-    path = attribution.resolve_path(target.path, commit)
+    path = attribution.files.resolve_path(target.path, commit)
     lines = _find_lines(attribution, path, target, commit)
     return [(path, attribution.origins(path, [lines], commit))]
 
@@ -157,34 +157,25 @@ def _find_lines(
     attribution: Attribution, path: str, target: Target, revision: str
 ) -> tuple[int, int]:
     """Return the first and the last line of a target. Raises ConfigError."""
-    data = attribution.read_file(path, revision)
+    data = attribution.files.read_file(path, revision)
     if isinstance(target, FunctionTarget):
-        return attribution.find_function(path, target.name, data, revision)
+        return attribution.files.find_function(path, target.name, data, revision)
     assert isinstance(target, LineTarget)
-    attribution.check_line(target.path, target.last, data)
+    attribution.files.check_line(target.path, target.last, data)
     return target.first, target.last
 
 
 def _build_output(
     attribution: Attribution, target: str, origins: dict[str, list[LineOrigin]], *, full: bool
 ) -> WhyOutput:
-    from harken.attribution.commit_record import find_records
-    from harken.attribution.line_groups import group_origins
-    from harken.cli.commands.why.answer import Answer, GroupAnswer
+    from harken.attribution.answers.explained_lines import explain_origins
+    from harken.cli.commands.why.answer import Answer
     from harken.cli.commands.why.conversation import conversation_lines
 
     explainer = attribution.explainer
-    groups: list[GroupAnswer] = []
-    for path, file_origins in origins.items():
-        records = find_records(attribution.repository, file_origins)
-        for group in group_origins(file_origins):
-            explanation = None if group.edit is None else explainer.explain(group.edit)
-            numbers = [origin.line.number for origin in group.origins]
-            record = next((records[number] for number in numbers if number in records), None)
-            groups.append(GroupAnswer(path, group, explanation, record))
+    groups = explain_origins(attribution, origins)
     if not groups:
         raise ConfigError(f"{target}: adds no lines of text")
-    groups.sort(key=lambda item: (not item.group.is_agent, -len(item.group.origins)))
     edit = groups[0].group.edit
     lines: list[Line] = []
     if full and edit is not None:

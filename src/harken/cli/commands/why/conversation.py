@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harken.attribution.edits.file_edit import Change, Replacement, split_lines
-from harken.attribution.edits.tools import find_edits
 from harken.core.messages import Message, ThinkingPart, ToolCall, parts_of, text_of
+from harken.edits.file_edit import Change, Replacement, split_lines
+from harken.edits.tools import find_edits
 from harken.terminal.styled_text import Line, clean_text
 from harken.terminal.text import one_line
 

@@ -9,12 +9,13 @@ from fastapi.responses import Response
 
 from harken.errors import NameNotFound
 from harken.service.body import Json
+from harken.service.viewer.answers import find_shown_image
 from harken.service.viewer.item_lists import (
     AgentItems,
     DialogItems,
     ItemList,
-    TextRequest,
     find_panel,
+    find_text,
     resolve_agents,
 )
 from harken.service.viewer.open_sessions import OpenSession
@@ -25,21 +26,24 @@ from harken.service.viewer.requests import (
     Range,
     Sessions,
     Text,
-    find_message,
-    resolve_agent,
-    state_of,
 )
+from harken.service.viewer.rows import find_message, resolve_agent, state_of
 from harken.store.remote.errors import RequestRefused
-from harken.views.conversation.images import decode_image
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
-_IMAGE_STARTS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
-"""The types of images that are shown, and how their data begins: SVG may contain scripts."""
+
+
+class TextRequest:
+    """Which text of an item is requested."""
+
+    def __init__(
+        self,
+        *,
+        part: Annotated[int | None, Query(ge=0, le=10**9)] = None,
+        version: Annotated[str | None, Query(max_length=MAX_NAME_CHARS)] = None,
+        agents: Annotated[str | None, Query(max_length=10_000)] = None,
+    ) -> None:
+        self.part, self.version, self.agents = part, version, agents
 
 
 @routes.get("/items", response_model=None)
@@ -111,7 +115,7 @@ def whole_text(
 ) -> Json:
     """Return a whole text of an item: of a part, or of a version in a dialog."""
     with sessions.use(name) as session:
-        text = request.find(session, message)
+        text = find_text(session, message, **vars(request))
     if text is None:
         raise NameNotFound("text", message, [])
     return Json({"text": text})
@@ -125,11 +129,8 @@ def media(
 ) -> Response:
     """Return an image, if its data is of a type that can be shown."""
     with sessions.use(name) as session:
-        part = session.find_image(hash_)
-    data = None if part is None else decode_image(part)
-    if data is None:
-        raise NameNotFound("image", hash_, [])
-    for media_type, starts in _IMAGE_STARTS.items():
-        if data.startswith(starts) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
-            return Response(data, media_type=media_type)
-    raise RequestRefused("unsupported_media", "only PNG, JPEG, GIF and WebP images are shown")
+        image = find_shown_image(session, hash_)
+    if image is None:
+        raise RequestRefused("unsupported_media", "only PNG, JPEG, GIF and WebP images are shown")
+    media_type, data = image
+    return Response(data, media_type=media_type)

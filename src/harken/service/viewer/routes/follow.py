@@ -21,17 +21,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from harken.core import canonical
+from harken.core.ids import reference_number
 from harken.errors import HarkenError
 from harken.service.viewer.item_lists import find_panel
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    MAX_PANELS,
-    Text,
-    agents_of,
-    sessions_of,
-    state_of,
-)
+from harken.service.viewer.requests import MAX_PANELS, Text, sessions_of
+from harken.service.viewer.routes.runs import Runner, run_value
+from harken.service.viewer.rows import MAX_ITEMS, agents_of, state_of
+from harken.service.viewer.session_runner import SessionRunner
 from harken.store.remote.errors import ErrorBody, encode_error
 from harken.views.tree import TreeRow
 
@@ -66,13 +63,17 @@ class Position:
         self.panels = [*zip(names, numbers, strict=True)]
         self.generation = generation
 
+    def agent_ids(self) -> list[str]:
+        """Return the ids of the agents whose items the page has, as far as it names them."""
+        return sorted({agent for names, _ in self.panels for agent in names.split(",") if agent})
+
 
 @routes.get("/follow", response_model=None)
 async def follow(
-    name: str, request: Request, position: Annotated[Position, Depends()]
+    name: str, request: Request, position: Annotated[Position, Depends()], runner: Runner
 ) -> StreamingResponse:
     """Stream the changes of panels, each since a number of events."""
-    changes = ChangeReader(await sessions_of(request), name, position)
+    changes = ChangeReader(await sessions_of(request), runner, name, position)
     # An unknown name is an error response, since nothing was sent yet.
     first_line = await to_thread.run_sync(changes.read_line)
 
@@ -141,9 +142,12 @@ class PanelChanges:
 class ChangeReader:
     """Reads the changes of the panels of a page, one line at a time."""
 
-    def __init__(self, sessions: OpenSessions, name: str, position: Position) -> None:
+    def __init__(
+        self, sessions: OpenSessions, runner: SessionRunner, name: str, position: Position
+    ) -> None:
         """Read the changes since the position of a page."""
-        self._sessions, self._name = sessions, name
+        self._sessions, self._runner, self._name = sessions, runner, name
+        self._agents = position.agent_ids()
         self._generation = position.generation
         self._panels = [
             PanelChanges(number, agents, events)
@@ -170,6 +174,7 @@ class ChangeReader:
                 session.event_count,
                 session.damage,
                 session.source.is_live(),
+                self._runner.find_version(self._name),
             )
             if state != self._last_state:
                 self._due.extend(panel for panel in self._panels if panel not in self._due)
@@ -187,6 +192,10 @@ class ChangeReader:
             self._due.popleft()
         if not self._due:
             line |= {"is_live": session.source.is_live(), "damage": session.damage}
+            # The answers in it are those that the events of this line do not have.
+            last = session.links.events[-1].message_id if session.event_count else ""
+            run = self._runner.find(self._name, agents=self._agents, upto=reference_number(last))
+            line["run"] = run_value(run)
             tree = session.tree()
             if tree != self._last_rows:
                 line |= agents_of(tree)

@@ -1,4 +1,4 @@
-"""Routes of the history and the statistics of the home."""
+"""Routes of the statistics of the home."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from fastapi import APIRouter
 
 from harken.service.body import Json
 from harken.service.viewer.library import StatisticsQuery
-from harken.service.viewer.requests import Library, Range, Text, cut_value
+from harken.service.viewer.requests import Library, Text
+from harken.service.viewer.rows import cut_value
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
-
-
-@routes.get("/commits", response_model=None)
-def commits(library: Library, window: Range, session: Text = None) -> Json:
-    """Return a range of the commits of a session, or of all, newest first."""
-    page = library.list_commits(session or None, window.start, window.stop)
-    return Json(cut_value(page.as_json()))
 
 
 @routes.get("/stats", response_model=None)

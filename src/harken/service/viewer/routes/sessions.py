@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
 from harken.service.body import Json
+from harken.service.viewer.answers import describe_session
 from harken.service.viewer.library import SessionQuery
 from harken.service.viewer.requests import (
     MAX_NAME_CHARS,
@@ -17,12 +18,9 @@ from harken.service.viewer.requests import (
     Range,
     Sessions,
     Text,
-    agents_of,
-    find_message,
-    state_of,
-    take_rows,
 )
-from harken.views.dialogs.dialog import find_primary_agents
+from harken.service.viewer.routes.runs import Runner, run_value
+from harken.service.viewer.rows import agents_of, find_message, state_of, take_rows
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
 _DEFAULT_SESSIONS = 50
@@ -109,18 +107,12 @@ def tree_after(
 
 
 @routes.get("/sessions/{name:path}", response_model=None)
-def session(name: str, library: Library, sessions: Sessions, patience: Patience) -> Json:
+def session(
+    name: str, library: Library, sessions: Sessions, runner: Runner, patience: Patience
+) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
     with sessions.use(name, patience.max_s) as open_session:
-        answer: dict[str, Any] = {
-            "session": summary,
-            "events": open_session.event_count,
-            "is_complete": open_session.is_complete,
-            "moves": len(open_session.tree_moves()),
-            **agents_of(open_session.tree()),
-            "primary": find_primary_agents(open_session.links),
-            "damage": open_session.damage,
-            "commands": library.commands(name, has_commits=open_session.has_commits()),
-        }
-    return Json(answer)
+        commands = library.commands(name, has_commits=open_session.has_commits())
+        answer = describe_session(open_session, summary, commands)
+    return Json({**answer, "run": run_value(runner.find(name))})

@@ -6,23 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from harken.core import structs
-from harken.errors import NameNotFound
 from harken.service.body import Json
-from harken.service.viewer.requests import (
-    MAX_ITEMS,
-    Library,
-    Range,
-    Sessions,
-    Text,
-    cut_value,
-    resolve_agent,
-    state_of,
-    take_rows,
-)
+from harken.service.viewer.answers import count_context, describe_step, read_context
+from harken.service.viewer.requests import Library, Range, Sessions, Text
+from harken.service.viewer.rows import resolve_agent, state_of, take_rows
 
-_MAX_PART_CHARS = 500_000
-"""The number of characters of each of the changes, the outcome and the tools of a model call."""
 routes = APIRouter(prefix="/api/sessions/{name:path}/steps", include_in_schema=False)
 
 
@@ -46,27 +34,10 @@ def step(
 ) -> Json:
     """Return a model call with a range of the messages that the model read."""
     with sessions.use(name) as session:
-        calls = session.steps()
-        if number > len(calls):
-            raise NameNotFound("model call", str(number), [f"1 to {len(calls)}"])
-        row = calls.step(number)
-        changes = calls.changes(number)
-        messages = calls.context(number)
-        is_intact = calls.is_intact(number)
-        first_changes = structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
-        return Json(
-            {
-                "step": cut_value(row.as_json()),
-                "changes": cut_value(first_changes.as_json(), _MAX_PART_CHARS),
-                "changes_total": len(changes.messages),
-                "result": cut_value(calls.outcome(number).as_json(), _MAX_PART_CHARS),
-                **cut_value({"tools": calls.tools(number)}, _MAX_PART_CHARS),
-                "is_intact": is_intact,
-                "is_verified": is_intact and row.evidence == "recorded",
-                "total": len(messages),
-                "messages": take_rows(messages[window.start : window.stop]),
-                "commands": library.commands(
-                    name, has_commits=session.has_commits(), request=row.request
-                ),
-            }
+        answer = describe_step(session, number)
+        total = count_context(session, number)
+        messages = take_rows(read_context(session, number, window.start, window.stop))
+        commands = library.commands(
+            name, has_commits=session.has_commits(), request=answer["step"]["request"]
         )
+        return Json({**answer, "total": total, "messages": messages, "commands": commands})

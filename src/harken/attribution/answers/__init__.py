@@ -1,0 +1,1 @@
+"""The answers of attribution as rows, the same in the terminal, in JSON and in the page."""

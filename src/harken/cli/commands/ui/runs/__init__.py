@@ -1,0 +1,1 @@
+"""Sessions that `harken ui` runs, each in a thread of its own."""
