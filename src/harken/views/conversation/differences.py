@@ -19,6 +19,7 @@ from harken.views.conversation.arguments import read_members
 from harken.views.message_diff import TextSpan, spans, split_words
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@$")
+_HUNK_START, _NEW_TEXT = "@@ line ", "@@ new text @@"
 _POPULAR_FROM = 200
 """The length from which difflib ignores elements that are more than 1% of a list."""
 _MAX_COMPARED_CHARS = 300_000
@@ -158,12 +159,17 @@ def _diff_lines(
     return [_format_hunk(line) for line in lines] or ["@@ no change @@"]
 
 
+def is_hunk_heading(line: str) -> bool:
+    """Whether a line of a difference is the heading of a hunk, which only tells its place."""
+    return line == _NEW_TEXT or line.startswith(_HUNK_START)
+
+
 def _format_hunk(line: str) -> str:
     """Return a line of a diff. A hunk names its line of the replaced text, not that of the file."""
     hunk = _HUNK.match(line)
     if hunk is None:
         return line
-    return "@@ new text @@" if hunk[1] == "0" else f"@@ line {hunk[1]} of the replaced text @@"
+    return _NEW_TEXT if hunk[1] == "0" else f"{_HUNK_START}{hunk[1]} of the replaced text @@"
 
 
 def _join_members(texts: Mapping[str, str]) -> str | None:
