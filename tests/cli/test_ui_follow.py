@@ -7,10 +7,12 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
+from harken.core.ids import AgentId
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
 from tests.cli.ui_kit import Page, show_home
@@ -25,6 +27,12 @@ from tests.session_kit import (
 
 ANN = "agent_001"
 MEETING = "Let Jack and Jill meet in a cafe."
+
+
+def create_pair(session: Session) -> list[AgentId]:
+    """Log the creation of Ann and of Bob below her."""
+    ann = create_agent(session, name="Ann", relation="primary")
+    return [ann, create_agent(session, cause=session.agent(ann).birth, name="Bob")]
 
 
 class LivePage:
@@ -65,7 +73,7 @@ def test_a_followed_session_has_all_items_once_while_the_server_restarts(tmp_pat
         while live.is_live or live.events < 1000:
             with (
                 show_home(home) as page,
-                page.follow("busy", agent=ANN, events=live.events) as changes,
+                page.follow("busy", panels=ANN, events=live.events) as changes,
             ):
                 for change in changes:
                     live.apply(change)
@@ -89,7 +97,7 @@ def test_a_page_that_has_all_events_gets_the_changes_only(demo: Cli) -> None:
         log_tool_calls(session, agent, "c1")
         opened = page.session("small", "items", agent=agent)
         assert opened["total"] == 2
-        with page.follow("small", agent=agent, events=opened["events"]) as changes:
+        with page.follow("small", panels=agent, events=opened["events"]) as changes:
             first = next(changes)
             assert (first["items"], first["is_live"]) == ([], True)
             log_tool_result(session, agent, "c1", "found")
@@ -138,7 +146,7 @@ def test_many_changes_arrive_in_lines_of_at_most_500_items(tmp_path: Path) -> No
         agent = create_agent(session, relation="primary", name="Ann")
         for number in range(1201):
             log_user_message(session, agent, f"message {number}")
-    with show_home(tmp_path) as page, page.follow("long", agent=agent) as changes:
+    with show_home(tmp_path) as page, page.follow("long", panels=agent) as changes:
         lines = [next(changes) for _ in range(3)]
     assert [len(line["items"]) for line in lines] == [500, 500, 201]
     # A page that loses its connection after the first line asks for all of them again.
@@ -181,11 +189,9 @@ def test_a_purged_session_is_read_again(demo: Cli) -> None:
     assert MEETING not in str(after)
 
 
-@pytest.mark.parametrize("query", [{"agent": ANN}, {"agents": f"{ANN},agent_002"}])
-def test_a_page_that_follows_a_purged_session_gets_all_items_anew(
-    demo: Cli, query: dict[str, str]
-) -> None:
-    with show_home(demo.home) as page, page.follow("demo", **query) as changes:
+@pytest.mark.parametrize("panel", [ANN, f"{ANN},agent_002"])
+def test_a_page_that_follows_a_purged_session_gets_all_items_anew(demo: Cli, panel: str) -> None:
+    with show_home(demo.home) as page, page.follow("demo", panels=panel) as changes:
         first = next(changes)
         assert MEETING in str(first["items"])
         purge(demo.home, MEETING)
@@ -194,10 +200,10 @@ def test_a_page_that_follows_a_purged_session_gets_all_items_anew(
         assert [row["index"] for row in second["items"]] == list(range(second["total"]))
         assert MEETING not in str(second)
         seen = {"events": first["resume"], "generation": first["generation"]}
-        with page.follow("demo", **query, **seen) as later:
+        with page.follow("demo", panels=panel, **seen) as later:
             assert next(later)["items"] == second["items"]
         seen = {"events": second["resume"], "generation": second["generation"]}
-        with page.follow("demo", **query, **seen) as later:
+        with page.follow("demo", panels=panel, **seen) as later:
             assert next(later)["items"] == []
 
 
@@ -248,25 +254,76 @@ def test_a_dialog_is_followed_by_position(tmp_path: Path) -> None:
     log = tmp_path / "sessions" / "talk.jsonl"
     log.parent.mkdir()
     with Session(log) as session, show_home(tmp_path) as page:
-        agent, other = session.allocate_agent_id(), session.allocate_agent_id()
-        birth = session.log_agent_created(agent, None, "Ann")
-        session.log_agent_created(other, birth, "Bob")
+        agent, other = create_pair(session)
         said = log_answer(session, agent, "Hello.")
         agents = f"{agent},{other}"
         opened = page.session("talk", "dialog", agents=agents)
         assert opened["total"] == 1
-        with page.follow("talk", agents=agents, events=opened["events"]) as changes:
+        with page.follow("talk", panels=agents, events=opened["events"]) as changes:
             assert next(changes)["items"] == []
             session.log_transcript_entry(other, {"role": "user", "content": "Goodbye."}, said)
             change = next(changes)
             assert [row["index"] for row in change["items"]] == [0]
-            assert change["items"][0]["item"]["versions"][0]["content"] == "Goodbye."
+            assert change["items"][0]["item"]["parts"][1]["text"] == "Goodbye."
             log_user_message(session, agent, "More.")
             change = next(changes)
             assert [row["index"] for row in change["items"]] == [1]
         fresh = page.session("talk", "dialog", agents=agents)
         assert (fresh["total"], fresh["items"][1]) == (2, change["items"][0]["item"])
-        assert page.get("/api/sessions/talk/follow", agent=agent, agents=agents).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"panels": f"{ANN};{ANN}", "events": "1"},
+        {"panels": ";".join([ANN] * 17)},
+        {"panels": ANN, "events": "-1"},
+        {"agent": ANN},
+    ],
+)
+def test_panels_that_do_not_fit_their_events_are_refused(demo: Cli, query: dict[str, str]) -> None:
+    path = "/api/sessions/demo/follow"
+    with show_home(demo.home) as page:
+        assert page.get(f"{path}?{urlencode(query)}").status_code == 422
+
+
+def test_one_stream_has_the_changes_of_all_panels(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "talk.jsonl"
+    log.parent.mkdir()
+    with Session(log) as session, show_home(tmp_path) as page:
+        ann, bob = create_pair(session)
+        log_user_message(session, ann, "old")
+        panels = f"{ann};{bob};{ann},{bob}"
+        opened = page.session("talk", "items", agent=ann)["events"]
+        with page.follow("talk", panels=panels, events=f"{opened};0;{opened}") as changes:
+            lines = [next(changes) for _ in range(3)]
+            assert [line["panel"] for line in lines] == [0, 1, 2]
+            assert [len(line["items"]) for line in lines] == [0, 0, 0]
+            assert ["is_live" in line for line in lines] == [False, False, True]
+            log_answer(session, bob, "Hello.")
+            lines = [next(changes) for _ in range(3)]
+        assert [len(line["items"]) for line in lines] == [0, 1, 1]
+        assert {line["resume"] for line in lines} == {opened + 1}
+
+
+def test_many_changes_of_a_panel_are_sent_before_those_of_the_next(tmp_path: Path) -> None:
+    log = tmp_path / "sessions" / "long.jsonl"
+    log.parent.mkdir()
+    with Session(log) as session:
+        agents = create_pair(session)
+        for number in range(700):
+            for agent in agents:
+                log_user_message(session, agent, f"message {number}")
+    with show_home(tmp_path) as page, page.follow("long", panels=";".join(agents)) as changes:
+        lines = [next(changes) for _ in range(4)]
+    assert [(line["panel"], len(line["items"])) for line in lines] == [
+        (0, 500),
+        (0, 200),
+        (1, 500),
+        (1, 200),
+    ]
+    assert [line["resume"] > 0 for line in lines] == [False, True, False, True]
+    assert ["agents" in line for line in lines] == [False, False, False, True]
 
 
 def test_a_connection_that_breaks_leaves_the_server_running(demo: Cli) -> None:

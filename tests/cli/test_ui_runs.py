@@ -169,7 +169,7 @@ def test_a_question_of_an_agent_is_answered_in_words(runs: Runs, tea: str) -> No
 
 
 def test_an_interrupted_turn_keeps_what_came_and_continues(runs: Runs, tea: str) -> None:
-    with runs.page.follow(tea, agent="agent_001") as changes:
+    with runs.page.follow(tea, panels="agent_001") as changes:
         runs.send(tea, "slow")
         for change in changes:
             turns = change.get("run") and agent_row(change["run"])
@@ -214,7 +214,7 @@ def test_a_question_is_withdrawn_with_its_turn(runs: Runs, tea: str) -> None:
 def test_an_answer_is_streamed_until_it_is_in_the_log(runs: Runs, tea: str) -> None:
     runs.send(tea, "wait")
     texts: list[str] = []
-    with runs.page.follow(tea, agent="agent_001") as changes:
+    with runs.page.follow(tea, panels="agent_001") as changes:
         for change in changes:
             said = [row["item"] for row in change["items"] if row["item"]["label"] == "Said"]
             turns = agent_row(change["run"])

@@ -18,8 +18,11 @@ from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.cli.ui_kit import Page, show_home
 from tests.session_kit import (
+    call_dict,
     create_agent,
     log_answer,
+    log_request,
+    log_response,
     log_tool_calls,
     log_tool_result,
     log_user_message,
@@ -99,13 +102,16 @@ def test_a_dialog_has_the_lengths_of_whole_texts_and_each_can_be_read(
     ann, bob, *_ = write_rewritten(tmp_path / "sessions" / "s.jsonl")
     agents = f"{ann},{bob}"
     row = page.session("s", "dialog", agents=agents)["items"][0]
-    assert (row["content_length"], row["draft_length"]) == (len(HEARD), len(WRITTEN))
-    [version] = row["versions"]
-    assert version["content_length"] == len(OTHER)
+    shown, draft, version = row["parts"]
+    lengths = [part["length"] for part in row["parts"]]
+    assert lengths == [len(HEARD), len(WRITTEN), len(OTHER)]
+    assert (shown["version"], draft["version"]) == ("shown", "draft")
+    assert draft["name"] == "Ann wrote, and nobody heard"
+    assert version["name"].endswith(" heard")
     query = {"message": row["message_id"], "agents": agents}
     assert read_text(page, **query) == HEARD
     assert read_text(page, **query, version="draft") == WRITTEN
-    assert read_text(page, **query, version=version["message_id"]) == OTHER
+    assert read_text(page, **query, version=version["version"]) == OTHER
     assert page.get("/api/sessions/s/text", **query, version="x").status_code == 404
     assert page.get("/api/sessions/s/text", **query, part=0).status_code == 422
 
@@ -205,3 +211,37 @@ def test_details_of_a_message_list_the_calls_that_read_it(demo: Cli) -> None:
                 break
         else:
             raise AssertionError("no delivery from agent_002")
+
+
+def test_the_parts_of_a_model_call_are_cut_with_their_lengths(page: Page, tmp_path: Path) -> None:
+    with Session(tmp_path / "sessions" / "s.jsonl") as session:
+        agent = create_agent(session, relation="primary", name="Ann")
+        for _ in range(30):
+            log_user_message(session, agent, "x" * 60_000)
+        request = log_request(session, agent)
+        calls = [call_dict(f"c{n}", arguments="y" * 30_000) for n in range(40)]
+        answer = session.log_transcript_entry(agent, {"role": "assistant", "tool_calls": calls})
+        log_response(session, agent, request, entry=answer)
+        for number in range(40):
+            log_tool_result(session, agent, f"c{number}", "z" * 60_000)
+    response = page.get("/api/sessions/s/steps/1", limit=1)
+    assert len(response.content) < 1_500_000
+    step = response.json()
+    assert (step["changes_total"], step["changes"]["messages_total"]) == (30, 30)
+    assert len(step["changes"]["messages"]) < 10
+    shown = step["result"]["answer"]["tool_calls"]
+    assert len(shown) < step["result"]["answer"]["tool_calls_total"] == 40
+    assert shown[-1]["function"]["arguments_length"] == 30_000
+
+
+def test_a_timeline_with_very_many_agents_has_as_many_lanes_as_fit(
+    page: Page, tmp_path: Path
+) -> None:
+    with Session(tmp_path / "sessions" / "s.jsonl") as session:
+        birth = session.agent(create_agent(session, relation="primary", name="Ann")).birth
+        for number in range(300):
+            create_agent(session, cause=birth, name=f"{number} " + "n" * 5_000)
+    timeline = page.session("s", "timeline", limit=1)
+    assert len(timeline["lanes"]) < timeline["lanes_total"] == 301
+    assert len(str(timeline["lanes"])) < 1_200_000
+    assert len(page.session("s")["agents"]) == 301

@@ -45,6 +45,7 @@ def write(log: Path) -> None:
     """Write the events that the lines of the standard input ask for."""
     with Session(log, options=SessionOptions(durability="none")) as session:
         agent = create_agent(session, relation="primary", name="Ann")
+        create_agent(session, cause=session.agent(agent).birth, name="Bob")
         turns, written = log_turns(session, agent), 0
         for line in sys.stdin:
             written += sum(1 for _ in islice(turns, int(line)))

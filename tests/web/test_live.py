@@ -15,6 +15,7 @@ from tests.cli.ui_kit import show_home
 from tests.web.browser_kit import Browser, Tab, expect, read_all_items
 from tests.web.burst_writer import expected_texts
 
+ANN, BOB = "agent_001", "agent_002"
 BURST = 50
 """In events, four a turn: a burst may end between a call and its result."""
 LOST_CONNECTION = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE"
@@ -41,6 +42,11 @@ class Writer:
         """The number of items of the events so far, of which the last turn may be half."""
         turns, events = divmod(self.events, 4)
         return 3 * turns + min(events, 2)
+
+    @property
+    def dialog_items(self) -> int:
+        """The number of items of a dialog: those without the calls."""
+        return self.events // 4 * 2 + min(self.events % 4, 1)
 
 
 @contextmanager
@@ -127,5 +133,51 @@ def test_a_session_that_ends_is_live_no_more(browser: Browser, tmp_path: Path) -
             page = tab.open("#/session/busy")
             expect(page.locator(".tag.live")).to_have_count(2)
         expect(page.locator(".tag.live")).to_have_count(0)
+        assert tab.problems == []
+        context.close()
+
+
+HIDE = """(isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Tell the page that its tab is in the background: a browser without a window has none."""
+
+
+def test_all_panels_share_a_stream_which_a_tab_in_the_background_closes(
+    browser: Browser, tmp_path: Path
+) -> None:
+    log = tmp_path / "home" / "sessions" / "busy.jsonl"
+    with (
+        run_writer(log) as writer,
+        show_home(tmp_path / "home") as server,
+        browser.new_context(viewport={"width": 1600, "height": 800}) as context,
+    ):
+        writer.write_burst()
+        tab = Tab(context, server.address)
+        page = tab.page
+        streams: list[str] = []
+        ended: list[str] = []
+        page.on("request", lambda request: streams.append(request.url))
+        page.on("requestfailed", lambda request: ended.append(request.url))
+        page.on("requestfinished", lambda request: ended.append(request.url))
+        tab.open(f"#/session/busy?agent={ANN}&agent={ANN},{BOB}&agent={BOB},{ANN}")
+        for _ in range(2):
+            for name in ("Ann", "Ann, Bob", "Bob, Ann"):
+                panel = page.get_by_role("region", name=name, exact=True)
+                count = writer.items if name == "Ann" else writer.dialog_items
+                expect(panel.locator(f"article[aria-setsize='{count}']").first).to_be_attached()
+            writer.write_burst()
+        # The panels are loaded one after another, and each then joins the stream.
+        expect(page.locator(".panel .tag.live")).to_have_count(3)
+        assert len([url for url in set(streams) - set(ended) if "/follow?" in url]) == 1
+        page.evaluate(HIDE, True)
+        expect(page.locator(".panel .tag.live")).to_have_count(0)
+        assert not [url for url in set(streams) - set(ended) if "/follow?" in url]
+        writer.write_burst()
+        page.evaluate(HIDE, False)
+        panel = page.get_by_role("region", name="Ann", exact=True)
+        expect(panel.locator(f"article[aria-setsize='{writer.items}']").last).to_be_visible()
+        assert len(read_all_items(panel, writer.items)) == writer.items
         assert tab.problems == []
         context.close()

@@ -67,6 +67,7 @@ def test_a_call_unfolds_to_its_arguments_and_result(tab: Tab) -> None:
     panel = panel_of(tab.open(HARBOR), "main")
     call = panel.locator(".call").filter(has_text="send")
     expect(call.locator(".body")).to_have_count(0)
+    expect(call.locator(".subject")).to_have_text(EXECUTED_CALL)  # What ran, not what was called.
     expect(call.locator(".preview")).to_have_text(f"sent {EXECUTED_CALL}")
     call.get_by_role("button").first.click()
     expect(call.locator(".arguments")).to_contain_text(EXECUTED_CALL)
@@ -143,8 +144,7 @@ def test_a_denied_draft_has_its_verdict_and_did_not_reach_its_addressee(tab: Tab
     page = tab.open(f"{HARBOR}?agent={ANN}&d=msg_035")
     details = page.get_by_role("complementary")
     expect(details.locator("h3:has-text('Verdicts') + ul")).to_contain_text("no codes")
-    hearers = details.locator("h3:has-text('Who heard it') + ul .hop b")
-    expect(hearers).to_have_text(["Ann"])  # It read that its answer was denied.
+    expect(details.locator("h3:has-text('Who heard it') + ul .hop")).to_have_count(0)
 
 
 def test_keys_move_through_messages_and_open_details(tab: Tab) -> None:

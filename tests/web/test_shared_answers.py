@@ -87,6 +87,10 @@ def compare_all(oracle: Oracle) -> None:
     for id_ in ids:
         oracle.compare(f"messages/{id_}", {})
     oracle.compare_list("hooks", "rows")
+    panels = ";".join(agents)
+    oracle.compare("align", *({"message": id_, "panels": panels} for id_ in ids))
+    words = [{"panel": agent, "text": text} for agent in agents for text in ("the", "CODE")]
+    oracle.compare("matches", *words)
     compare_steps(oracle, agents)
     oracle.compare("text", *iter_text_requests(oracle.sample(items)))
     compare_dialogs(oracle, info["agents"])
@@ -134,7 +138,7 @@ def compare_dialogs(oracle: Oracle, rows: Sequence[Any]) -> None:
         requests = [
             {"message": item["message_id"], "agents": names, "version": version}
             for item in items
-            for version in ("shown", "draft", *(v["message_id"] for v in item.get("versions", ())))
+            for version in ("draft", *(part["version"] for part in item["parts"]))
         ]
         oracle.compare("text", *requests)
 

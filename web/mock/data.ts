@@ -28,7 +28,7 @@ const text = (value: string, length = value.length) => ({ kind: "text" as const,
 function call(id: string, name: string, args: unknown, subject: string, result: string | null, more: Partial<CallPart> = {}): CallPart {
   const written = JSON.stringify(args);
   return {
-    kind: "call", id, name, summary: `${name}(${subject})`, arguments: written, length: written.length, position: 1,
+    kind: "call", id, name, subject, arguments: written, length: written.length, position: 1,
     result: result === null ? null : { message_id: `msg_r_${id}`, time: at(90), text: result, length: result.length, is_error: false, closed: null, images: [] },
     diff: null, agents: [], rewritten: null, ...more,
   };
@@ -265,7 +265,7 @@ export function makeTimeline(session: MockSession, from: number, limit: number):
     .map(({ owner, one }, index) => ({
       message_id: one.message_id, time: one.time, turn: 1 + Math.floor(index / 20), lane: order.indexOf(owner), event_type: "transcript_entry",
       source_agent: one.label === "Heard" && one.author !== "user" ? (one.author ?? null) : null,
-      role: one.label === "Heard" ? "user" : "assistant", text: `${one.label}: ${one.parts[0]?.kind === "text" ? one.parts[0].text : one.parts[0]?.kind === "call" ? one.parts[0].summary : ""}`,
+      role: one.label === "Heard" ? "user" : "assistant", text: `${one.label}: ${one.parts[0]?.kind === "text" ? one.parts[0].text : one.parts[0]?.kind === "call" ? one.parts[0].subject : ""}`,
     }));
   return {
     lanes: order.map((id) => ({ agent_id: id, name: session.agents.find((row) => row.agent_id === id)?.name ?? id, first: session.items[id]?.[0]?.message_id ?? "", last: session.items[id]?.at(-1)?.message_id ?? "", events: session.items[id]?.length ?? 0 })),

@@ -5,7 +5,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Connect, Plugin } from "vite";
-import type { DialogItem } from "../src/api";
+import type { ConversationItem } from "../src/api";
 import { makeDetails, makeLiveItem, makeSessions, makeStep, makeTimeline, RED_PIXEL, type MockSession } from "./data.ts";
 
 const POLICY =
@@ -83,17 +83,11 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
     case "dialog": {
       const agents = (query.get("agents") ?? "").split(",");
       const all = agents.flatMap((one) => (session.items[one] ?? []).filter((row) => row.label === "Said" || (row.label === "Heard" && row.author === "user"))).sort((a, b) => a.time.localeCompare(b.time));
-      const rows: DialogItem[] = all.map((row) => ({ message_id: row.message_id, agent_id: row.author ?? null, name: row.author_name ?? null, content: row.parts[0]?.kind === "text" ? row.parts[0].text : "", time: row.time }));
+      const rows: ConversationItem[] = all.map((row) => ({ ...row, label: "Said", parts: row.parts.slice(0, 1) }));
       return send(response, { total: rows.length, events: 1, items: rows.slice(from, from + limit) });
     }
     case "follow":
-      if (query.has("agents")) {
-        // The dialogs of the mock do not grow.
-        response.setHeader("Content-Type", "application/x-ndjson");
-        response.write("\n");
-        return;
-      }
-      return follow(session, agent, Number(query.get("events") ?? 0), response);
+      return follow(session, (query.get("panels") ?? "").split(";"), (query.get("events") ?? "").split(";").map(Number), response);
     case "messages": {
       const details = makeDetails(session, id ?? "");
       return details ? send(response, details) : fail(response, 404, `There is no message '${id}'.`);
@@ -124,12 +118,16 @@ function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMe
   }
 }
 
-/** Send a new item each second; the call of the one before gets its result. Close after 8 s. */
-function follow(session: MockSession, agent: string, seen: number, response: ServerResponse): void {
-  const items = session.items[agent] ?? [];
+/** Send a new item each second; the call of the one before gets its result. Close after 8 s.
+ *
+ * Only the first panel changes, if it is of one agent: the dialogs of the mock do not grow. */
+function follow(session: MockSession, panels: string[], seen: number[], response: ServerResponse): void {
+  const items = session.items[panels[0] ?? ""] ?? [];
   response.setHeader("Content-Type", "application/x-ndjson");
-  response.write(`${JSON.stringify({ events: items.length, total: items.length, items: items.slice(seen).map((item, at) => ({ index: seen + at, item })) })}\n`);
+  const first = seen[0] ?? 0;
+  response.write(`${JSON.stringify({ panel: 0, events: items.length, total: items.length, items: items.slice(first).map((item, at) => ({ index: first + at, item })) })}\n`);
   const timer = setInterval(() => {
+    if (panels[0]?.includes(",")) return;
     const changes = [];
     const last = items.at(-1);
     const part = last?.parts[0];
@@ -139,7 +137,7 @@ function follow(session: MockSession, agent: string, seen: number, response: Ser
     }
     items.push(makeLiveItem(items.length));
     changes.push({ index: items.length - 1, item: items.at(-1) });
-    response.write(`\n${JSON.stringify({ events: items.length, total: items.length, items: changes })}\n`);
+    response.write(`\n${JSON.stringify({ panel: 0, events: items.length, total: items.length, items: changes })}\n`);
   }, 1000);
   const end = setTimeout(() => response.end(), 8000);
   response.on("close", () => (clearInterval(timer), clearTimeout(end)));

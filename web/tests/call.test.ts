@@ -5,7 +5,7 @@ import Call from "../src/components/Call.svelte";
 
 const PATCH = "--- a/readme.md\n+++ b/readme.md\n@@ -1 +1 @@\n-old\n+new\n";
 const call: CallPart = {
-  kind: "call", id: "c1", name: "edit", summary: "edit(readme.md)", arguments: '{"path": "readme.md"}', length: 21, position: 0,
+  kind: "call", id: "c1", name: "edit", subject: "edit(readme.md)", arguments: '{"path": "readme.md"}', length: 21, position: 0,
   result: null, diff: null, agents: [],
 };
 let shown: ReturnType<typeof mount> | null = null;

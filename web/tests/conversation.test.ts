@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ConversationItem, DialogItem, Generation, Range } from "../src/api";
+import type { ConversationItem, Generation, Params, Range } from "../src/api";
 import { Conversation } from "../src/lib/conversation.svelte";
 
 function said(text: string, id = text): ConversationItem {
@@ -20,15 +20,24 @@ class Server {
   asked: [number, number][] = [];
   readonly held: (() => void)[] = [];
 
-  items = (_name: string, _agent: string, from: number, limit: number): Promise<Range<ConversationItem>> => {
+  /** How many items are known to an answer that does not wait. */
+  soon: number | null = null;
+
+  items = (_name: string, _agent: string, window: Params): Promise<Range<ConversationItem>> => {
+    const [from, limit] = [Number(window.from), Number(window.limit)];
     this.asked.push([from, limit]);
+    if (window.soon && this.soon !== null) {
+      const first = this.log.slice(0, this.soon).map((text, at) => said(text, `m${at}`));
+      return Promise.resolve({ total: first.length, events: first.length, generation: this.generation, is_complete: false, items: first });
+    }
     const items = this.log.slice(from, from + Math.min(limit, this.budget)).map((text, at) => said(text, `m${from + at}`));
     const answer = { total: this.log.length, events: this.events, generation: this.generation, items };
     if (!this.holds) return Promise.resolve(answer);
     return new Promise((resolve) => this.held.push(() => resolve(answer)));
   };
-  dialog = async (_name: string, _agents: string[], from: number, limit: number): Promise<Range<DialogItem>> => {
-    const items = this.log.slice(from, from + limit).map((content, at) => ({ message_id: `m${from + at}`, time: "", content }));
+  dialog = async (_name: string, _agents: string[], window: Params): Promise<Range<ConversationItem>> => {
+    const [from, limit] = [Number(window.from), Number(window.limit)];
+    const items = this.log.slice(from, from + limit).map((text, at) => said(text, `m${from + at}`));
     return { total: this.log.length, events: this.events, generation: this.generation, items };
   };
   find = async (_name: string, message: string) => ({ agent: "agent_001", index: Number(message.slice(1)) });
@@ -123,12 +132,26 @@ describe("a conversation", () => {
     expect(from.asked.length).toBeLessThan(10);
   });
 
+  it("of a long log is shown while it is being read", async () => {
+    const from = server(250);
+    from.soon = 40;
+    const conversation = new Conversation("s", ["agent_001"], from);
+    from.holds = true;
+    void conversation.open();
+    await settle();
+    expect([conversation.isShown, conversation.isLoaded, conversation.total, conversation.events]).toEqual([true, false, 40, 0]);
+    from.held.forEach((deliver) => deliver());
+    await settle();
+    expect([conversation.isLoaded, conversation.total, conversation.events]).toEqual([true, 250, 250]);
+    expect(from.asked).toEqual([[0, 100], [0, 100]]);
+  });
+
   it("of several agents follows changes of any position", async () => {
     const from = server(150);
     const conversation = new Conversation("s", ["agent_001", "agent_002"], from);
     await conversation.open();
-    const item: DialogItem = { message_id: "m95", time: "", content: "no", status: "denied" };
-    conversation.apply({ events: 151, total: 151, items: [{ index: 95, item }, { index: 150, item: { ...item, status: null } }] });
+    const item: ConversationItem = { ...said("no", "m95"), label: "Draft" };
+    conversation.apply({ events: 151, total: 151, items: [{ index: 95, item }, { index: 150, item: said("yes") }] });
     expect([conversation.get(95)?.label, conversation.get(150)?.label, conversation.total]).toEqual(["Draft", "Said", 151]);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { address, Api, ApiError, HttpTransport } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
-import { fromDialog, sourceOf } from "../src/lib/conversation.svelte";
+import { sourceOf } from "../src/lib/conversation.svelte";
 import { NO_FILTERS } from "../src/lib/route";
 import { access, readToken, refuseToken } from "../src/lib/router.svelte";
 import { SessionList } from "../src/lib/sessions.svelte";
@@ -22,6 +22,7 @@ describe("colors", () => {
     expect(initials("Test writer")).toBe("Tw");
     expect(initials("👋 émile")).toBe("ém");
     expect(initials("")).toBe("?");
+    expect(["worker 1", "worker 12", "worker-299", "agent_003", "7", "main2", "build 2024"].map(initials)).toEqual(["w1", "w12", "299", "003", "7", "m2", "b2"]);
   });
 });
 
@@ -58,29 +59,15 @@ describe("messages of a context", () => {
   });
 });
 
-it("a draft of a dialog is never shown as said", () => {
-  const row = { message_id: "msg_1", content: "no", time: "", agent_id: "agent_001", name: "main" };
-  expect(fromDialog(row, []).label).toBe("Said");
-  expect(fromDialog({ ...row, status: "denied", hook_name: "Guard" }, [])).toMatchObject({ label: "Draft", note: "denied by Guard" });
-  expect(fromDialog({ ...row, status: "rewritten" }, []).label).toBe("Said");
-  expect(fromDialog({ ...row, stop: "interrupted" }, []).label).toBe("Stopped");
-});
-
 describe("whole texts", () => {
-  const row = { message_id: "msg_5", time: "", agent_id: "agent_001", name: "Ann", content: "PUBLIC", content_length: 38_000, status: "rewritten", draft: "SECRET", draft_length: 90_000, versions: [{ message_id: "msg_7", agent_id: "agent_002", name: "Ben", content: "FOR BEN", content_length: 70_000 }] };
+  const item = { message_id: "msg_5", time: "", label: "Said" as const, parts: [] };
+  const part = { kind: "text" as const, text: "a", length: 9 };
   it("of a dialog are those of the version that is shown", () => {
-    const agents = ["agent_001", "agent_002"];
-    const item = fromDialog(row, agents);
-    const parts = item.parts.filter((part) => part.kind === "text" || part.kind === "other");
-    expect(parts.map((part) => [part.text, part.length, sourceOf(item, part)])).toEqual([
-      ["PUBLIC", 38_000, { message: "msg_5", version: "shown", agents }],
-      ["SECRET", 90_000, { message: "msg_5", version: "draft", agents }],
-      ["FOR BEN", 70_000, { message: "msg_5", version: "msg_7", agents }],
-    ]);
+    const panel = ["agent_001", "agent_002"];
+    expect(sourceOf(item, { ...part, version: "msg_7" }, panel)).toEqual({ message: "msg_5", version: "msg_7", agents: panel });
   });
   it("of a conversation are those of the part", () => {
-    const item = { message_id: "msg_1", time: "", label: "Said" as const, parts: [] };
-    expect(sourceOf(item, { kind: "text", text: "a", length: 9, position: 2 })).toEqual({ message: "msg_1", part: 2 });
+    expect(sourceOf(item, { ...part, position: 2 }, ["agent_001"])).toEqual({ message: "msg_5", part: 2 });
   });
   it("are requested by part, version and agents", async () => {
     const urls: string[] = [];

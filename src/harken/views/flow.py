@@ -126,18 +126,26 @@ def spread(events: Iterable[Event], message_id: str) -> list[Hop]:
 def hearers(events: Iterable[Event], message_id: str) -> list[Hop]:
     """Return the recipients of a message: for each agent, its first entry that contains it.
 
-    Ordered by number of hops. An agent's own utterances and calls are not received messages.
+    Ordered by number of hops. An agent's own utterances and calls are not received messages, and
+    neither is the verdict of a hook on them, which has other content.
     """
+    links = Links.of(events)
     first_hops: dict[AgentId | None, Hop] = {}
     entries = (
         entry_hop
-        for entry_hop in spread(events, message_id)
+        for entry_hop in spread(links, message_id)
         if entry_hop.event_type == "transcript_entry"
     )
     for hop in sorted(entries, key=lambda hop: hop.hops):
-        if hop.role != "assistant" or hop.via == "substance":
+        if (hop.role != "assistant" or hop.via == "substance") and not _is_verdict(links, hop):
             first_hops.setdefault(hop.agent_id, hop)
     return list(first_hops.values())
+
+
+def _is_verdict(links: Links, hop: Hop) -> bool:
+    """Whether an entry has the verdict of a hook on the message that caused it."""
+    entry = links.get(hop.message_id)
+    return isinstance(entry, TranscriptEntry) and entry.purpose in ("comment", "returned")
 
 
 def _build_hop(links: Links, event: Event, link: Link, hops: int) -> Hop:

@@ -20,6 +20,23 @@ from harken.session.state import AgentState, SessionState
 from harken.views.model_calls import placeholders
 
 
+class TreeMove(SparseRecord, frozen=True, kw_only=True):
+    """A change of an agent's place in the tree."""
+
+    message_id: MessageId
+    time: str
+    agent_id: AgentId
+    name: str
+    place: Place
+    """Its place from then on."""
+    parent: AgentId | None = None
+    """The agent above it from then on."""
+    parent_name: str | None = None
+    replaces: AgentId | None = None
+    """The agent whose place it took over."""
+    replaces_name: str | None = None
+
+
 class TreeRow(SparseRecord, frozen=True, kw_only=True):
     """An agent in the tree."""
 
@@ -80,6 +97,8 @@ class TreeIndex:
         self._places: dict[AgentId, Place] = {}
         self._verdicts = Counter[AgentId | None]()
         self._origin: Origin | None = None
+        self._moves: list[AgentMoved] = []
+        self._parents_after: dict[MessageId, AgentId | None] = {}
 
     def add(self, events: Iterable[Event]) -> None:
         """Add later events."""
@@ -94,6 +113,34 @@ class TreeIndex:
                 fold(self._state, event, placeholders)
             except ValueError as error:
                 self.contradiction = self.contradiction or str(error)
+            else:
+                if isinstance(event, AgentMoved) and event.agent_id in self._state.agents:
+                    self._moves.append(event)
+                    parent = self._state.agents[event.agent_id].parent
+                    self._parents_after[event.message_id] = parent
+
+    def moves(self) -> list[TreeMove]:
+        """Return the changes of agents' places, oldest first."""
+        return [self._build_move(event) for event in self._moves]
+
+    def _build_move(self, event: AgentMoved) -> TreeMove:
+        agent = self._state.agents[event.agent_id or AgentId("")]
+        parent = None if event.place == "gone" else self._parents_after[event.message_id]
+        return TreeMove(
+            message_id=event.message_id,
+            time=event.time,
+            agent_id=agent.id,
+            name=agent.name or agent.id,
+            place=event.place,
+            parent=parent,
+            parent_name=self._find_name(parent),
+            replaces=event.replaces,
+            replaces_name=self._find_name(event.replaces),
+        )
+
+    def _find_name(self, agent_id: AgentId | None) -> str | None:
+        agent = None if agent_id is None else self._state.agents.get(agent_id)
+        return agent_id if agent is None else agent.name or agent.id
 
     def rows(self) -> list[TreeRow]:
         """Return all agents, as `tree` does."""

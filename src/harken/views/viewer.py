@@ -12,7 +12,7 @@ Source: spec [S0] "SessionViewer Class".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -226,22 +226,32 @@ class SessionFollower:
         self.has_ended = False
         """Whether the session was ended, and not resumed since."""
         self._tail = LogTail(path)
+        self._groups: Iterator[list[Event]] | None = None
+        """The groups that a read with a maximum left. The log stays open: to find a place in a
+        compressed one takes time."""
         self._error: LogError | None = None
 
-    def read(self) -> list[Event]:
+    def read(self, *, max_events: int | None = None) -> list[Event]:
         """Return the new events, oldest first. An unchanged log is not opened.
+
+        With `max_events`, the read ends after the group that reaches this number; the next read
+        continues there.
 
         Raises LogNotFound, InvalidLog, LogVersionUnsupported; LogCorrupted at the read after the
         events before the damage.
         """
         if self._error is not None:
             raise self._error
-        if not self._tail.has_changed():
+        if self._groups is None and not self._tail.has_changed():
             return []
         events: list[Event] = []
+        groups, self._groups = self._groups or self._tail.iter_event_groups(), None
         try:
-            for group in self._tail.iter_event_groups():
+            for group in groups:
                 events += group
+                if max_events is not None and len(events) >= max_events:
+                    self._groups = groups
+                    break
         except LogError as error:
             if not events:
                 raise

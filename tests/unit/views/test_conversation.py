@@ -125,7 +125,7 @@ def test_a_result_is_in_its_call_and_not_an_item(tmp_path: Path) -> None:
     first, second = item.parts
     assert isinstance(first, CallItem)
     assert isinstance(second, CallItem)
-    assert (first.summary, first.result, first.position) == ("bash(ls)", None, 0)
+    assert (first.subject, first.result, first.position) == ("ls", None, 0)
     assert second.result is not None
     assert (second.result.text, second.result.is_error, second.position) == ("two", False, 1)
     assert conversations.find_index(second.result.message_id) == (agent, 0)

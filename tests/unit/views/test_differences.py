@@ -77,6 +77,18 @@ def test_line_ends_and_other_separators_are_changes() -> None:
     assert "2\x0b3" in change.diff
 
 
+def test_a_hunk_names_its_line_of_the_replaced_text_and_no_line_of_the_file() -> None:
+    old = "\n".join(f"line {n}" for n in range(1, 41))
+    new = old.replace("line 10", "ten").replace("line 30", "thirty @@ -1,2 +3,4 @@")
+    change = change_of_call(
+        "edit", json.dumps({"path": "a", "old_string": old, "new_string": new}), Work()
+    )
+    assert change is not None
+    hunks = [line for line in change.diff.split("\n") if line.startswith("@@")]
+    assert hunks == [f"@@ line {n} of the replaced text @@" for n in (7, 27)]
+    assert "+thirty @@ -1,2 +3,4 @@" in change.diff
+
+
 def test_many_costly_edits_take_bounded_time_and_the_row_tells_so() -> None:
     old, new = "\n".join(["a"] * 190), "\n".join(["a", "b"] * 95)
     edits = [{"old_string": old, "new_string": new}] * 200

@@ -179,6 +179,19 @@ def test_own_message_with_a_cause_is_not_received(play: LogBuilder) -> None:
     assert hearers(events, first) == []
 
 
+def test_an_agent_that_reads_a_verdict_did_not_hear_its_own_answer(play: LogBuilder) -> None:
+    draft = play.says(play.root, "The code is 1234.")
+    for purpose in ("comment", "returned"):
+        play.session.append(
+            ev.TranscriptEntry(
+                agent_id=play.root, role="user", content="no codes", cause=draft, purpose=purpose
+            )
+        )
+    events = play.viewer().events
+    assert len(spread(events, draft)) == 2
+    assert hearers(events, draft) == []
+
+
 def test_rewritten_call_references_its_call_and_first_its_hook(play: LogBuilder) -> None:
     guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))

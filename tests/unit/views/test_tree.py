@@ -7,7 +7,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.errors import HarkenError
-from harken.views.tree import TreeRow, tree
+from harken.views.tree import TreeIndex, TreeRow, tree
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import INNER, JACK, JILL, ROOT
 from tests.unit.views.log_builder import LogBuilder
@@ -123,3 +123,24 @@ def test_row_of_a_hook_counts_its_verdicts(play: LogBuilder) -> None:
     rows = {row.agent_id: row for row in tree(play.viewer().events)}
     assert (rows[guard].verdicts, rows[other].verdicts, rows[guard].entries) == (2, 0, 0)
     assert "verdicts" not in rows[other].as_json()
+
+
+def test_moves_tell_the_place_and_the_agent_above_from_then_on(play: LogBuilder) -> None:
+    ann, bob = (play.create_agent(name, by=play.root) for name in ("Ann", "Bob"))
+    index = TreeIndex()
+    index.add(play.viewer().events)
+    assert index.moves() == []
+    moves = [
+        ev.AgentMoved(message_id=MessageId("m1"), agent_id=ann, place="hook", parent=bob),
+        ev.AgentMoved(message_id=MessageId("m2"), agent_id=ann, place="gone"),
+        ev.AgentMoved(
+            message_id=MessageId("m3"), agent_id=bob, place="primary", replaces=play.root
+        ),
+    ]
+    index.add(moves)
+    rows = [(row.name, row.place, row.parent_name, row.replaces_name) for row in index.moves()]
+    assert rows == [
+        ("Ann", "hook", "Bob", None),
+        ("Ann", "gone", None, None),
+        ("Bob", "primary", None, "Root"),
+    ]

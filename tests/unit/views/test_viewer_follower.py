@@ -123,3 +123,18 @@ def test_links_that_were_extended_equal_new_ones(play: LogBuilder) -> None:
     for event in events:
         assert grown.links_from(event) == complete.links_from(event)
         assert grown.events_to(event.message_id) == complete.events_to(event.message_id)
+
+
+def test_a_read_with_a_maximum_is_continued_by_the_next(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        agent = create_agent(session)
+        with session.group():
+            for _ in range(3):
+                log_user_message(session, agent)
+        log_user_message(session, agent)
+        follower = SessionFollower(session.path)
+        reads = [len(follower.read(max_events=2)) for _ in range(2)]
+        log_user_message(session, agent, "later")
+        reads += [len(follower.read(max_events=10)) for _ in range(3)]
+    assert reads == [2, 3, 2, 0, 0]  # A group is never split. The log stays open, and may grow.
+    assert [event.message_id for event in follower.events] == [f"msg_00{n}" for n in range(7)]

@@ -3,6 +3,7 @@
  * Harken has computed them; here ranges of lists are picked, and nothing else. */
 
 import { PackedObject, type PackedDocument, type PackedList } from "../lib/packing";
+import type { Part } from ".";
 import { ApiError, type ApiRequest, type Params, type Transport } from "./http";
 
 /** Facts about the file. */
@@ -18,6 +19,8 @@ export interface SharedCopy {
 
 /** The members that all lists of a session that does not change have. */
 const GENERATION = "file";
+/** The most items that a search in a panel returns. */
+const MAX_MATCHES = 5_000;
 
 export class FileTransport implements Transport {
   readonly copy: SharedCopy;
@@ -60,6 +63,8 @@ export class FileTransport implements Transport {
       case undefined: return this.#root.get("session");
       case "items": return this.#conversation(String(params.agent ?? ""), params);
       case "dialog": return this.#dialog(String(params.agents ?? ""), params);
+      case "matches": return this.#matches(String(params.panel ?? ""), String(params.text ?? ""));
+      case "align": return this.#align(String(params.message ?? ""), String(params.panels ?? "").split(";"));
       case "find": return this.#find(String(params.message ?? ""));
       case "messages": return this.#message(id ?? "").get("details");
       case "hooks": return pick(this.#list("hooks"), "rows", params, this.#events);
@@ -80,6 +85,59 @@ export class FileTransport implements Transport {
     const index = this.#items.get(agent);
     if (index === undefined) throw absent(`The agent ${agent}`);
     return { agent, ...pick(this.#list("items").object(index).list("items"), "items", params, this.#events) };
+  }
+
+  /** Return the list of a panel: of an agent, or of several with commas. */
+  #panel(panel: string): PackedList {
+    if (panel.includes(",")) return this.#findDialog(panel).list("items");
+    const index = this.#items.get(panel);
+    if (index === undefined) throw absent(`The agent ${panel}`);
+    return this.#list("items").object(index).list("items");
+  }
+
+  /** Return the whole texts of a part of an item. */
+  #partTexts(message: string, part: Part, panel: string): string[] {
+    if (part.kind === "image") return [];
+    const wholes = panel.includes(",") ? this.#textsOfDialog(panel, message) : this.#textsOf(message);
+    const whole = (key: string, text: string) => (wholes?.has(key) ? wholes.get<string>(key) : text);
+    if (part.kind === "rewritten") return [whole(":heard", part.text)];
+    if (part.kind !== "call") return [whole(part.version ?? `${part.position ?? ""}:written`, part.text)];
+    return [
+      part.name,
+      whole(`${part.position}:written`, part.arguments),
+      part.rewritten ? whole(`${part.position}:heard`, part.rewritten.arguments) : "",
+      part.result ? whole(`${part.position}:result`, part.result.text) : "",
+    ];
+  }
+
+  /** Search the texts of a panel. */
+  #matches(panel: string, wanted: string) {
+    const items = this.#panel(panel);
+    const words = wanted.toLowerCase();
+    const indexes: number[] = [];
+    for (let index = 0; index < items.length && indexes.length < MAX_MATCHES; index += 1) {
+      const item = items.object(index);
+      const [message, parts] = [item.get<string>("message_id"), item.get<Part[]>("parts")];
+      if (parts.some((part) => this.#partTexts(message, part, panel).some((text) => text.toLowerCase().includes(words)))) indexes.push(index);
+    }
+    return { ...stateOf(this.#events), indexes, is_partial: indexes.length === MAX_MATCHES };
+  }
+
+  /** Return for each panel its last item that is not after a message. */
+  #align(message: string, panels: string[]) {
+    const position = (id: string) => this.#messages.get(id) ?? this.#messages.get(id.split(".", 1)[0] ?? "") ?? 0;
+    const target = position(message);
+    const indexes = panels.map((panel) => {
+      const items = this.#panel(panel);
+      let [low, high] = [0, items.length - 1];
+      while (low < high) {
+        const middle = Math.ceil((low + high) / 2);
+        if (position(items.object(middle).get<string>("message_id")) <= target) low = middle;
+        else high = middle - 1;
+      }
+      return Math.max(0, low);
+    });
+    return { ...stateOf(this.#events), indexes };
   }
 
   #dialog(agents: string, params: Params) {
@@ -211,7 +269,7 @@ function absent(what: string, hint = ""): ApiError {
 }
 
 function stateOf(events: number) {
-  return { generation: GENERATION, events };
+  return { generation: GENERATION, events, is_complete: true };
 }
 
 function bounds(params: Params): { from: number; to: number } {

@@ -6,7 +6,7 @@ import type { ApiRequest, Params, Transport } from "./http";
 import type { RunRow } from "./runs";
 import type { IndexState, LeftOut } from "./sessions";
 
-export { address, ApiError, HttpTransport, type Transport } from "./http";
+export { address, ApiError, HttpTransport, type Params, type Transport } from "./http";
 
 export interface SessionSummary {
   name: string;
@@ -71,6 +71,10 @@ export interface TreeRow {
 export interface SessionInfo {
   session: SessionSummary;
   events: number;
+  /** Whether the log was read to its end: an answer that was asked for soon may have a part of it. */
+  is_complete?: boolean;
+  /** How often agents changed their places in the tree. */
+  moves?: number;
   agents: TreeRow[];
   primary: string[];
   damage?: string | null;
@@ -105,7 +109,8 @@ export interface TextPart {
   text: string;
   length: number;
   position?: number | null;
-  source?: TextSource;
+  /** In a dialog, which text of the item it is, in requests for the whole. */
+  version?: string | null;
 }
 
 export interface CallResult {
@@ -133,7 +138,8 @@ export interface CallPart {
   kind: "call";
   id: string;
   name: string;
-  summary: string;
+  /** The arguments on one line, or what stands for all of them; of a rewritten call, what ran. */
+  subject: string;
   arguments: string;
   length: number;
   position?: number | null;
@@ -168,7 +174,8 @@ export interface OtherPart {
   text: string;
   length: number;
   position?: number | null;
-  source?: TextSource;
+  /** In a dialog, which text of the item it is, in requests for the whole. */
+  version?: string | null;
 }
 
 export type Part = TextPart | ImagePart | CallPart | RewrittenPart | OtherPart;
@@ -196,30 +203,6 @@ export interface ConversationItem {
   parts: Part[];
 }
 
-export interface DialogItem {
-  message_id: string;
-  agent_id?: string | null;
-  name?: string | null;
-  trigger?: string | null;
-  content: string;
-  content_length?: number;
-  time: string;
-  status?: string | null;
-  hook_name?: string | null;
-  draft?: string | null;
-  draft_length?: number;
-  verdict?: { kind: string; point: string; name?: string | null } | null;
-  stop?: string | null;
-  differs?: boolean;
-  versions?: {
-    message_id: string;
-    agent_id: string;
-    name?: string | null;
-    content: string;
-    content_length?: number;
-  }[];
-}
-
 /** Which log an answer is of: another value than before means that the log was replaced. */
 export type Generation = string | number | null;
 
@@ -228,17 +211,21 @@ export interface Range<T> {
   /** From how many events the items were computed. */
   events?: number;
   generation?: Generation;
+  /** Whether the log was read to its end. */
+  is_complete?: boolean;
   items: T[];
 }
 
 export interface Change {
+  /** Which of the followed panels the items are of. */
+  panel?: number;
   /** From how many events the items of this line were computed. */
   events?: number;
   /** Where a later stream goes on, once this line is applied. */
   resume?: number;
   total?: number;
   generation?: Generation;
-  items?: { index: number; item: ConversationItem | DialogItem }[];
+  items?: { index: number; item: ConversationItem }[];
   agents?: TreeRow[];
   is_live?: boolean;
   damage?: string | null;
@@ -435,22 +422,26 @@ export class Api {
   search(q: string, limit: number, signal?: AbortSignal) {
     return this.get<{ hits: SearchHit[] }>("search", { q, limit }, signal);
   }
-  session(name: string, signal?: AbortSignal) {
-    return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, {}, signal);
+  session(name: string, params: Params = {}, signal?: AbortSignal) {
+    return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, params, signal);
   }
-  items(name: string, agent: string, from: number, limit: number, signal?: AbortSignal) {
+  /** `window` has `from` and `limit`; with `soon`, the answer does not wait until the log was read. */
+  items(name: string, agent: string, window: Params, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/items`;
-    return this.get<Range<ConversationItem>>(path, { agent, from, limit }, signal);
+    return this.get<Range<ConversationItem>>(path, { agent, ...window }, signal);
   }
-  dialog(name: string, agents: string[], from: number, limit: number, signal?: AbortSignal) {
+  dialog(name: string, agents: string[], window: Params, signal?: AbortSignal) {
     const path = `sessions/${encodeURIComponent(name)}/dialog`;
-    return this.get<Range<DialogItem>>(path, { agents: agents.join(","), from, limit }, signal);
+    return this.get<Range<ConversationItem>>(path, { agents: agents.join(","), ...window }, signal);
   }
-  /** Follow the conversation of an agent, or the dialog of several. */
-  follow(name: string, agents: string[], events: number, generation: Generation, signal: AbortSignal) {
-    const of = agents.length > 1 ? { agents: agents.join(",") } : { agent: agents[0] };
-    const path = `sessions/${encodeURIComponent(name)}/follow`;
-    return this.send({ path, params: { ...of, events, generation } }, signal);
+  /** Follow panels over one connection: for each its agents, and how many events its items reflect. */
+  follow(name: string, panels: { agents: string[]; events: number }[], generation: Generation, signal: AbortSignal) {
+    const params = {
+      panels: panels.map(({ agents }) => agents.join(",")).join(";"),
+      events: panels.map(({ events }) => events).join(";"),
+      generation,
+    };
+    return this.send({ path: `sessions/${encodeURIComponent(name)}/follow`, params }, signal);
   }
   /** Find the agent and the position of the item that shows a message. */
   find(name: string, message: string, signal?: AbortSignal) {

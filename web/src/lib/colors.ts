@@ -14,11 +14,14 @@ export function colorClass(agent: string | null | undefined): string {
   return `agent-${index % COLORS}`;
 }
 
-/** Return one or two letters for an agent's badge. */
+/** Return the letters of an agent's badge: one or two, or the first and the number at the end of the name. */
 export function initials(name: string | null | undefined): string {
   const words = (name ?? "").match(/[\p{L}\p{N}]+/gu) ?? [];
   if (words.length === 0) return "?";
   const [first = "", second] = words;
+  // Agents that were made together are told apart by their numbers.
+  const number = /(?<!\d)\d{1,3}$/.exec(words.at(-1) ?? "")?.[0];
+  if (number !== undefined && number !== words[0]) return number.length > 2 ? number : ([...first][0] ?? "") + number;
   if (second !== undefined) return ([...first][0] ?? "") + ([...second][0] ?? "");
   return [...first].slice(0, 2).join("");
 }

@@ -1,47 +1,13 @@
 /** The items of one panel, loaded by ranges as they are looked at. */
 
-import { ApiError, type Api, type Change, type ConversationItem, type DialogItem, type Generation, type OtherPart, type Range, type TextPart, type TextSource } from "../api";
+import { ApiError, type Api, type Change, type ConversationItem, type Generation, type OtherPart, type Range, type TextPart, type TextSource } from "../api";
 import { api } from "./client";
 import { PAGE_SIZE, SparseList } from "./ranges";
-import { countCharacters } from "./text";
 
-/** Convert an item of the dialog of these agents to the form of a conversation, which the page shows. */
-export function fromDialog(item: DialogItem, agents: string[]): ConversationItem {
-  const outcome = item.hook_name ? `${item.status} by ${item.hook_name}` : item.status;
-  const name = item.name ?? item.trigger ?? item.agent_id ?? null;
-  const isDraft = item.status && item.status !== "rewritten";
-  const verdict = item.verdict
-    ? `${item.verdict.kind} · ${item.verdict.point} of ${item.verdict.name ?? "an agent"}`
-    : null;
-  const text = (version: string, shown: string, length: number | undefined) => ({
-    text: shown,
-    length: length ?? countCharacters(shown),
-    source: { message: item.message_id, version, agents },
-  });
-  return {
-    message_id: item.message_id,
-    time: item.time,
-    label: item.verdict ? "Verdict" : item.stop ? "Stopped" : isDraft ? "Draft" : "Said",
-    note: verdict ?? item.stop ?? outcome ?? (item.trigger ? `trigger ${item.trigger}` : null),
-    author: item.agent_id ?? null,
-    author_name: name,
-    parts: [
-      { kind: "text", ...text("shown", item.content, item.content_length) },
-      ...(item.draft
-        ? [{ kind: "other" as const, name: `${name} wrote, and nobody heard`, ...text("draft", item.draft, item.draft_length) }]
-        : []),
-      ...(item.versions ?? []).map((version) => ({
-        kind: "other" as const,
-        name: `${version.name ?? version.agent_id} heard`,
-        ...text(version.message_id, version.content, version.content_length),
-      })),
-    ],
-  };
-}
-
-/** Return which whole text a part of an item is the beginning of. */
-export function sourceOf(item: ConversationItem, part: TextPart | OtherPart): TextSource {
-  return part.source ?? { message: item.message_id, part: part.position ?? null };
+/** Return which whole text a part of an item is the beginning of. `panel` has the agents of the list. */
+export function sourceOf(item: ConversationItem, part: TextPart | OtherPart, panel: string[]): TextSource {
+  const { message_id: message } = item;
+  return part.version ? { message, version: part.version, agents: panel } : { message, part: part.position ?? null };
 }
 
 export class Conversation {
@@ -64,6 +30,8 @@ export class Conversation {
   readonly #requested = new Set<number>();
   /** Called when the log was replaced, with the promise that the list is read again. */
   onReplaced: ((reading: Promise<void>) => void) | null = null;
+  /** Called with the number of items that the live stream added at the end. */
+  onAdded: ((count: number) => void) | null = null;
   /** The positions that were needed last. */
   #range: [number, number] = [0, 0];
   readonly #controller = new AbortController();
@@ -115,14 +83,13 @@ export class Conversation {
     }
   }
 
-  /** Apply a change of the live stream. Return how many items are new at the end. */
-  apply(change: Change): number {
-    if (!this.isLoaded || !this.checkGeneration(change.generation)) return 0;
-    const items = (change.items ?? []).map(({ index, item }) => ({ index, item: this.#convert(item) }));
-    const count = this.#list.upsert(items, change.total, change.events);
+  /** Apply a change of the live stream. */
+  apply(change: Change): void {
+    if (!this.isLoaded || !this.checkGeneration(change.generation)) return;
+    const count = this.#list.upsert(change.items ?? [], change.total, change.events);
     this.events = Math.max(this.events, change.resume ?? change.events ?? 0);
     this.#touch();
-    return count;
+    if (count) this.onAdded?.(count);
   }
 
   /** Return whether the items are of this log. If not, remove them and read the first ones again. */
@@ -151,14 +118,23 @@ export class Conversation {
     if (this.#requested.has(page)) return;
     this.#requested.add(page);
     const epoch = this.#epoch;
+    // The beginning of a long log is shown while it is being read.
+    let soon = page === 0 && !this.isLoaded;
     try {
       for (let from: number | null = page; from !== null; ) {
-        const range = await this.#read(from, page + PAGE_SIZE - from);
+        const range = await this.#read(from, page + PAGE_SIZE - from, soon);
         if (epoch !== this.#epoch || !this.checkGeneration(range.generation)) return;
+        soon = false;
+        if (range.is_complete === false) {
+          this.#list.write(from, range.items, range.total, range.events);
+          this.isShown ||= range.items.length > 0;
+          this.#touch();
+          continue;
+        }
         // Only the first answer says where the stream begins: later ranges may be newer than items
         // that were loaded before, whose changes the stream still has to bring.
         if (!this.isLoaded) this.events = range.events ?? 0;
-        this.#list.write(from, range.items.map(this.#convert), range.total, range.events);
+        this.#list.write(from, range.items, range.total, range.events);
         this.isLoaded = this.isShown = true;
         this.error = null;
         this.#touch();
@@ -172,15 +148,13 @@ export class Conversation {
     }
   }
 
-  #read(from: number, limit: number): Promise<Range<ConversationItem | DialogItem>> {
+  #read(from: number, limit: number, soon: boolean): Promise<Range<ConversationItem>> {
     const { signal } = this.#controller;
+    const window = soon ? { from, limit, soon: "true" } : { from, limit };
     return this.isDialog
-      ? this.#api.dialog(this.session, this.agents, from, limit, signal)
-      : this.#api.items(this.session, this.agents[0] ?? "", from, limit, signal);
+      ? this.#api.dialog(this.session, this.agents, window, signal)
+      : this.#api.items(this.session, this.agents[0] ?? "", window, signal);
   }
-
-  readonly #convert = (item: ConversationItem | DialogItem): ConversationItem =>
-    "parts" in item ? item : fromDialog(item, this.agents);
 
   #touch(): void {
     this.total = this.#list.total;

@@ -1,6 +1,6 @@
 /** Which lanes of a timeline are shown: few enough to have names. */
 
-import type { TimelineEvent, TimelineLane } from "../api";
+import type { TimelineEvent, TimelineLane, TreeRow } from "../api";
 
 export const MAX_LANES = 12;
 
@@ -22,4 +22,21 @@ export function pickLanes(
   }
   const busiest = [...counts].sort((left, right) => right[1] - left[1] || left[0] - right[0]).slice(0, MAX_LANES);
   return busiest.map(([lane]) => lane).sort((left, right) => left - right);
+}
+
+/** Return the agent in whose lane each agent is shown: its own, or of a subtree the uppermost one below the root. */
+export function groupAgents(rows: readonly TreeRow[]): Map<string, string> {
+  const groups = new Map<string, string>();
+  let top = "";
+  for (const row of rows) {
+    if (row.depth <= 1) top = row.agent_id;
+    groups.set(row.agent_id, top || row.agent_id);
+  }
+  return groups;
+}
+
+/** Return for each lane the lane that it is shown in. Without groups, each is its own. */
+export function mergeLanes(lanes: readonly TimelineLane[], groups: ReadonlyMap<string, string> | null): number[] {
+  const numbers = new Map(lanes.map((lane, index) => [lane.agent_id, index]));
+  return lanes.map((lane, index) => numbers.get(groups?.get(lane.agent_id) ?? lane.agent_id) ?? index);
 }

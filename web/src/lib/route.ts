@@ -49,7 +49,7 @@ export const NO_FILTERS: Filters = {
   live: "",
 };
 
-/** The most panels side by side: each follows its agent over a connection, and browsers open six. */
+/** The most panels side by side. */
 export const MAX_PANELS = 4;
 
 export function sessionRoute(name: string, panels: Panel[] = [], message: string | null = null) {

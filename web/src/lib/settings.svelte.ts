@@ -24,6 +24,9 @@ class Settings {
   /** Whether texts are shown as they were written, in place of rendered Markdown. */
   isAsWritten = $state(read("text") === "written");
 
+  /** Whether scrolling one panel moves the others to the same time. */
+  isAligned = $state(read("panels") !== "free");
+
   setTheme(theme: Theme): void {
     this.theme = theme;
     write("theme", theme);
@@ -33,6 +36,11 @@ class Settings {
   toggleThoughts(): void {
     this.showsThoughts = !this.showsThoughts;
     write("thoughts", this.showsThoughts ? "shown" : "hidden");
+  }
+
+  toggleAligned(): void {
+    this.isAligned = !this.isAligned;
+    write("panels", this.isAligned ? "aligned" : "free");
   }
 
   toggleAsWritten(): void {

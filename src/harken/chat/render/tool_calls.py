@@ -20,7 +20,7 @@ from harken.edits.tools import find_argument_change
 from harken.terminal.styled_text import TAB, Line, clean_text, diff_lines, is_diff
 from harken.terminal.text import indent, one_line
 from harken.views.conversation.calls import describe_subject
-from harken.views.conversation.differences import Work, compare_edit
+from harken.views.conversation.differences import Work, compare_edit, is_hunk_heading
 from harken.views.message_text import format_count, readable_text
 from harken.world.tool import Tool
 
@@ -144,7 +144,7 @@ def _list_edit_lines(edits: Sequence[FileEdit]) -> list[str]:
     differences = [compare_edit(edit, work, context_lines=1).lines for edit in edits]
     if len(edits) == 1:
         [lines] = differences
-        return lines[1:] if lines[0].startswith("@@ -") else lines
+        return lines[1:] if is_hunk_heading(lines[0]) else lines
     headed = zip(edits, differences, strict=True)
     return [line for edit, lines in headed for line in (f"+++ {edit.path}", *lines)]
 

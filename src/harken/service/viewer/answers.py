@@ -16,7 +16,7 @@ from harken.core.messages import ImagePart
 from harken.errors import NameNotFound
 from harken.service.viewer.library import SessionSummary
 from harken.service.viewer.open_sessions import OpenSession
-from harken.service.viewer.rows import MAX_ITEMS, cut_texts, cut_value, find_message, take_rows
+from harken.service.viewer.rows import MAX_ITEMS, agents_of, cut_value, find_message, take_rows
 from harken.views.context import ContextMessage
 from harken.views.conversation.images import decode_image
 from harken.views.dialogs.dialog import find_primary_agents
@@ -24,6 +24,8 @@ from harken.views.flow import hearers, origins, spread
 from harken.views.interventions import Intervention
 from harken.views.verdicts import VerdictRow
 
+_MAX_PART_CHARS = 500_000
+"""The number of characters of each of the changes, the outcome and the tools of a model call."""
 MAX_READERS = 20
 """The maximum number of model calls that are listed as readers of a message."""
 _IMAGE_STARTS = {
@@ -42,7 +44,9 @@ def describe_session(
     return {
         "session": summary,
         "events": session.event_count,
-        "agents": cut_texts(session.tree()),
+        "is_complete": session.is_complete,
+        "moves": len(session.tree_moves()),
+        **agents_of(session.tree()),
         "primary": find_primary_agents(session.links),
         "damage": session.damage,
         "commands": commands,
@@ -101,10 +105,10 @@ def describe_step(session: OpenSession, number: int) -> dict[str, Any]:
     first_changes = structs.replace(changes, messages=changes.messages[:MAX_ITEMS])
     return {
         "step": cut_value(row.as_json()),
-        "changes": cut_value(first_changes.as_json()),
+        "changes": cut_value(first_changes.as_json(), _MAX_PART_CHARS),
         "changes_total": len(changes.messages),
-        "result": cut_value(calls.outcome(number).as_json()),
-        "tools": cut_value(calls.tools(number)),
+        "result": cut_value(calls.outcome(number).as_json(), _MAX_PART_CHARS),
+        **cut_value({"tools": calls.tools(number)}, _MAX_PART_CHARS),
         "is_intact": is_intact,
         "is_verified": is_intact and row.evidence == "recorded",
     }

@@ -7,16 +7,25 @@ items that changed since a number of events.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from harken.core.ids import AgentId
 from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.rows import MAX_ITEMS, AnswerSize, resolve_agent
-from harken.views.conversation.items import Cuts, TextVersion, cut_text
-from harken.views.dialogs.dialog import DialogItem
+from harken.views.conversation.dialog_items import (
+    build_dialog_item,
+    find_dialog_text,
+    iter_dialog_texts,
+)
+from harken.views.conversation.items import TextVersion
+
+MAX_MATCHES = 5000
+"""The maximum number of items that a search in a list returns."""
+_MAX_SEARCHED_CHARS = 200_000_000
+"""The number of characters after which a search in a list ends: a second, roughly."""
 
 
 class ItemList(ABC):
@@ -34,6 +43,29 @@ class ItemList(ABC):
     def read(self, index: int) -> tuple[dict[str, Any], int]:
         """Return an item, and the steps that its comparisons took."""
 
+    @abstractmethod
+    def iter_texts(self, index: int) -> Iterator[str]:
+        """Yield the whole texts of an item."""
+
+    @abstractmethod
+    def find_last_before(self, position: int) -> int:
+        """Return the index of the last item at a position of the log or before, or 0."""
+
+    def find_matches(self, words: str) -> Matches:
+        """Return the items that contain a text, upper and lower case alike."""
+        words = words.casefold()
+        indexes: list[int] = []
+        searched_chars = 0
+        for index in range(self.count()):
+            for text in self.iter_texts(index):
+                searched_chars += len(text)
+                if words in text.casefold():
+                    indexes.append(index)
+                    break
+            if searched_chars > _MAX_SEARCHED_CHARS or len(indexes) == MAX_MATCHES:
+                return Matches(indexes, is_partial=index + 1 < self.count())
+        return Matches(indexes, is_partial=False)
+
     def take(self, indexes: Iterable[int]) -> list[Any]:
         """Return the items at these indexes as JSON values, as many as an answer has room for."""
         size = AnswerSize()
@@ -46,6 +78,14 @@ class ItemList(ABC):
                 break
             rows.append(row)
         return rows
+
+
+class Matches(NamedTuple):
+    """The items of a list that contain a text."""
+
+    indexes: list[int]
+    is_partial: bool
+    """Whether items after the last one were not searched."""
 
 
 class AgentItems(ItemList):
@@ -66,6 +106,12 @@ class AgentItems(ItemList):
         [item] = self._conversations.items(self.agent, index, index + 1)
         return item.as_json(), self._conversations.steps - before
 
+    def iter_texts(self, index: int) -> Iterator[str]:
+        return self._conversations.iter_texts(self.agent, index)
+
+    def find_last_before(self, position: int) -> int:
+        return self._conversations.find_last_before(self.agent, position)
+
 
 class DialogItems(ItemList):
     """The dialog of some agents."""
@@ -80,7 +126,13 @@ class DialogItems(ItemList):
         return self._dialog.find_changed(event_count)
 
     def read(self, index: int) -> tuple[dict[str, Any], int]:
-        return _dialog_row(self._dialog.items[index]), 0
+        return build_dialog_item(self._dialog.items[index]).as_json(), 0
+
+    def iter_texts(self, index: int) -> Iterator[str]:
+        return iter_dialog_texts(self._dialog.items[index])
+
+    def find_last_before(self, position: int) -> int:
+        return self._dialog.find_last_before(position)
 
     def find_text(self, message_id: str, version: str) -> str | None:
         """Return a whole text of an item: `shown`, `draft`, or the message id of a version.
@@ -88,12 +140,7 @@ class DialogItems(ItemList):
         Return None if no item has it.
         """
         item = self._dialog.find(message_id)
-        if item is None:
-            return None
-        texts = {"shown": item.content, "draft": item.draft}
-        for other in item.versions:
-            texts.setdefault(other.message_id, other.content)
-        return texts.get(version)
+        return None if item is None else find_dialog_text(item, version)
 
 
 def find_text(
@@ -117,18 +164,17 @@ def find_text(
     return dialog.find_text(message_id, version or "shown")
 
 
+def find_panel(session: OpenSession, panel: str) -> ItemList:
+    """Return the list of a panel: of an agent, of several with commas, or of the first primary one.
+
+    Raises NameNotFound.
+    """
+    if "," in panel:
+        return DialogItems(session, resolve_agents(session, panel))
+    return AgentItems(session, resolve_agent(session, panel or None))
+
+
 def resolve_agents(session: OpenSession, agents: str) -> list[AgentId]:
     """Return the agents with these ids, which commas separate. Raises NameNotFound."""
     names = list(dict.fromkeys(agents.split(",")))[:MAX_ITEMS]
     return [resolve_agent(session, agent) for agent in names]
-
-
-def _dialog_row(item: DialogItem) -> dict[str, Any]:
-    """Return an item with its texts cut, and the lengths of the whole ones."""
-    limit = Cuts.for_parts(2 + len(item.versions)).text
-    row = item.as_json()
-    for text_row in (row, *row.get("versions", [])):
-        for name in ("content", "draft"):
-            if isinstance(text := text_row.get(name), str):
-                text_row |= {name: cut_text(text, limit), f"{name}_length": len(text)}
-    return row

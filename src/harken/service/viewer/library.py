@@ -174,7 +174,7 @@ class SessionSource(Protocol):
         """Return the messages of commits that agents started from."""
 
     def read(self) -> Sequence[Event]:
-        """Return the events since the last call, oldest first.
+        """Return events since the last call, oldest first. Empty if there are no more.
 
         Raises InvalidLog if it is a log that does not begin with the read events any more,
         HarkenError.

@@ -1,12 +1,14 @@
 """`OpenSessions`: the sessions that pages look at, each read once and then followed.
 
-A session is read when it is first requested; each later request adds only new events. Requests
-of one session wait for each other, those of different sessions do not. The sessions that were
-not used for the longest time are closed when there are too many, or too many events.
+A session is read when it is first requested; each later request adds only new events. A request
+may be content with the first events of a long log, which are shown while it is being read. Requests
+of one session wait for each other, those of different sessions do not. The sessions that were not
+used for the longest time are closed when there are too many, or too many events.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
@@ -28,13 +30,16 @@ from harken.views.interventions import Intervention
 from harken.views.links import Links
 from harken.views.steps import RequestSteps
 from harken.views.timeline import TimelineIndex
-from harken.views.tree import TreeIndex, TreeRow
+from harken.views.tree import TreeIndex, TreeMove, TreeRow
 from harken.views.verdicts import HookRow, VerdictRow, Watch, hook_rows
 
 _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
 """The number of events of all open sessions after which the least used one is closed."""
 _MAX_DIALOGS = 8
+_SLICE_S, _PAUSE_S = 0.1, 0.001
+"""How long a request reads a log before it lets others pass, and how long it then waits: a lock
+alone would be taken by the same thread again."""
 _MIN_RETRY_S, _RETRY_PER_READING = 1.0, 20.0
 """A damaged log that is written is read again after a second, or some times its reading."""
 
@@ -51,6 +56,8 @@ class OpenSession:
         self.lock = threading.Lock()
         self.links = Links(())
         self.conversations = Conversations(self.links)
+        self.is_complete = False
+        """Whether all events of the log were read."""
         self.damage: str | None = None
         """Why the events after the known ones cannot be read."""
         self.is_replaced = False
@@ -72,19 +79,24 @@ class OpenSession:
         """The number of events that were read."""
         return len(self.links)
 
-    def read_new(self) -> None:
-        """Add the events since the last call to all views."""
+    def read_new(self, max_s: float = math.inf) -> None:
+        """Add the events since the last call to all views, for roughly this time."""
         if self.damage is not None:
             return
         version, started_at = self.source.find_version(), time.monotonic()
+        self.is_complete = False
         with paused_gc():
             try:
                 while events := self.source.read():
                     self._add(events)  # Damage is reported after the events before it.
+                    if time.monotonic() - started_at >= max_s:
+                        return
+                self.is_complete = True
             except HarkenError as error:
                 if not self.links.events:
                     raise
                 self.damage, self.is_replaced = str(error), isinstance(error, InvalidLog)
+                self.is_complete = True
                 wait_s = _RETRY_PER_READING * (time.monotonic() - started_at)
                 self._damaged_version = version
                 self._retry_at = started_at + max(_MIN_RETRY_S, wait_s)
@@ -127,6 +139,17 @@ class OpenSession:
         self._tree.add(self.links.events[self._tree_upto :])
         self._tree_upto = len(self.links)
         return self._tree.rows()
+
+    def tree_moves(self) -> list[TreeMove]:
+        """Return the changes of agents' places, oldest first."""
+        self.tree()
+        return self._tree.moves()
+
+    def tree_after(self, message_id: MessageId) -> list[TreeRow]:
+        """Return the agents as they were after an event."""
+        index = TreeIndex()
+        index.add(self.links.events[: self.links.positions[message_id] + 1])
+        return index.rows()
 
     def timeline(self) -> TimelineIndex:
         """Return the timeline."""
@@ -200,6 +223,8 @@ class DialogList:
         self._event_count = 0
         self._changes: list[tuple[int, int]] = []
         """The number of events after each change, and the index of the changed item."""
+        self._listed_at: list[int] = []
+        """The number of events after which each item was listed first."""
 
     def add_new(self) -> None:
         """Add the events since the last call.
@@ -210,6 +235,8 @@ class DialogList:
             self._event_count += 1
             for item in self._dialog.add([event]):
                 index = self._index_by_id.setdefault(item.message_id, len(self.items))
+                if index == len(self.items):
+                    self._listed_at.append(self._event_count)
                 self.items[index : index + 1] = [item]
                 self._changes.append((self._event_count, index))
 
@@ -217,6 +244,13 @@ class DialogList:
         """Return the item of a message. Return None if there is none."""
         index = self._index_by_id.get(message_id)
         return None if index is None else self.items[index]
+
+    def find_last_before(self, position: int) -> int:
+        """Return the index of the last item that was listed at a position of the log or before.
+
+        Return 0 if the first one is later.
+        """
+        return max(0, bisect_right(self._listed_at, position + 1) - 1)
 
     def find_changed(self, event_count: int) -> list[int]:
         """Return the indexes of the items that changed since this number of events, in order."""
@@ -233,27 +267,34 @@ class OpenSessions:
         self._sessions: OrderedDict[str, OpenSession] = OrderedDict()
 
     @contextmanager
-    def use(self, name: str) -> Iterator[OpenSession]:
+    def use(self, name: str, max_s: float = math.inf) -> Iterator[OpenSession]:
         """Yield a session with all current events; other threads wait until the end of the block.
 
-        A log that was replaced is read from its beginning. Raises NameNotFound, and HarkenError if
-        it cannot be read.
+        A log that takes longer than `max_s` to read is yielded with its first events, and is not
+        complete. A log that was replaced is read from its beginning. Raises NameNotFound, and
+        HarkenError if it cannot be read.
         """
-        session = self._get(name)
-        with session.lock:
-            self._read_new(name, session)
-            must_be_read_again = session.must_be_read_again()
-            if not must_be_read_again:
-                yield session
+        session, deadline = self._get(name), time.monotonic() + max_s
+        must_be_read_again = is_yielded = False
+        while not (must_be_read_again or is_yielded):
+            with session.lock:
+                self._read_new(name, session, min(_SLICE_S, max_s))
+                must_be_read_again = session.must_be_read_again()
+                is_due = session.is_complete or time.monotonic() >= deadline
+                if is_due and not must_be_read_again:
+                    is_yielded = True
+                    yield session
+            if not is_yielded:
+                time.sleep(_PAUSE_S)
         if must_be_read_again:
             session = self._read_again(name, session)
             with session.lock:
                 yield session
         self._close_unused()
 
-    def _read_new(self, name: str, session: OpenSession) -> None:
+    def _read_new(self, name: str, session: OpenSession, max_s: float = math.inf) -> None:
         try:
-            session.read_new()
+            session.read_new(max_s)
         except HarkenError:
             self._forget(name, session)
             raise

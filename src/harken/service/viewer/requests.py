@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
@@ -11,6 +12,10 @@ from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.rows import MAX_ITEMS
 
 MAX_NAME_CHARS = 1000
+MAX_PANELS = 16
+"""The maximum number of panels of a page in a request."""
+_SOON_S = 0.1
+"""How long a request that is content with the first events of a log waits for them."""
 
 
 async def library_of(request: Request) -> SessionLibrary:
@@ -42,3 +47,14 @@ class _Range:
 
 
 Range = Annotated[_Range, Depends()]
+
+
+class _Patience:
+    """Whether a request waits until a log was read, which may take seconds."""
+
+    def __init__(self, *, soon: bool = False) -> None:
+        """soon: answer with the first events, and with `is_complete` if these are all."""
+        self.max_s = _SOON_S if soon else math.inf
+
+
+Patience = Annotated[_Patience, Depends()]

@@ -12,21 +12,19 @@ _MAX_SUMMARY_CHARS = 300
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
 
-def summarize_call(name: str, arguments: str) -> str:
-    """Format a call on one line, with its subject instead of all arguments.
+def summarize_arguments(name: str, arguments: str) -> str:
+    """Format the arguments of a call on one line: its subject instead of all of them.
 
-    >>> summarize_call("bash", '{"command": "ls"}')
-    'bash(ls)'
-    >>> summarize_call("task", '{"name": "Ann", "prompt": "Tea?"}')
-    'task(Ann: Tea?)'
+    >>> summarize_arguments("bash", '{"command": "ls"}')
+    'ls'
+    >>> summarize_arguments("task", '{"name": "Ann", "prompt": "Tea?"}')
+    'Ann: Tea?'
     """
     by_name = parse_json_object(arguments)
     if by_name:
-        subject = describe_subject(name, by_name)
-    else:
-        bare = arguments[: 4 * _MAX_SUMMARY_CHARS].strip()
-        subject = "" if bare == "{}" else bare
-    return f"{_shorten(name)}({_shorten(subject)})"
+        return _shorten(describe_subject(name, by_name))
+    text = arguments[: 4 * _MAX_SUMMARY_CHARS].strip()
+    return "" if text == "{}" else _shorten(text)
 
 
 def describe_subject(name: str, arguments: Mapping[str, Any], *, subject: str | None = None) -> str:

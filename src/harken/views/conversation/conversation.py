@@ -10,7 +10,7 @@ restart, gives the same items and the same changes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TypeAlias
 
@@ -39,6 +39,7 @@ from harken.views.dialogs.labels import (
     decide_label,
     describe_subject,
     empty_label,
+    input_label,
     iter_labeled_parts,
 )
 from harken.views.links import Links, causes_of
@@ -55,6 +56,8 @@ class _Slot(msgspec.Struct):
     label: Label
     start: int
     stop: int
+    listed_at: int
+    """The number of events after its own."""
     changed_at: int
     """The number of events after the last one that changed the item."""
 
@@ -92,7 +95,7 @@ class Conversations:
         """Add later events."""
         for event in events:
             self._event_count += 1
-            for answer in self._answers.add([event]):
+            for answer in self._answers.add_event(event):
                 self._mark(answer)
             self._add_event(event)
 
@@ -105,6 +108,31 @@ class Conversations:
         """Return a range of the items of an agent, oldest first."""
         slots = self._slots.get(AgentId(agent_id))
         return [] if slots is None else [*map(self._build_item, slots.items[start:stop])]
+
+    def iter_texts(self, agent_id: str, index: int) -> Iterator[str]:
+        """Yield the whole texts of an item: its parts, results, and rewrites."""
+        slot = self._slots[AgentId(agent_id)].items[index]
+        event = slot.event
+        if not isinstance(event, TranscriptEntry):
+            yield text_of_event(event, self._links) or ""
+            return
+        for _, _, part in [*iter_labeled_parts(event)][slot.start : slot.stop]:
+            if isinstance(part, ToolCall):
+                yield from self._find_call(event, part).iter_texts()
+            else:
+                yield text_of_part(part) or ""
+        outcome = self._answers.outcomes.get(event.message_id)
+        if slot.label == "Said" and outcome is not None and outcome.status == "rewritten":
+            yield outcome.text
+
+    def find_last_before(self, agent_id: str, position: int) -> int:
+        """Return the index of the last item whose event is at a position of the log or before.
+
+        Return 0 if the first one is later.
+        """
+        slots = self._slots.get(AgentId(agent_id), _Slots()).items
+        index = bisect_right(slots, position + 1, key=lambda slot: slot.listed_at)
+        return max(0, index - 1)
 
     def find_changed(self, agent_id: str, event_count: int) -> list[int]:
         """Return the indexes of the items that changed since this number of events, in order."""
@@ -183,6 +211,10 @@ class Conversations:
         """Append the items of an entry, or attach a result to its call."""
         if entry.role == "tool" and self._attach_result(entry):
             return
+        if isinstance(entry.content, str) and entry.content and not entry.tool_calls:
+            # Most entries are a text only.
+            self._append(entry, input_label(entry) or "Said", 0, 1)
+            return
         labels = [label for label, _, _ in iter_labeled_parts(entry)]
         start = 0
         for label, group in groupby(labels):
@@ -235,14 +267,18 @@ class Conversations:
         self, event: TranscriptEntry | HookVerdict | TurnStop, label: Label, start: int, stop: int
     ) -> None:
         agent = event.agent_id or AgentId("")
-        slots = self._slots.setdefault(agent, _Slots())
+        slots = self._slots.get(agent)
+        if slots is None:
+            slots = self._slots[agent] = _Slots()
         index = len(slots.items)
-        slots.items.append(_Slot(event, label, start, stop, self._event_count))
+        slots.items.append(_Slot(event, label, start, stop, self._event_count, self._event_count))
         slots.changes.append((self._event_count, index))
         # A log of another program may repeat an id; the first one counts.
-        first_agent, indexes = self._indexes.get(event.message_id, (agent, range(index, index)))
-        if first_agent == agent and indexes.stop == index:
-            self._indexes[event.message_id] = agent, range(indexes.start, index + 1)
+        indexed = self._indexes.get(event.message_id)
+        if indexed is None:
+            self._indexes[event.message_id] = agent, range(index, index + 1)
+        elif indexed[0] == agent and indexed[1].stop == index:
+            self._indexes[event.message_id] = agent, range(indexed[1].start, index + 1)
 
     def _mark(self, message_id: MessageId) -> None:
         """Note that the items of a message change."""

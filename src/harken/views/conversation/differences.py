@@ -6,6 +6,7 @@ advance, and what exceeds it is not compared line by line or word by word; the r
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import unified_diff
@@ -17,6 +18,8 @@ from harken.edits.tools import find_argument_change
 from harken.views.conversation.arguments import read_members
 from harken.views.message_diff import TextSpan, spans, split_words
 
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@$")
+_HUNK_START, _NEW_TEXT = "@@ line ", "@@ new text @@"
 _POPULAR_FROM = 200
 """The length from which difflib ignores elements that are more than 1% of a list."""
 _MAX_COMPARED_CHARS = 300_000
@@ -100,7 +103,7 @@ def change_of_call(name: str, arguments: str, work: Work) -> FileChange | None:
     >>> print(change.diff)
     --- a
     +++ a
-    @@ -1,2 +1,2 @@
+    @@ line 1 of the replaced text @@
      1
     -2
     +3
@@ -152,7 +155,21 @@ def _diff_lines(
     """Return the hunks of two lists of lines. Return None if it is too much work."""
     if not work.spend(_count_steps(old, new)):
         return None
-    return [*unified_diff(old, new, n=context_lines, lineterm="")][2:] or ["@@ no change @@"]
+    lines = [*unified_diff(old, new, n=context_lines, lineterm="")][2:]
+    return [_format_hunk(line) for line in lines] or ["@@ no change @@"]
+
+
+def is_hunk_heading(line: str) -> bool:
+    """Whether a line of a difference is the heading of a hunk, which only tells its place."""
+    return line == _NEW_TEXT or line.startswith(_HUNK_START)
+
+
+def _format_hunk(line: str) -> str:
+    """Return a line of a diff. A hunk names its line of the replaced text, not that of the file."""
+    hunk = _HUNK.match(line)
+    if hunk is None:
+        return line
+    return _NEW_TEXT if hunk[1] == "0" else f"{_HUNK_START}{hunk[1]} of the replaced text @@"
 
 
 def _join_members(texts: Mapping[str, str]) -> str | None:

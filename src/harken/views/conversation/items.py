@@ -47,6 +47,8 @@ class TextItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="text"):
     length: int
     position: int | None = None
     """None for the text of a verdict of code, or of a stopped turn: it is the whole message."""
+    version: str | None = None
+    """In a dialog, which text of the item it is. None in a conversation."""
 
 
 class ImageItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="image"):
@@ -91,8 +93,8 @@ class CallItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="call"):
 
     id: str
     name: str
-    summary: str
-    """The call on one line, with its subject instead of all arguments."""
+    subject: str
+    """The arguments on one line, or what stands for all of them; of a rewritten call, what ran."""
     arguments: str
     length: int
     position: int
@@ -126,12 +128,15 @@ class RewrittenItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="re
 
 
 class OtherItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="other"):
-    """A part of a kind that Harken does not model, as JSON text."""
+    """A part of a kind that Harken does not model, as JSON text; in a dialog, another version."""
 
     name: str
     text: str
     length: int
-    position: int
+    position: int | None = None
+    """None in a dialog."""
+    version: str | None = None
+    """In a dialog, which text of the item it is. None in a conversation."""
 
 
 ConversationPart: TypeAlias = TextItem | ImageItem | CallItem | RewrittenItem | OtherItem

@@ -7,7 +7,7 @@ import msgspec
 from harken.core.events import TranscriptEntry
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart
 from harken.views.agent_names import AgentNames
-from harken.views.conversation.calls import summarize_call
+from harken.views.conversation.calls import summarize_arguments
 from harken.views.conversation.differences import Work, compare_texts
 from harken.views.conversation.images import describe_image, iter_images
 from harken.views.conversation.items import (
@@ -64,7 +64,7 @@ class PartBuilder(msgspec.Struct, frozen=True):
         return CallItem(
             id=cut_text(logged.call.id, _MAX_NAME_CHARS),
             name=cut_text(name, _MAX_NAME_CHARS),
-            summary=summarize_call(name, arguments),
+            subject=summarize_arguments(*logged.find_executed()),
             arguments=cut_text(arguments, limit),
             length=len(arguments),
             position=position,

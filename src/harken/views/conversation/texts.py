@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from harken.core.events import (
@@ -34,12 +36,24 @@ class CallWithEffects(msgspec.Struct, frozen=True):
     agents: list[AgentId]
     """The agents that it created."""
 
+    def find_executed(self) -> tuple[str, str]:
+        """Return the tool and the arguments that ran, or would have."""
+        if self.rewrite is None:
+            return self.call.function.name, self.call.function.arguments
+        return self.rewrite.tool, self.rewrite.arguments
+
     def find_change(self, work: Work) -> FileChange | None:
         """Return the change of files by the arguments that ran."""
-        rewrite, function = self.rewrite, self.call.function
-        if rewrite is not None:
-            return change_of_call(rewrite.tool, rewrite.arguments, work)
-        return change_of_call(function.name, function.arguments, work)
+        return change_of_call(*self.find_executed(), work)
+
+    def iter_texts(self) -> Iterator[str]:
+        """Yield the texts of the call: its name and arguments, the rewritten ones, its result."""
+        yield self.call.function.name
+        yield self.call.function.arguments
+        if self.rewrite is not None:
+            yield self.rewrite.arguments
+        if self.result is not None:
+            yield readable_text(self.result.content)
 
     def find_files(self) -> list[str]:
         """Return the paths of the files that the call edits, as it ran."""

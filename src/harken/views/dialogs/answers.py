@@ -31,6 +31,7 @@ from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.model_calls import placeholders
 
+_NO_ANSWERS: frozenset[MessageId] = frozenset()
 AnswerStatus: TypeAlias = Literal["rewritten", "pending", "denied", "stopped", "dropped"]
 """`rewritten`: others received another text; `pending`: hooks have yet to judge it; `denied`;
 `stopped`: a hook ended the turn; `dropped`: the turn ended, or an input came, before a decision."""
@@ -62,7 +63,7 @@ class Answers:
         self._state = SessionState()
         self._last_answers: dict[AgentId, MessageId] = {}
         self._rewrites: dict[MessageId, AnswerOutcome] = {}
-        self._changed: set[MessageId] = set()
+        self._changed = _NO_ANSWERS
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
@@ -73,13 +74,19 @@ class Answers:
 
     def add(self, events: Iterable[Event]) -> set[MessageId]:
         """Add later events. Return the answers with a new outcome."""
-        self._changed = set()
+        changed: set[MessageId] = set()
         for event in events:
-            self._add_event(event)
-            try:
-                fold(self._state, event, placeholders)
-            except ValueError:
-                continue  # A log of another program may be inconsistent; its texts can be shown.
+            changed |= self.add_event(event)
+        return changed
+
+    def add_event(self, event: Event) -> frozenset[MessageId]:
+        """Add a later event. Return the answers with a new outcome."""
+        self._changed = _NO_ANSWERS
+        self._add_event(event)
+        try:
+            fold(self._state, event, placeholders)
+        except ValueError:
+            return self._changed  # A log of another program may be inconsistent.
         return self._changed
 
     def is_draft(self, message_id: MessageId) -> bool:
@@ -153,7 +160,7 @@ class Answers:
         outcome = self.outcomes.get(answer)
         if outcome is not None and outcome.status == "pending":
             del self.outcomes[answer]
-            self._changed.add(answer)
+            self._changed |= {answer}
             if answer in self._rewrites:
                 self._set(answer, self._rewrites[answer])
 
@@ -166,7 +173,7 @@ class Answers:
 
     def _set(self, answer: MessageId, outcome: AnswerOutcome) -> None:
         self.outcomes[answer] = outcome
-        self._changed.add(answer)
+        self._changed |= {answer}
 
 
 def _is_smart(agent: AgentState) -> bool:

@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias
 from harken.core.events import HookVerdict, TranscriptEntry
 from harken.core.messages import Part, TextPart, ThinkingPart, ToolCall
 from harken.views.agent_names import AgentNames
-from harken.views.dialogs.answers import AnswerOutcome, Answers
+from harken.views.dialogs.answers import AnswerOutcome, Answers, AnswerStatus
+from harken.views.dialogs.dialog import DialogItem
 from harken.views.message_text import iter_parts
 
 Label: TypeAlias = Literal[
@@ -22,6 +23,10 @@ Label: TypeAlias = Literal[
 ]
 _INPUT_LABELS: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
 _EMPTY_TEXT = TextPart("")
+UNHEARD_DRAFT = "{} wrote, and nobody heard"
+"""The heading of the author's own text of a rewritten answer."""
+HEARD_BY = "{} heard"
+"""The heading of the version of a content that an agent received."""
 
 
 def input_label(entry: TranscriptEntry) -> Label | None:
@@ -72,7 +77,31 @@ def describe_outcome(outcome: AnswerOutcome, hook_name: str | None) -> str:
     >>> describe_outcome(AnswerOutcome("denied", AgentId("agent_002"), "rude"), "Guard")
     'denied by Guard'
     """
-    return outcome.status if hook_name is None else f"{outcome.status} by {hook_name}"
+    return _name_hook(outcome.status, hook_name)
+
+
+def decide_dialog_label(item: DialogItem) -> Label:
+    """Return the label of an item of a dialog."""
+    if item.verdict is not None:
+        return "Verdict"
+    if item.stop is not None:
+        return "Stopped"
+    return "Said" if item.status in (None, "rewritten") else "Draft"
+
+
+def describe_dialog_item(item: DialogItem) -> str | None:
+    """Describe an item of a dialog beside its label: the verdict, stop, outcome or trigger.
+
+    Return None if there is nothing to add.
+    """
+    verdict = item.verdict
+    if verdict is not None:
+        return f"{verdict.kind} · {verdict.point} of {verdict.name or verdict.agent_id}"
+    if item.stop is not None:
+        return item.stop
+    if item.status is not None:
+        return _name_hook(item.status, item.hook_name)
+    return None if item.trigger is None else f"trigger {item.trigger}"
 
 
 def describe_subject(verdict: HookVerdict, names: AgentNames) -> str:
@@ -86,3 +115,7 @@ def format_verdict_text(verdict: HookVerdict) -> str:
         return f"failed: {verdict.failed}"
     kind = verdict.verdict.upper()
     return kind if verdict.text is None else f"{kind}: {verdict.text}"
+
+
+def _name_hook(status: AnswerStatus, hook_name: str | None) -> str:
+    return status if hook_name is None else f"{status} by {hook_name}"

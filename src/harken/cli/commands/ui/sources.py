@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
 
 
+_MAX_EVENTS = 2000
+"""The number of events of a log that are read at once: a tenth of a second, roughly."""
+
+
 class LogSource:
     """The events of a log, which other processes may write."""
 
@@ -31,14 +35,14 @@ class LogSource:
         self._follower: SessionFollower | None = SessionFollower(path)
 
     def read(self) -> Sequence[Event]:
-        """Return the events since the last call. Raises HarkenError.
+        """Return some of the events since the last call. Raises HarkenError.
 
         A log of an older dialect has no checksums and does not grow: it is read once.
         """
         if self._follower is None:
             return ()
         try:
-            return self._follower.read()
+            return self._follower.read(max_events=_MAX_EVENTS)
         except InvalidLog:
             if self._follower.events.events:
                 raise

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Path, Query
 
 from harken.service.body import Json
 from harken.service.viewer.answers import describe_message, find_item
 from harken.service.viewer.requests import MAX_NAME_CHARS, Library, Range, Sessions
-from harken.service.viewer.rows import cut_texts, state_of, take_rows
+from harken.service.viewer.rows import MAX_LANES_CHARS, cut_value, state_of, take_rows
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 
@@ -56,7 +57,7 @@ def timeline(name: str, sessions: Sessions, window: Range) -> Json:
                 "total": len(index),
                 "generation": session.generation,
                 "event_count": session.event_count,
-                "lanes": cut_texts(index.lanes()),
+                **cut_value({"lanes": msgspec.to_builtins(index.lanes())}, MAX_LANES_CHARS),
                 "events": take_rows(index.marks(window.start, window.stop)),
             }
         )

@@ -14,12 +14,20 @@ from harken.service.viewer.item_lists import (
     AgentItems,
     DialogItems,
     ItemList,
+    find_panel,
     find_text,
     resolve_agents,
 )
 from harken.service.viewer.open_sessions import OpenSession
-from harken.service.viewer.requests import MAX_NAME_CHARS, Range, Sessions, Text
-from harken.service.viewer.rows import resolve_agent, state_of
+from harken.service.viewer.requests import (
+    MAX_NAME_CHARS,
+    MAX_PANELS,
+    Patience,
+    Range,
+    Sessions,
+    Text,
+)
+from harken.service.viewer.rows import find_message, resolve_agent, state_of
 from harken.store.remote.errors import RequestRefused
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
@@ -39,9 +47,11 @@ class TextRequest:
 
 
 @routes.get("/items", response_model=None)
-def items(name: str, sessions: Sessions, window: Range, agent: Text = None) -> Json:
+def items(
+    name: str, sessions: Sessions, window: Range, patience: Patience, agent: Text = None
+) -> Json:
     """Return a range of the items of an agent's conversation, fewer if they are large."""
-    with sessions.use(name) as session:
+    with sessions.use(name, patience.max_s) as session:
         conversation = AgentItems(session, resolve_agent(session, agent))
         return Json({"agent": conversation.agent, **_read_range(session, conversation, window)})
 
@@ -52,9 +62,10 @@ def dialog(
     sessions: Sessions,
     agents: Annotated[str, Query(max_length=10_000)],
     window: Range,
+    patience: Patience,
 ) -> Json:
     """Return a range of the dialog of several agents, fewer items if they are large."""
-    with sessions.use(name) as session:
+    with sessions.use(name, patience.max_s) as session:
         dialog_items = DialogItems(session, resolve_agents(session, agents))
         return Json(_read_range(session, dialog_items, window))
 
@@ -65,6 +76,34 @@ def _read_range(session: OpenSession, items: ItemList, window: Range) -> dict[st
         **state_of(session),
         "items": items.take(range(window.start, window.stop)),
     }
+
+
+@routes.get("/matches", response_model=None)
+def matches(
+    name: str,
+    sessions: Sessions,
+    text: Annotated[str, Query(min_length=1, max_length=MAX_NAME_CHARS)],
+    panel: Annotated[str, Query(max_length=10_000)] = "",
+) -> Json:
+    """Return the indexes of the items of a panel that contain a text."""
+    with sessions.use(name) as session:
+        indexes, is_partial = find_panel(session, panel).find_matches(text)
+        return Json({**state_of(session), "indexes": indexes, "is_partial": is_partial})
+
+
+@routes.get("/align", response_model=None)
+def align(
+    name: str,
+    sessions: Sessions,
+    message: Annotated[str, Query(max_length=MAX_NAME_CHARS)],
+    panels: Annotated[str, Query(max_length=20_000)],
+) -> Json:
+    """Return, for each panel, the index of its last item that is not after a message."""
+    with sessions.use(name) as session:
+        position = session.links.positions[find_message(session, message)]
+        lists = [find_panel(session, panel) for panel in panels.split(";")[:MAX_PANELS]]
+        indexes = [items.find_last_before(position) for items in lists]
+        return Json({**state_of(session), "indexes": indexes})
 
 
 @routes.get("/text", response_model=None)

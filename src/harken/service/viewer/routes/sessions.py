@@ -10,9 +10,16 @@ from fastapi import APIRouter, Query
 from harken.service.body import Json
 from harken.service.viewer.answers import describe_session
 from harken.service.viewer.library import SessionQuery
-from harken.service.viewer.requests import Library, Limit, Sessions
+from harken.service.viewer.requests import (
+    MAX_NAME_CHARS,
+    Library,
+    Limit,
+    Patience,
+    Range,
+    Sessions,
+)
 from harken.service.viewer.routes.runs import Runner, run_value
-from harken.service.viewer.rows import state_of
+from harken.service.viewer.rows import agents_of, find_message, state_of, take_rows
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
 _DEFAULT_HITS = 30
@@ -46,11 +53,32 @@ def search(
     return Json(library.search(q, limit))
 
 
+@routes.get("/sessions/{name:path}/moves", response_model=None)
+def moves(name: str, sessions: Sessions, window: Range) -> Json:
+    """Return a range of the changes of agents' places."""
+    with sessions.use(name) as open_session:
+        rows = open_session.tree_moves()
+        page = take_rows(rows[window.start : window.stop])
+        return Json({"total": len(rows), **state_of(open_session), "moves": page})
+
+
+@routes.get("/sessions/{name:path}/tree", response_model=None)
+def tree_after(
+    name: str, sessions: Sessions, after: Annotated[str, Query(max_length=MAX_NAME_CHARS)]
+) -> Json:
+    """Return the agents as they were after an event."""
+    with sessions.use(name) as open_session:
+        rows = open_session.tree_after(find_message(open_session, after))
+        return Json({**state_of(open_session), **agents_of(rows)})
+
+
 @routes.get("/sessions/{name:path}", response_model=None)
-def session(name: str, library: Library, sessions: Sessions, runner: Runner) -> Json:
+def session(
+    name: str, library: Library, sessions: Sessions, runner: Runner, patience: Patience
+) -> Json:
     """Return a session with its agents."""
     summary = library.describe(name)
-    with sessions.use(name) as open_session:
+    with sessions.use(name, patience.max_s) as open_session:
         commands = library.commands(name, has_commits=open_session.has_commits())
         answer = describe_session(open_session, summary, commands)
         answer |= state_of(open_session)

@@ -226,12 +226,12 @@ class _Collector:
         for index in range(dialog.count()):
             row = msgspec.to_builtins(dialog.read(index)[0])
             items.append(self._packer.pack(row))
-            versions = [version["message_id"] for version in row.get("versions", ())]
+            versions = [part["version"] for part in row["parts"]]
             texts.append(
                 self._packer.pack(
                     {
                         version: text
-                        for version in ("shown", "draft", *versions)
+                        for version in versions
                         if (text := dialog.find_text(row["message_id"], version)) is not None
                     }
                 )
