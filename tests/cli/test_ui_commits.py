@@ -73,7 +73,15 @@ def test_a_session_has_its_commits_with_the_ids_of_their_agents(page: Page) -> N
     agents = {row["agent_id"] for row in page.session(session)["agents"]}
     assert {row["agent"] for row in rows} <= agents
     assert len({row["agent"] for row in rows}) == 2
-    assert page.json("/api/commits")["total"] > len(rows)
+    everything = page.json("/api/commits", limit=500)
+    assert everything["total"] > len(rows)
+    own_agents = {row["id"]: row["agent"] for row in everything["rows"]}
+    assert {row["id"]: row["agent"] for row in rows}.items() <= own_agents.items()
+    passing = [line for row in everything["rows"] for line in row["passing"]]
+    assert {own_agents[line["source"]] == line["agent"] for line in passing} <= {True}
+    spawn = next(row for row in rows if row["is_spawn"])
+    details = page.json(f"/api/commits/{spawn['id']}")
+    assert details["commit"]["agent"] == spawn["agent"] != "agent_001"
 
 
 def test_a_new_commit_is_in_the_next_page(cli: Cli, tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ def test_the_lines_are_those_of_blame(
     expected = cli.ok("blame", "a.py", "--json", *options).json
     answer = why(page, "blame", repository, path="a.py", revision=revision)
     assert answer["rows"] == expected
+    assert {*answer["agents"].values()} == {"agent_001"}  # As in its session.
+    assert {row["edit"]["ctx"] for row in expected if row["edit"]} == {*answer["agents"]}
     assert (answer["total"], answer["is_complete"]) == (len(expected), True)
     file = page.json(
         "/api/why/file", repository=str(repository.folder), path="a.py", revision=revision

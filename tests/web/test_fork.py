@@ -64,7 +64,7 @@ def test_a_message_has_another_text_in_a_fork(own_home: Path, own_tab: Tab) -> N
     page.get_by_text(ANSWER).last.click()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="With changes…").click()
-    dialog = page.get_by_role("dialog", name="Fork with changes")
+    dialog = page.get_by_role("dialog", name="Fork at")
     text = dialog.get_by_label("Text of the message in the fork")
     expect(text).to_have_value(ANSWER)
     text.fill("It's <b>open</b>.")

@@ -35,7 +35,7 @@ it("numbers and times are short", () => {
   expect(formatDuration(null, "2026-03-02T10:05:00Z")).toBe("");
   expect([formatCost(null), formatCost(0), formatCost(0.001), formatCost(1.5)]).toEqual(["", "$0", "<$0.01", "$1.50"]);
   expect(formatBytes(10_000_000)).toBe("10.0 MB");
-  expect([plural(1, "agent"), plural(12_345, "agent")]).toEqual(["1 agent", "12k agents"]);
+  expect([plural(1, "agent"), plural(12_345, "agent"), plural(2, "repository"), plural(2, "day")]).toEqual(["1 agent", "12k agents", "2 repositories", "2 days"]);
 });
 
 describe("messages of a context", () => {

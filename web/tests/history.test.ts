@@ -25,8 +25,8 @@ describe("the lines of a row", () => {
     expect(drawRow(row({ is_tip: true, parent_lane: null })).map(({ isCut }) => isCut)).toEqual([true]);
   });
   it("pass beside the commit in the color of the agent that they come from", () => {
-    const [line] = drawRow(row({ lane: 1, passing: [{ lane: 0, agent: "bob" }] }));
-    expect(line).toEqual({ agent: "bob", path: `M10 0V${ROW_HEIGHT}`, isCut: false });
+    const [line] = drawRow(row({ lane: 1, passing: [{ lane: 0, source: "ctx-2", agent: "agent_002" }] }));
+    expect(line).toEqual({ agent: "agent_002", path: `M10 0V${ROW_HEIGHT}`, isCut: false });
   });
   it("lead to the lane of the parent", () => {
     const path = drawRow(row({ lane: 1, is_tip: true })).at(-1)?.path ?? "";
@@ -36,7 +36,7 @@ describe("the lines of a row", () => {
   it("are drawn in as many lanes as there is room for", () => {
     expect(laneX(500)).toBe(laneX(MAX_DRAWN - 1));
     expect(graphWidth(500)).toBe(graphWidth(MAX_DRAWN));
-    expect(countLanes(row({ lane: 2, passing: [{ lane: 6, agent: "a" }] }))).toBe(7);
+    expect(countLanes(row({ lane: 2, passing: [{ lane: 6, source: "ctx-2", agent: null }] }))).toBe(7);
   });
 });
 

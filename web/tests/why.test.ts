@@ -4,7 +4,7 @@ import { readAnswer, type BlameRow, type Progress } from "../src/api/why";
 import { languageOf, splitHighlighted } from "../src/lib/codeLines";
 import { shownText } from "../src/lib/codeView.svelte";
 import { hljs } from "../src/lib/languages";
-import { AgentColors, formatNumbers, formatQuery, originKey, parseAddress, parseLines, percent, shortModel, whyLink } from "../src/lib/why";
+import { formatNumbers, formatQuery, originKey, parseAddress, parseLines, percent, shortModel, whyLink } from "../src/lib/why";
 
 describe("addresses", () => {
   it("are parsed and formatted", () => {
@@ -32,14 +32,6 @@ describe("rows", () => {
     expect(originKey({ ...row, commit: "b" })).toBe(originKey(row));
     expect(originKey({ ...row, edit: { ...edit, call: "c2" } })).not.toBe(originKey(row));
     expect(originKey({ ...row, by: "author", edit: null })).not.toBe(originKey({ ...row, by: "author", edit: null, commit: null }));
-  });
-  it("have as many colors as agents, and each agent keeps its own", () => {
-    const colors = new AgentColors();
-    const agents = Array.from({ length: 7 }, (_, number) => ({ session: `claude:${number}`, agent: "main" }));
-    const classes = agents.map((agent) => colors.classOf(agent));
-    expect(new Set(classes).size).toBe(7);
-    expect(agents.map((agent) => colors.classOf(agent))).toEqual(classes);
-    expect(colors.classOf({ session: "other", agent: "main" })).toMatch(/^agent-\d$/);
   });
   it("have short names of models, and shares", () => {
     expect(shortModel("claude-opus-4-5-20251101")).toBe("opus-4-5");

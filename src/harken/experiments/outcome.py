@@ -121,6 +121,22 @@ class ComparedRun:
 
         Raises HarkenError if the log lacks part of a context.
         """
+        messages = self._messages_by_agent
+        return {name: messages[agent] for name, agent in self.agent_ids.items()}
+
+    @cached_property
+    def agent_ids(self) -> dict[str, AgentId]:
+        """The ids of the agents of `transcripts`."""
+        agents: dict[str, AgentId] = {}
+        name_counts: Counter[str] = Counter()
+        for agent in self._messages_by_agent:
+            name = self.steps.links.names.latest_name(agent) or agent
+            name_counts[name] += 1
+            agents[name if name_counts[name] == 1 else f"{name} ({name_counts[name]})"] = agent
+        return agents
+
+    @cached_property
+    def _messages_by_agent(self) -> dict[AgentId, list[ChatMessage]]:
         messages_by_agent: dict[AgentId, list[ChatMessage]] = {}
         earlier_entries: dict[AgentId, list[ChatMessage]] = {}
         for event in self.events:
@@ -132,7 +148,7 @@ class ComparedRun:
                 messages_by_agent[agent] = [row.message for row in self.steps.context(number)]
             elif isinstance(event, ev.TranscriptEntry):
                 messages_by_agent.get(agent, earlier_entries.setdefault(agent, [])).append(event)
-        return self._by_name({**earlier_entries, **messages_by_agent})
+        return {**earlier_entries, **messages_by_agent}
 
     @cached_property
     def keys(self) -> dict[str, list[str]]:
@@ -140,19 +156,6 @@ class ComparedRun:
         return {
             name: list(map(message_hash, messages)) for name, messages in self.transcripts.items()
         }
-
-    def _by_name(
-        self, messages_by_agent: dict[AgentId, list[ChatMessage]]
-    ) -> dict[str, list[ChatMessage]]:
-        messages_by_name: dict[str, list[ChatMessage]] = {}
-        name_counts: Counter[str] = Counter()
-        for agent, messages in messages_by_agent.items():
-            name = self.steps.links.names.latest_name(agent) or agent
-            name_counts[name] += 1
-            messages_by_name[
-                name if name_counts[name] == 1 else f"{name} ({name_counts[name]})"
-            ] = messages
-        return messages_by_name
 
     @cached_property
     def outcome(self) -> RunMetrics:

@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from harken.core.events import TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage
 from harken.core.record import Record
 from harken.errors import NameNotFound
@@ -50,6 +50,7 @@ class RunAgent(Record, frozen=True, kw_only=True):
     """An agent of a run."""
 
     name: str
+    agent_id: AgentId
     messages: int
 
 
@@ -133,8 +134,11 @@ class SideBySide:
     def agents(self) -> list[list[RunAgent]]:
         """Return the agents of each run."""
         return [
-            [RunAgent(name=name, messages=len(messages)) for name, messages in transcripts.items()]
-            for transcripts in (run.transcripts for run in self._runs)
+            [
+                RunAgent(name=name, agent_id=run.agent_ids[name], messages=len(messages))
+                for name, messages in run.transcripts.items()
+            ]
+            for run in self._runs
         ]
 
     def align(self, names: Sequence[str]) -> AlignedAgents:

@@ -10,8 +10,8 @@ export interface HistoryRow {
   is_spawn: boolean;
   created_at: string;
   principal: string;
-  /** The id of its agent in the session that is shown, else its principal. */
-  agent: string;
+  /** The id of its agent in its session; null if that is not known. */
+  agent: string | null;
   agent_name: string;
   template: string;
   machine: string;
@@ -29,7 +29,7 @@ export interface HistoryRow {
   lane: number;
   is_tip: boolean;
   parent_lane: number | null;
-  passing: { lane: number; agent: string }[];
+  passing: { lane: number; source: string; agent: string | null }[];
   hidden_lanes: number;
 }
 

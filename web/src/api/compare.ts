@@ -36,7 +36,7 @@ export interface ComparedRuns {
   sessions: SessionSummary[];
   outcomes: RunOutcome[];
   metrics: Record<string, number | null>[];
-  agents: { name: string; messages: number }[][];
+  agents: { name: string; agent_id: string; messages: number }[][];
   /** The comparison of the first session with each other one. */
   pairs: RunComparison[];
 }

@@ -74,6 +74,8 @@ export interface BlamePage {
   version: string;
   is_complete: boolean;
   rows: BlameRow[];
+  /** Commit of an edit -> the id of its agent in its session, as far as it is known. */
+  agents: Record<string, string>;
 }
 
 export interface ExplainedRow {
@@ -110,6 +112,8 @@ export interface ExplainedPage {
   rows: ExplainedRow[];
   /** The names in this page of the sessions of the rows. */
   sessions: Record<string, string | null>;
+  /** Commit of an edit -> the id of its agent in its session, as far as it is known. */
+  agents: Record<string, string>;
   previous: CodeFile | null;
   commands: Record<string, string>;
 }

@@ -1,7 +1,7 @@
 /** A file with the agents of its lines, as it arrives: its text first, then the lines in view. */
 
 import { ApiError } from "../api";
-import type { BlameRow, CodeFile, FilePage, Progress, WhyApi } from "../api/why";
+import type { BlamePage, BlameRow, CodeFile, FilePage, Progress, WhyApi } from "../api/why";
 import { languageOf, splitHighlighted, type Token } from "./codeLines";
 import { nameInvisible } from "./text";
 
@@ -18,6 +18,8 @@ export class CodeView {
   file = $state.raw<FilePage | null>(null);
   lines = $state.raw<string[]>([]);
   rows = $state.raw<(BlameRow | undefined)[]>([]);
+  /** Commit -> the id of its agent. */
+  agents = $state.raw<Record<string, string>>({});
   tokens = $state.raw<(Token[] | undefined)[]>([]);
   progress = $state.raw<Progress | null>(null);
   error = $state.raw<Error | null>(null);
@@ -40,7 +42,7 @@ export class CodeView {
   async load(target: CodeFile, line: number): Promise<void> {
     this.leave();
     this.#reloads = 0;
-    Object.assign(this, { file: null, lines: [], rows: [], tokens: [] });
+    Object.assign(this, { file: null, lines: [], rows: [], agents: {}, tokens: [] });
     await this.#load(target, line);
   }
 
@@ -106,7 +108,7 @@ export class CodeView {
     if (!this.isComplete) this.progress = { done: 0, total: 0 };
     const listener = {
       onProgress: (progress: Progress) => (this.progress = progress),
-      onPart: (part: { rows: BlameRow[] }) => this.#put(part.rows),
+      onPart: (part: BlamePage) => this.#put(part),
     };
     try {
       const page = await this.#api.blame(target, from, BLAME_ROWS, listener, signal);
@@ -119,7 +121,7 @@ export class CodeView {
         await this.#load(target, from + 1 + LINES_ABOVE);
         return;
       }
-      this.#put(page.rows);
+      this.#put(page);
       this.isComplete = true;
       this.progress = null;
       this.show(...this.#visible); // The user may have scrolled meanwhile.
@@ -131,9 +133,10 @@ export class CodeView {
     }
   }
 
-  #put(rows: BlameRow[]): void {
+  #put(page: BlamePage): void {
     const next = [...this.rows];
-    for (const row of rows) next[row.line - 1] = row;
+    for (const row of page.rows) next[row.line - 1] = row;
+    this.agents = { ...this.agents, ...page.agents };
     this.rows = next;
   }
 

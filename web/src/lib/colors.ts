@@ -1,12 +1,15 @@
 /** A color for each agent, the same in all views.
  *
+ * Ids of agents have the number of their appearance in the session, so the first agents differ. Every
+ * row of the server that names an agent has its id, or null where it is not known.
+ *
  * The colors are those of Okabe and Ito, which people with color blindness can tell apart; app.css
  * has a darker and a lighter form of each for text. An agent also has initials, so that no fact is
  * in the color alone. */
 
 export const COLORS = 7;
 
-/** Return the class of an agent's color. It depends on the id only, so it never changes. */
+/** Return the class of an agent's color: gray for the user, and for an agent whose id is not known. */
 export function colorClass(agent: string | null | undefined): string {
   if (!agent || agent === "user") return "agent-user";
   const number = /^agent_(\d{1,9})$/.exec(agent)?.[1];

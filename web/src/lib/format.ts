@@ -78,7 +78,8 @@ export function formatBytes(count: number | null | undefined): string {
 
 /** Format a count and its noun: `1 agent`, `2 agents`. */
 export function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+  const nouns = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${formatCount(count)} ${count === 1 ? noun : nouns}`;
 }
 
 /** Return the folder name at the end of a path, for a short label. */

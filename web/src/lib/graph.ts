@@ -9,9 +9,14 @@ const MARGIN = 10;
 export const MAX_DRAWN = 10;
 
 export interface Line {
-  agent: string;
+  agent: string | null;
   path: string;
   isCut: boolean;
+}
+
+/** Return the name of the agent of a commit as its session has it: a main conversation is named by its principal. */
+export function agentName(row: { agent_name: string; principal: string }): string {
+  return row.agent_name === row.principal ? "main" : row.agent_name;
 }
 
 export function laneX(lane: number, drawn = MAX_DRAWN): number {

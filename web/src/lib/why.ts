@@ -1,7 +1,6 @@
 /** Addresses of the page Why, and the rows of a file with the agents of its lines. */
 
 import type { BlameRow, CodeFile, Confidence } from "../api/why";
-import { COLORS, colorClass } from "./colors";
 import { formatRoute } from "./route";
 
 export interface LineRange {
@@ -77,26 +76,6 @@ export function originKey(row: BlameRow): string {
   const edit = row.edit ? ` ${row.edit.ctx} ${row.edit.call} ${row.confidence}` : "";
   return `author ${row.commit ?? "uncommitted"}${edit}`;
 }
-
-/** The colors of agents that are seen together: as many as possible differ. An agent of another session is another one. */
-export class AgentColors {
-  readonly #classes = new Map<string, string>();
-
-  /** Return the class of the color of the agent that made an edit. It stays as long as the page. */
-  classOf(edit: { session: string; agent: string }): string {
-    const key = `${edit.session} ${edit.agent}`;
-    const known = this.#classes.get(key);
-    if (known) return known;
-    const first = Number(colorClass(key).replace(/\D/g, "") || 0);
-    const used = new Set(this.#classes.values());
-    const all = Array.from({ length: COLORS }, (_, step) => `agent-${(first + step) % COLORS}`);
-    const free = all.find((name) => !used.has(name)) ?? all[0] ?? "agent-0";
-    this.#classes.set(key, free);
-    return free;
-  }
-}
-
-export const agentColors = new AgentColors();
 
 /** Return the name of a model without the date of its version. */
 export function shortModel(model: string): string {

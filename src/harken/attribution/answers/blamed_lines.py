@@ -29,6 +29,11 @@ class BlamedFileLine(msgspec.Struct, frozen=True):
         commit = self.origin.commit
         return None if commit.is_uncommitted else datetime.fromtimestamp(commit.author_time, UTC)
 
+    @property
+    def session(self) -> str | None:
+        """The session of the edit that the line comes from."""
+        return None if self.origin.edit is None else self.origin.edit.row.session
+
     def as_json(self) -> dict[str, Any]:
         """Return the row for programs."""
         origin, time = self.origin, self.time

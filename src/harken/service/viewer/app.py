@@ -17,6 +17,7 @@ from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.code_library import CodeLibrary
+from harken.service.viewer.commit_agents import CommitAgents
 from harken.service.viewer.commit_history import CommitHistory
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.home_pages.imports import ImportService
@@ -72,6 +73,7 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     app = make_api("Harken viewer", LIMITS)
     app.state.limits = LIMITS
     app.state.library, app.state.sessions = sources.library, OpenSessions(sources.library)
+    app.state.commit_agents = CommitAgents(sources.library)
     app.state.code, app.state.work_threads = sources.code, WorkThreads()
     app.state.commits, app.state.comparer = sources.commits, sources.comparer
     app.state.forker, app.state.runner = sources.forker, sources.runner

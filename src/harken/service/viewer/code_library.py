@@ -94,6 +94,8 @@ class BlamePage(Record, frozen=True, kw_only=True):
     is_complete: bool
     """False for lines that were attributed before all others: they may change."""
     rows: Rows
+    sessions: dict[str, str | None]
+    """The names in this viewer of the sessions of the rows. None if it does not have it."""
 
 
 class ExplainedPage(Record, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from harken.core.commits import CommitId
 from harken.core.record import Record
+from harken.service.viewer.commit_agents import CommitAuthor
 from harken.views.history.commit_comparison import CommitComparison
 from harken.views.history.commit_graph import HistoryRow
 
@@ -31,6 +32,8 @@ class GraphPage(Record, frozen=True, kw_only=True):
     version: str
     """Another text when the order of the rows may have changed."""
     rows: list[HistoryRow]
+    authors: Mapping[CommitId, CommitAuthor]
+    """Of the commits of rows and lines."""
 
 
 class CommitPosition(Record, frozen=True, kw_only=True):
@@ -64,6 +67,7 @@ class CommitDetails(NamedTuple):
     commit: HistoryRow
     session: str | None
     """The session of the library that it is of."""
+    author: CommitAuthor
     parent: CommitBrief | None
     children: list[CommitBrief]
     child_count: int
@@ -76,6 +80,7 @@ class ComparedCommits(NamedTuple):
 
     before: HistoryRow
     after: HistoryRow
+    authors: Mapping[CommitId, CommitAuthor]
     ancestor: CommitId | None
     comparison: CommitComparison
 

@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
 
+from harken.service.viewer.commit_agents import CommitAgents
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.rows import MAX_ITEMS
@@ -26,6 +27,11 @@ async def library_of(request: Request) -> SessionLibrary:
 async def sessions_of(request: Request) -> OpenSessions:
     """Return the open sessions of the viewer."""
     return cast(OpenSessions, request.app.state.sessions)
+
+
+async def commit_agents_of(request: Request) -> CommitAgents:
+    """Return the agents of the commits of the viewer."""
+    return cast(CommitAgents, request.app.state.commit_agents)
 
 
 Library = Annotated[SessionLibrary, Depends(library_of)]

@@ -22,8 +22,10 @@ class PassingLine(Record, frozen=True, kw_only=True):
     """A line of the graph that passes the row of another commit."""
 
     lane: int
-    agent: str
-    """The `agent` of the commit from which it comes."""
+    source: CommitId
+    """The commit from which it comes."""
+    agent: str | None
+    """The `agent` of that commit."""
 
 
 class HistoryRow(Record, frozen=True, kw_only=True):
@@ -36,8 +38,8 @@ class HistoryRow(Record, frozen=True, kw_only=True):
     """Whether a subagent begins with it."""
     created_at: str
     principal: str
-    agent: str
-    """The agent that it is of: the id in its session if that is known, else the principal."""
+    agent: str | None
+    """The id that its agent has in its session. None if it is not known."""
     agent_name: str
     """The name of the subagent, or the principal of a main agent."""
     template: str
@@ -109,8 +111,9 @@ class CommitGraph:
         for link in links:
             parent_row = _find_parent(link, self.row_by_id)
             if parent_row is not None and self.links[parent_row].principal == link.principal:
-                agent = all_agents.get(link.id, link.principal)
-                all_agents.setdefault(self.links[parent_row].id, agent)
+                agent = all_agents.get(link.id)
+                if agent is not None:
+                    all_agents.setdefault(self.links[parent_row].id, agent)
         return CommitGraph(links, all_agents)
 
     def build_rows(
@@ -124,13 +127,14 @@ class CommitGraph:
         rows: list[HistoryRow] = []
         for row, (stored, lanes) in enumerate(zip(commits, passing, strict=True), start):
             lines = [
-                PassingLine(lane=edge.lane, agent=self._agent_of(self.links[edge.child]))
+                PassingLine(lane=edge.lane, source=child.id, agent=self._agents.get(child.id))
                 for edge in lanes.edges
+                for child in [self.links[edge.child]]
             ]
             rows.append(
                 build_history_row(
                     stored,
-                    agent=self._agent_of(self.links[row]),
+                    agent=self._agents.get(stored.id),
                     branches=branches.get(stored.id, ()),
                     lane=self._layout.lanes[row],
                     is_tip=self._layout.is_tip(row),
@@ -141,9 +145,6 @@ class CommitGraph:
             )
         return rows
 
-    def _agent_of(self, link: CommitLink) -> str:
-        return self._agents.get(link.id, link.principal)
-
     def _find_parent_lane(self, row: int) -> int | None:
         parent_row = _find_parent(self.links[row], self.row_by_id)
         return None if parent_row is None else self._layout.lanes[parent_row]
@@ -153,7 +154,9 @@ def _find_parent(link: CommitLink, numbers: Mapping[CommitId, int]) -> int | Non
     return None if link.parent is None else numbers.get(link.parent)
 
 
-def build_history_row(stored: StoredCommit, *, agent: str, **place: object) -> HistoryRow:
+def build_history_row(
+    stored: StoredCommit, *, agent: str | None = None, **place: object
+) -> HistoryRow:
     """Return the row of a commit. `place`: the members of its place in the graph, and branches."""
     commit, notes = stored.commit, stored.notes
     author = parse_author(commit.principal, commit.session_id)

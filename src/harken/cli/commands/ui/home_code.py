@@ -6,7 +6,7 @@ until the file, its history or the recorded edits change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harken.attribution.answers.blamed_lines import BlamedFileLine, blame_lines
@@ -133,6 +133,7 @@ class HomeCode:
                     version=source.version.text,
                     is_complete=is_complete,
                     rows=[row.as_json() for row in rows],
+                    sessions=self._find_sessions(row.session for row in rows),
                 )
 
             def send_first(attribution: Attribution) -> None:
@@ -286,7 +287,7 @@ class HomeCode:
     def _build_page(
         self, rows: Sequence[ExplainedLines], repository: str, target: Sequence[str]
     ) -> ExplainedPage:
-        names = {row.explanation.session for row in rows if row.explanation is not None}
+        explanations = [row.explanation for row in rows if row.explanation is not None]
         previous = {row.group.commit.previous for row in rows}
         revision, _, path = previous.pop().partition(":") if len(previous) == 1 else ("", "", "")
         words = {"why": ["why", *target]}
@@ -296,13 +297,17 @@ class HomeCode:
         return ExplainedPage(
             total=len(rows),
             rows=[row.as_json() for row in rows],
-            sessions={name: self._find_session(name) for name in names},
+            sessions=self._find_sessions(row.session for row in explanations),
             previous=CodeFile(repository, path, revision) if path else None,
             commands={
                 name: f"cd {shell_quote(repository)} && {self._format(command)}"
                 for name, command in words.items()
             },
         )
+
+    def _find_sessions(self, names: Iterable[str | None]) -> dict[str, str | None]:
+        """Return the names in this viewer of sessions of the index."""
+        return {name: self._find_session(name) for name in {*names} - {None} if name}
 
     def _format(self, words: Sequence[str]) -> str:
         command, target, *options = words

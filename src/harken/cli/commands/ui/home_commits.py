@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
@@ -21,6 +21,8 @@ from harken.context.history import (
 )
 from harken.core.commits import CommitId
 from harken.errors import NameNotFound
+from harken.index.ingest.commits import parse_author
+from harken.service.viewer.commit_agents import CommitAuthor
 from harken.service.viewer.commit_history import (
     CommitBrief,
     CommitDetails,
@@ -61,14 +63,31 @@ class HomeCommits:
     def read_rows(self, session: SessionSelection | None, start: int, stop: int) -> GraphPage:
         """Return a range of the graph. A home without a store has no commits."""
         if not has_store(self._home):
-            return GraphPage(total=0, version="", rows=[])
+            return GraphPage(total=0, version="", rows=[], authors={})
         with open_configured_store(self._home) as store:
             version, graph, commits = self._read_range(store, session, start, stop)
             branches: dict[CommitId, list[str]] = {}
             for branch, head in store.branches().items():
                 branches.setdefault(head, []).append(branch)
             rows = graph.build_rows(start, commits, branches)
-            return GraphPage(total=len(graph), version=version, rows=rows)
+            known = {row.id for row in rows}
+            sources = {line.source for row in rows for line in row.passing} - known
+            shown = [*commits, *store.commits([*sources]).values()]
+            return GraphPage(
+                total=len(graph), version=version, rows=rows, authors=self._find_authors(shown)
+            )
+
+    def _find_authors(self, commits: Iterable[StoredCommit]) -> dict[CommitId, CommitAuthor]:
+        """Return the agents of commits, as the commits name them."""
+        sessions: dict[str, str | None] = {"": None}
+        authors: dict[CommitId, CommitAuthor] = {}
+        for stored in commits:
+            id_ = stored.commit.session_id
+            if id_ not in sessions:
+                sessions[id_] = self._find_session(id_)
+            agent = parse_author(stored.commit.principal, id_).agent
+            authors[stored.id] = CommitAuthor(sessions[id_], agent)
+        return authors
 
     def _read_range(
         self, store: Store, session: SessionSelection | None, start: int, stop: int
@@ -121,6 +140,7 @@ class HomeCommits:
             return CommitDetails(
                 commit=_build_row(store, stored),
                 session=self._find_session(session_id) if session_id else None,
+                author=self._find_authors([stored])[commit],
                 parent=None if parent is None else briefs.get(parent),
                 children=[briefs[name] for name in children[:_MAX_CHILDREN] if name in briefs],
                 child_count=len(children),
@@ -141,10 +161,12 @@ class HomeCommits:
     def compare(self, before: CommitId, after: CommitId) -> ComparedCommits:
         """Compare two commits, as `harken ctx diff`."""
         with open_configured_store(self._home) as store:
-            rows = [_build_row(store, get_commit(store, name)) for name in (before, after)]
+            pair = [get_commit(store, name) for name in (before, after)]
+            rows = [_build_row(store, stored) for stored in pair]
             ancestor = find_common_ancestor(store, before, after)
             comparison = CommitComparison.read(store, before, after)
-            return ComparedCommits(rows[0], rows[1], ancestor, comparison)
+            authors = self._find_authors(pair)
+            return ComparedCommits(rows[0], rows[1], authors, ancestor, comparison)
 
     def set_labels(
         self, commit: CommitId, labels: Sequence[str], expected: Sequence[str]
@@ -222,7 +244,6 @@ def _build_row(store: Store, stored: StoredCommit) -> HistoryRow:
     branches = [name for name, head in store.branches().items() if head == stored.id]
     return build_history_row(
         stored,
-        agent=stored.commit.principal,
         branches=branches,
         lane=0,
         is_tip=True,

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request
+from msgspec.structs import replace
 
 from harken.core.commits import CommitId
+from harken.core.ids import AgentId
 from harken.errors import NameNotFound
 from harken.service.body import Json, RequestBody
+from harken.service.viewer.commit_agents import CommitAgents
 from harken.service.viewer.commit_history import CommitHistory, SessionSelection
-from harken.service.viewer.requests import MAX_NAME_CHARS, Limit, Range, Sessions, Text
+from harken.service.viewer.requests import (
+    MAX_NAME_CHARS,
+    Limit,
+    Range,
+    Sessions,
+    Text,
+    commit_agents_of,
+)
 from harken.service.viewer.rows import AnswerSize, cut_value, take_rows
 from harken.store.remote.errors import RequestRefused
 from harken.views.history.commit_comparison import CommitComparison
+from harken.views.history.commit_graph import HistoryRow
 from harken.views.history.session_commits import list_session_commits
 
 routes = APIRouter(prefix="/api", include_in_schema=False)
@@ -36,6 +48,7 @@ def _read_session(sessions: Sessions, session: Text = None) -> SessionSelection 
     return SessionSelection(session, agents)
 
 
+Agents = Annotated[CommitAgents, Depends(commit_agents_of)]
 History = Annotated[CommitHistory, Depends(_history_of)]
 OfSession = Annotated[SessionSelection | None, Depends(_read_session)]
 Position = Annotated[int | None, Query(ge=0, le=10**9)]
@@ -44,10 +57,18 @@ CommitQuery = Annotated[str, Query(pattern=_COMMIT)]
 
 
 @routes.get("/commits", response_model=None)
-def commits(history: History, session: OfSession, window: Range) -> Json:
+def commits(history: History, agents: Agents, session: OfSession, window: Range) -> Json:
     """Return a range of the graph of the commits of a session, or of all, newest first."""
     page = history.read_rows(session, window.start, window.stop)
-    return Json({"total": page.total, "version": page.version, "rows": take_rows(page.rows)})
+    ids = agents.find(page.authors)
+    rows = take_rows([_set_agents(row, ids) for row in page.rows])
+    return Json({"total": page.total, "version": page.version, "rows": rows})
+
+
+def _set_agents(row: HistoryRow, agents: Mapping[CommitId, AgentId]) -> HistoryRow:
+    """Return a row with the ids of its agents that the history of a session did not tell."""
+    passing = [replace(line, agent=line.agent or agents.get(line.source)) for line in row.passing]
+    return replace(row, agent=row.agent or agents.get(row.id), passing=passing)
 
 
 @routes.get("/commits/find", response_model=None)
@@ -67,13 +88,16 @@ def names(history: History, text: Text = None, limit: Limit = 100) -> Json:
 
 
 @routes.get("/commits/compare", response_model=None)
-def compare(history: History, before: CommitQuery, after: CommitQuery, window: Range) -> Json:
+def compare(
+    history: History, agents: Agents, before: CommitQuery, after: CommitQuery, window: Range
+) -> Json:
     """Return two commits, and a range of the differences of what a model reads at each."""
     compared = history.compare(CommitId(before), CommitId(after))
+    ids = agents.find(compared.authors)
     return Json(
         {
-            "before": cut_value(compared.before.as_json()),
-            "after": cut_value(compared.after.as_json()),
+            "before": cut_value(_set_agents(compared.before, ids).as_json()),
+            "after": cut_value(_set_agents(compared.after, ids).as_json()),
             "ancestor": compared.ancestor,
             "kept": compared.comparison.kept,
             "total": len(compared.comparison),
@@ -95,12 +119,13 @@ def _take_differences(comparison: CommitComparison, start: int, stop: int) -> li
 
 
 @routes.get("/commits/{commit}", response_model=None)
-def commit(history: History, commit: CommitPath, window: Range) -> Json:
+def commit(history: History, agents: Agents, commit: CommitPath, window: Range) -> Json:
     """Return a commit, the commits beside it, and a range of its messages."""
     details = history.describe(CommitId(commit))
+    row = _set_agents(details.commit, agents.find({details.commit.id: details.author}))
     return Json(
         {
-            "commit": cut_value(details.commit.as_json()),
+            "commit": cut_value(row.as_json()),
             "session": details.session,
             "parent": None if details.parent is None else cut_value(details.parent.as_json()),
             "children": take_rows(details.children),

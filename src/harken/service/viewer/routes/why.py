@@ -8,12 +8,14 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
+from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from harken.service.body import Json
 from harken.service.viewer.code_library import BlamePage, CodeFile, CodeLibrary, ExplainedPage, Tell
+from harken.service.viewer.commit_agents import CommitAgents, CommitAuthor
 from harken.service.viewer.long_work import Send, Work, WorkThreads
 from harken.service.viewer.open_sessions import OpenSession
-from harken.service.viewer.requests import Range, Sessions
+from harken.service.viewer.requests import Range, Sessions, commit_agents_of
 from harken.service.viewer.rows import MAX_ITEMS, AnswerSize, cut_value
 from harken.views.conversation.call_lookup import find_call
 
@@ -29,6 +31,7 @@ async def code_of(request: Request) -> CodeLibrary:
     return cast(CodeLibrary, request.app.state.code)
 
 
+Agents = Annotated[CommitAgents, Depends(commit_agents_of)]
 Code = Annotated[CodeLibrary, Depends(code_of)]
 
 
@@ -109,27 +112,47 @@ def file_lines(code: Code, words: File, window: Lines) -> Json:
 
 
 @routes.get("/blame", response_model=None)
-async def blame(request: LongRequest, words: File, window: Lines) -> StreamingResponse:
+async def blame(
+    request: LongRequest, agents: Agents, words: File, window: Lines
+) -> StreamingResponse:
     """Stream a range of the lines of a file with their agents."""
 
     def work(tell: Tell, send: Send) -> object:
         lines = range(window.start, window.stop)
-        page = request.code.blame(words.file, lines, tell, lambda part: send(_cut_blame(part)))
-        return _cut_blame(page)
+
+        def build(page: BlamePage) -> dict[str, Any]:
+            return _cut_page(page, agents)
+
+        return build(request.code.blame(words.file, lines, tell, lambda part: send(build(part))))
 
     return await request.stream(work)
 
 
-def _cut_blame(page: BlamePage) -> dict[str, Any]:
+def _cut_page(
+    page: BlamePage | ExplainedPage, agents: CommitAgents, max_rows: int | None = None
+) -> dict[str, Any]:
+    """Return a page with as many rows as an answer has room for.
+
+    `agents` has the ids that the agents of commits have in their sessions.
+    """
     answer = page.as_json()
     size = AnswerSize()
-    answer["rows"] = [*takewhile(size.add, map(cut_value, answer["rows"]))]
+    rows = [*takewhile(size.add, map(cut_value, answer["rows"][:max_rows]))]
+    edits = [row["edit"] for row in rows if row["edit"] is not None]
+    answer["agents"] = agents.find(
+        {
+            CommitId(edit["ctx"]): CommitAuthor(page.sessions.get(edit["session"]), edit["agent"])
+            for edit in edits
+        }
+    )
+    answer["rows"] = rows
     return answer
 
 
 @routes.get("/line", response_model=None)
 async def line(
     request: LongRequest,
+    agents: Agents,
     words: File,
     first: Line,
     last: Annotated[int | None, Query(ge=1, le=_MAX_LINE)] = None,
@@ -137,7 +160,8 @@ async def line(
     """Stream the answer why lines were written."""
 
     def work(tell: Tell, _: Send) -> object:
-        return _cut_explained(request.code.explain(words.file, first, last or first, tell))
+        page = request.code.explain(words.file, first, last or first, tell)
+        return _cut_page(page, agents, MAX_ITEMS)
 
     return await request.stream(work)
 
@@ -145,22 +169,17 @@ async def line(
 @routes.get("/commit", response_model=None)
 async def commit(
     request: LongRequest,
+    agents: Agents,
     repository: PathText,
     commit: Name,
 ) -> StreamingResponse:
     """Stream the answer why the lines were written that a commit added."""
 
     def work(tell: Tell, _: Send) -> object:
-        return _cut_explained(request.code.explain_commit(repository, commit, tell))
+        page = request.code.explain_commit(repository, commit, tell)
+        return _cut_page(page, agents, MAX_ITEMS)
 
     return await request.stream(work)
-
-
-def _cut_explained(page: ExplainedPage) -> dict[str, Any]:
-    answer = page.as_json()
-    size = AnswerSize()
-    answer["rows"] = [*takewhile(size.add, map(cut_value, answer["rows"][:MAX_ITEMS]))]
-    return answer
 
 
 @routes.get("/shares", response_model=None)
