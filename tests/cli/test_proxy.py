@@ -333,4 +333,4 @@ def test_what_is_no_server_is_refused_in_one_line(cli: Cli, upstream: str, said:
 def test_a_port_that_is_taken_is_refused_in_one_line(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert "check --host and --port" in cli.refused("proxy", "--port", port)
+        assert "choose another --port" in cli.refused("proxy", "--port", port)

@@ -103,7 +103,10 @@ def test_the_next_free_port_is_used_if_the_default_one_is_taken(demo: Cli) -> No
 def test_a_chosen_port_that_is_taken_is_an_error(demo: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"cannot listen on 127.0.0.1:{port}" in demo.refused("ui", "--port", port)
+        refusal = demo.refused("ui", "--port", port)
+        assert f"cannot listen on 127.0.0.1:{port}" in refusal
+        assert "choose another --port" in refusal
+        assert "--host" not in refusal  # `ui` has no such option.
 
 
 def test_an_unknown_session_is_an_error_in_one_line(demo: Cli) -> None:

@@ -14,7 +14,9 @@ from harken.session.session import Session
 from harken.session.verify import verify
 from tests.cli.kit import Cli
 from tests.cli.ui_kit import show_home
-from tests.cli.ui_run_kit import Runs, write_script
+from tests.cli.ui_run_kit import Runs, folder, model
+
+__all__ = ["folder", "model"]
 
 ANN = "agent_003"
 
@@ -28,17 +30,6 @@ def home(tmp_path: Path) -> Path:
 def runs(home: Path) -> Iterator[Runs]:
     with show_home(home) as page:
         yield Runs(page)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return write_script(tmp_path)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
+import pytest
+
 from tests.cli.ui_kit import Page
 
 SCRIPT = """\
@@ -38,6 +40,19 @@ rules:
     answer: You said green.
   - answer: Done.
 """
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """The name of a scripted model."""
+    return write_script(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder."""
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
 
 
 def write_script(folder: Path) -> str:

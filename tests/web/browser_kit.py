@@ -26,9 +26,9 @@ from playwright.sync_api import (  # noqa: E402 - the tests are skipped where it
     sync_playwright,
 )
 
-from tests.cli.ui_kit import TOKEN  # noqa: E402
+from tests.cli.ui_kit import TOKEN, show_home  # noqa: E402
 
-__all__ = ["Browser", "BrowserContext", "Locator", "Page", "Tab", "expect"]
+__all__ = ["Browser", "BrowserContext", "Locator", "Page", "Tab", "expect", "open_own_tab"]
 
 TIMEOUT_MS = 30_000
 ARGUMENTS = [
@@ -101,6 +101,19 @@ class Tab:
     def _add_problem(self, problem: str) -> None:
         if not any(re.search(pattern, problem) for pattern in self._expected):
             self.problems.append(problem)
+
+
+@contextmanager
+def open_own_tab(browser: Browser, home: Path) -> Iterator[Tab]:
+    """Serve a home, and yield a page of it. Asserts at the end that the page did nothing it may not."""
+    with (
+        show_home(home) as server,
+        browser.new_context(viewport={"width": 1280, "height": 800}) as context,
+    ):
+        tab = Tab(context, server.address)
+        yield tab
+        assert tab.problems == []
+        context.close()
 
 
 READ_ITEMS = """async (scroller) => {

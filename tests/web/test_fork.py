@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.ui_kit import show_home
 from tests.session_kit import read_lines
-from tests.web.browser_kit import Browser, Tab, expect
+from tests.web.browser_kit import Browser, Tab, expect, open_own_tab
 from tests.web.scenes import ANSWER, run
 
 
@@ -23,14 +22,8 @@ def own_home(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_tab(browser: Browser, own_home: Path) -> Iterator[Tab]:
-    with (
-        show_home(own_home) as server,
-        browser.new_context(viewport={"width": 1280, "height": 800}) as context,
-    ):
-        tab = Tab(context, server.address)
+    with open_own_tab(browser, own_home) as tab:
         yield tab
-        assert tab.problems == []
-        context.close()
 
 
 def read_session(home: Path, name: str) -> list[dict[str, object]]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.ui_kit import show_home
-from tests.web.browser_kit import Browser, Locator, Page, Tab, expect
+from tests.web.browser_kit import Browser, Locator, Page, Tab, expect, open_own_tab
 from tests.web.history_scenes import (
     DOCUMENTED,
     FIXED,
@@ -31,13 +30,8 @@ def own_home(history_home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tab(browser: Browser, own_home: Path) -> Iterator[Tab]:
-    with (
-        show_home(own_home) as page,
-        browser.new_context(viewport={"width": 1280, "height": 800}) as context,
-    ):
-        tab = Tab(context, page.address)
+    with open_own_tab(browser, own_home) as tab:
         yield tab
-        assert tab.problems == []
 
 
 def find_row(page: Page, text: str) -> Locator:

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.ui_kit import show_home
-from tests.cli.ui_run_kit import Runs, write_script
+from tests.cli.ui_run_kit import Runs, folder, model
 from tests.web.browser_kit import Browser, Locator, Page, Tab, expect
 from tests.web.test_live import LOST_CONNECTION
+
+__all__ = ["folder", "model"]
 
 
 class Stage:
@@ -40,17 +42,6 @@ class Stage:
         for tab in self._tabs:
             tab.context.close()
         assert problems == []
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return write_script(tmp_path)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
 
 
 @pytest.fixture
@@ -324,3 +315,34 @@ def test_a_run_is_usable_on_a_phone(stage: Stage, tea: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     question(page).get_by_role("button", name="Allow once").click()
     expect(panel(page).get_by_text("Done.")).to_be_visible()
+
+
+def test_a_session_that_waits_for_an_answer_is_marked_in_the_list(stage: Stage, tea: str) -> None:
+    tab = stage.open_tab("#/")
+    row = tab.page.locator("a.row")
+    expect(row).to_contain_text("live")
+    stage.runs.send(tea, "touch it")
+    stage.runs.wait_question(tea)
+    tab.page.reload()
+    expect(row.locator(".tag")).to_have_text("waits for you")
+    tab.save_screenshot("sessions-waiting")
+    row.click()
+    question(tab.page).get_by_role("button", name="Deny").first.click()
+    tab.page.go_back()
+    tab.page.reload()
+    expect(row.locator(".tag")).to_have_text("live")
+
+
+def test_a_command_of_the_terminal_is_not_sent_by_mistake(stage: Stage, tea: str) -> None:
+    page = stage.open_tab().page
+    field = composer(page).get_by_role("textbox")
+    field.fill("/usr/bin is a folder")
+    expect(composer(page).get_by_role("status")).to_have_count(0)
+    field.fill("/talkwith Ann")
+    field.press("Enter")
+    hint = composer(page).get_by_role("status")
+    expect(hint).to_contain_text("/talkwith is not understood here")
+    expect(hint).to_contain_text("Choose the agent below")
+    expect(field).to_have_value("/talkwith Ann")
+    hint.get_by_role("button", name="Send it as text").click()
+    expect(panel(page).get_by_text("/talkwith Ann")).to_be_visible()

@@ -24,6 +24,7 @@ from harken.analytics.sessions import (
 from harken.analytics.sessions import group_outcomes as outcomes
 from harken.analytics.tools import Amplification, Tools, amplification, tools
 from harken.analytics.usage import (
+    AgentUsage,
     DayUsage,
     ModelUsage,
     ProjectUsage,
@@ -31,6 +32,7 @@ from harken.analytics.usage import (
     UsageStats,
     load_usage,
     total_usage,
+    usage_by_agent,
     usage_by_day,
     usage_by_model,
     usage_by_project,
@@ -68,6 +70,7 @@ class OneSession(Record, frozen=True, kw_only=True):
     amplification: Amplification
     usage: UsageStats
     models: list[ModelUsage]
+    agents: list[AgentUsage]
     tools: Tools
 
 
@@ -105,5 +108,6 @@ def session_overview(
         amplification=amplification(quarters, tool_stats.calls),
         usage=total_usage(usage_rows),
         models=usage_by_model(usage_rows),
+        agents=usage_by_agent(database, scope),
         tools=tool_stats,
     )

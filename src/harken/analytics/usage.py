@@ -29,6 +29,12 @@ _SUMS_SQL = """
 _MODELS_SQL = f"SELECT model, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608 - ours
 _SESSIONS_SQL = f"SELECT session_id, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _QUARTERS_SQL = f"SELECT time / {QUARTER_US}, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
+_AGENTS_SQL = f"""
+    SELECT coalesce(main_names.name, nullif(agents.name, ''), 'main'), agents.template, sums.*
+    FROM (SELECT agent_id AS agent, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1) AS sums
+    JOIN agents ON agents.id = sums.agent LEFT JOIN main_names ON main_names.agent_id = sums.agent
+    ORDER BY sums.agent
+"""  # noqa: S608 - as above
 _PROJECTS_SQL = "SELECT id, project FROM sessions WHERE {scope}"
 _RUNTIMES_SQL = "SELECT id, runtime FROM sessions WHERE {scope}"
 
@@ -62,6 +68,15 @@ class ModelUsage(UsageStats, frozen=True, kw_only=True):
     """Usage of a model."""
 
     model: str
+
+
+class AgentUsage(UsageStats, frozen=True, kw_only=True):
+    """Usage of an agent of a session."""
+
+    agent: str
+    """Its name in the session."""
+    template: str
+    """Its kind, or "" if it has none."""
 
 
 class DayUsage(UsageStats, frozen=True, kw_only=True):
@@ -157,6 +172,15 @@ def usage_by_model(rows: UsageRows) -> list[ModelUsage]:
     """
     usages = [ModelUsage(model=model, **sums.members()) for model, sums in rows.models.items()]
     return sorted(usages, key=lambda usage: (-(usage.total_tokens or 0), usage.model))
+
+
+def usage_by_agent(database: apsw.Connection, scope: Scope) -> list[AgentUsage]:
+    """Return the usage of each agent of a scope, the largest number of tokens first."""
+    usages = [
+        AgentUsage(agent=name, template=template, **UsageSums(*sums).members())
+        for name, template, _, *sums in scope.rows(database, _AGENTS_SQL, "requests")
+    ]
+    return sorted(usages, key=lambda usage: -(usage.total_tokens or 0))
 
 
 def usage_by_day(rows: UsageRows, zone: tzinfo) -> list[DayUsage]:

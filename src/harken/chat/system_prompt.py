@@ -17,7 +17,7 @@ from harken.world.files.root import display_name, size_text
 MAX_INSTRUCTIONS_BYTES = 64_000
 
 TEXT = """\
-You are main, an agent of Harken. You work with a user in a terminal.
+You are main, an agent of Harken. You work with a user.
 
 Working folder: {folder}
 System: {system}. Today: {today}.

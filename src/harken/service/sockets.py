@@ -44,7 +44,7 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(
-                f"cannot listen on {host}:{port} ({reason}); check --host and --port"
+                f"cannot listen on {host}:{port} ({reason}); {_suggest(error)}"
             ) from None
         listener.listen(_BACKLOG)  # Earlier connections wait until the service is ready.
         yield listener
@@ -78,6 +78,13 @@ def listen_in(path: Path) -> Iterator[socket.socket]:
             with suppress(OSError):
                 if path.stat().st_ino == inode:
                     path.unlink()
+
+
+def _suggest(error: Exception) -> str:
+    """Return the advice about an address at which nothing can listen."""
+    if getattr(error, "errno", None) == errno.EADDRINUSE:
+        return "another program listens there: choose another --port, or 0 for any free one"
+    return "check --host and --port"
 
 
 def address_of(listener: socket.socket) -> str:

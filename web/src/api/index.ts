@@ -17,6 +17,8 @@ export interface SessionSummary {
   ended?: string | null;
   state?: string | null;
   is_live?: boolean;
+  /** The number of questions of its agents that wait for the user here. */
+  questions?: number;
   is_imported?: boolean;
   agents?: number | null;
   messages?: number | null;

@@ -86,6 +86,8 @@ export interface Profile {
   seconds: Record<ActivityName, number>;
 }
 
+export type AgentUsage = Usage & { agent: string; template: string };
+
 interface Common {
   since: string | null;
   until: string | null;
@@ -127,6 +129,7 @@ export interface Overview extends Common {
 export interface OneSession extends Common {
   session: Lifecycle;
   profile: Profile;
+  agents: AgentUsage[];
 }
 
 export type Statistics = Overview | OneSession;

@@ -24,7 +24,7 @@ from harken.views.agent_names import AgentNames
 MAIN = "main"
 _FIRST_AGENT = agent_id(1)
 _MAX_SESSIONS = 64
-_MAX_S = 0.5
+_MAX_S = 1.0
 """How long an answer waits for the events of sessions that were not read yet."""
 
 
@@ -107,10 +107,12 @@ class _SessionAgents(msgspec.Struct, frozen=True):
 def _read_agents(source: SessionSource, version: object, deadline: float) -> _SessionAgents | None:
     names = AgentNames(())
     by_commit: dict[CommitId, AgentId] = {}
-    while events := source.read():
+    events = source.read()
+    while events:
         names.add(events)
         by_commit |= _find_commits(events)
-        if time.monotonic() >= deadline:
+        events = source.read()
+        if events and time.monotonic() >= deadline:
             return None
     agents_by_name: dict[str, list[AgentId]] = {}
     for agent in names.latest_names:

@@ -42,6 +42,8 @@ class SessionSummary(Record, frozen=True, kw_only=True):
     outcome: str | None
     is_live: bool
     """Whether a process writes its log now."""
+    questions: int = 0
+    """The number of questions of its agents that wait for the user here."""
     is_imported: bool
     agents: int | None
     messages: int | None

@@ -18,6 +18,8 @@ export interface Column<Row> {
   /** The value that the bar in the cell represents, in relation to the largest one. */
   bar?: (row: Row) => number;
   href?: (row: Row) => string | null;
+  /** The id of the agent that the cell names. */
+  badge?: (row: Row) => string | undefined;
   /** Explains the heading. */
   help?: string;
   /** Whether a narrow screen leaves the column out until the table is opened. */

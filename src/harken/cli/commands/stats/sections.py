@@ -19,7 +19,7 @@ from harken.analytics.overview import OneSession
 from harken.analytics.profile import Profile
 from harken.analytics.times import format_minute
 from harken.analytics.tools import Amplification, Tools, ToolStats
-from harken.analytics.usage import ModelUsage, UsageStats
+from harken.analytics.usage import AgentUsage, ModelUsage, UsageStats
 from harken.terminal.table import NARROW_CELLS, Sheet, TextColumn
 from harken.views.message_text import format_count
 
@@ -72,8 +72,21 @@ def _word(value: float | None, singular: str) -> str:
 
 def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
     """Show the usage of each model."""
+    _show_usage(sheet, "model", [(model.model or NAMELESS, model) for model in models])
+
+
+def show_agents(sheet: Sheet, agents: Sequence[AgentUsage]) -> None:
+    """Show the usage of each agent of a session."""
+    rows = [
+        (f"{agent.agent} ({agent.template})" if agent.template else agent.agent, agent)
+        for agent in agents
+    ]
+    _show_usage(sheet, "agent", rows)
+
+
+def _show_usage(sheet: Sheet, title: str, rows: Sequence[tuple[str, UsageStats]]) -> None:
     columns = (
-        TextColumn("model", is_text=True),
+        TextColumn(title, is_text=True),
         TextColumn("responses", from_width=90),
         TextColumn("read anew"),
         TextColumn("from cache", from_width=NARROW_CELLS),
@@ -81,22 +94,22 @@ def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
         TextColumn("written"),
         TextColumn("cost", style="green"),
     )
-    with_tokens = [model for model in models if count_tokens(model) != 0]
-    sheet.table(columns, [_model_row(model) for model in with_tokens[:SHOWN]])
+    with_tokens = [(name, usage) for name, usage in rows if count_tokens(usage) != 0]
+    sheet.table(columns, [_usage_row(name, usage) for name, usage in with_tokens[:SHOWN]])
     more(sheet, len(with_tokens))
-    if unpriced := sum(model.unpriced for model in with_tokens):
+    if unpriced := sum(usage.unpriced for _, usage in with_tokens):
         sheet.line((f"The price of {format_count(unpriced, 'response')} is unknown.", "dim"))
 
 
-def _model_row(model: ModelUsage) -> Sequence[str]:
+def _usage_row(name: str, usage: UsageStats) -> Sequence[str]:
     return (
-        model.model or NAMELESS,
-        format_number(model.responses),
-        format_number(model.input_tokens),
-        format_number(model.cache_read_tokens),
-        format_number(model.cache_write_tokens),
-        format_number(model.output_tokens),
-        format_cost(model.cost_usd, model.unpriced),
+        name,
+        format_number(usage.responses),
+        format_number(usage.input_tokens),
+        format_number(usage.cache_read_tokens),
+        format_number(usage.cache_write_tokens),
+        format_number(usage.output_tokens),
+        format_cost(usage.cost_usd, usage.unpriced),
     )
 
 
@@ -210,6 +223,9 @@ def show_session(sheet: Sheet, data: OneSession, zone: tzinfo) -> None:
     if data.models:
         sheet.heading("Models", "tokens, each response counted once")
         show_models(sheet, data.models)
+    if len(data.agents) > 1:
+        sheet.heading("Agents", "tokens, each response counted once")
+        show_agents(sheet, data.agents)
     if data.tools.calls:
         sheet.heading("Tools")
         show_tools(sheet, data.tools)

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from msgspec.structs import replace
 
 from harken.service.body import Json
 from harken.service.viewer.answers import describe_session
@@ -32,9 +33,16 @@ def about(library: Library) -> Json:
 
 
 @routes.get("/sessions", response_model=None)
-def list_sessions(library: Library, query: Annotated[SessionQuery, Query()]) -> Json:
+def list_sessions(
+    library: Library, runner: Runner, query: Annotated[SessionQuery, Query()]
+) -> Json:
     """Return a page of the sessions that match, newest first."""
-    return Json(library.list_sessions(query))
+    page = library.list_sessions(query)
+    questions = {run.name: len(run.questions) for run in runner.list_runs()}
+    sessions = [
+        replace(session, questions=questions.get(session.name, 0)) for session in page.sessions
+    ]
+    return Json(replace(page, sessions=sessions))
 
 
 @routes.get("/choices", response_model=None)
