@@ -30,9 +30,9 @@ _MODELS_SQL = f"SELECT model, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY
 _SESSIONS_SQL = f"SELECT session_id, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _QUARTERS_SQL = f"SELECT time / {QUARTER_US}, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _AGENTS_SQL = f"""
-    SELECT coalesce(main_names.name, nullif(agents.name, ''), 'main'), agents.template, sums.*
+    SELECT coalesce(nullif(agents.name, ''), 'main'), agents.template, sums.*
     FROM (SELECT agent_id AS agent, {_SUMS_SQL} FROM requests WHERE {{scope}} GROUP BY 1) AS sums
-    JOIN agents ON agents.id = sums.agent LEFT JOIN main_names ON main_names.agent_id = sums.agent
+    JOIN agents ON agents.id = sums.agent
     ORDER BY sums.agent
 """  # noqa: S608 - as above
 _PROJECTS_SQL = "SELECT id, project FROM sessions WHERE {scope}"
@@ -74,7 +74,7 @@ class AgentUsage(UsageStats, frozen=True, kw_only=True):
     """Usage of an agent of a session."""
 
     agent: str
-    """Its name in the session."""
+    """Its name in the session; that of the main conversation is `main`."""
     template: str
     """Its kind, or "" if it has none."""
 

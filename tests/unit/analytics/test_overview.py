@@ -11,6 +11,7 @@ from harken.analytics.overview import Overview, overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.sessions import compactions
 from harken.analytics.tools import tools
+from tests.unit.analytics import sample_rows
 from tests.unit.analytics.row_builder import DAY, HOUR, MINUTE, US, RowBuilder, at
 
 MONDAY = at("2026-03-02 09:00")
@@ -206,6 +207,17 @@ def test_single_session_is_described() -> None:
     figures = session_overview(build_story().database, Scope(session_id=1))
     assert (figures.session.session, figures.session.title) == ("claude:1", "Tea")
     assert (figures.usage.output_tokens, figures.tools.calls) == (40, 2)
+
+
+def test_each_agent_of_a_session_has_its_usage() -> None:
+    database = sample_rows.story()
+    database.execute(
+        "INSERT INTO requests SELECT id + 1, NULL, 1, 2, NULL, model, time, NULL, 1, 0, 0, 2000, "
+        "NULL, NULL, 0, 0 FROM requests"
+    )
+    sub, main = session_overview(database, Scope(session_id=1)).agents
+    assert (sub.agent, sub.output_tokens, sub.cost_usd, sub.unpriced) == ("sub", 2000, None, 1)
+    assert (main.agent, main.output_tokens, main.cost_usd, main.unpriced) == ("main", 9, 0.25, 0)
 
 
 def test_empty_index_gives_zeros_and_unknowns() -> None:
