@@ -17,9 +17,9 @@ from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.code_library import CodeLibrary
-from harken.service.viewer.commit_agents import CommitAgents
 from harken.service.viewer.commit_history import CommitHistory
 from harken.service.viewer.headers import SecurityHeaders
+from harken.service.viewer.home_pages.commit_agents import CommitAgents
 from harken.service.viewer.home_pages.imports import ImportService
 from harken.service.viewer.home_pages.statistics import StatisticsSource
 from harken.service.viewer.library import SessionLibrary

@@ -12,7 +12,7 @@ import msgspec
 
 from harken.core.commits import CommitId
 from harken.core.record import Record
-from harken.service.viewer.commit_agents import CommitAuthor
+from harken.service.viewer.home_pages.commit_agents import CommitAgentName
 from harken.views.history.commit_comparison import CommitComparison
 from harken.views.history.commit_graph import HistoryRow
 
@@ -32,7 +32,7 @@ class GraphPage(Record, frozen=True, kw_only=True):
     version: str
     """Another text when the order of the rows may have changed."""
     rows: list[HistoryRow]
-    authors: Mapping[CommitId, CommitAuthor]
+    authors: Mapping[CommitId, CommitAgentName]
     """Of the commits of rows and lines."""
 
 
@@ -67,7 +67,7 @@ class CommitDetails(NamedTuple):
     commit: HistoryRow
     session: str | None
     """The session of the library that it is of."""
-    author: CommitAuthor
+    author: CommitAgentName
     parent: CommitBrief | None
     children: list[CommitBrief]
     child_count: int
@@ -80,7 +80,7 @@ class ComparedCommits(NamedTuple):
 
     before: HistoryRow
     after: HistoryRow
-    authors: Mapping[CommitId, CommitAuthor]
+    authors: Mapping[CommitId, CommitAgentName]
     ancestor: CommitId | None
     comparison: CommitComparison
 

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
 
-from harken.service.viewer.commit_agents import CommitAgents
+from harken.service.viewer.home_pages.commit_agents import CommitAgents
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.open_sessions import OpenSessions
 from harken.service.viewer.rows import MAX_ITEMS

@@ -22,7 +22,6 @@ from harken.context.history import (
 from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from harken.index.ingest.commits import parse_author
-from harken.service.viewer.commit_agents import CommitAuthor
 from harken.service.viewer.commit_history import (
     CommitBrief,
     CommitDetails,
@@ -34,6 +33,7 @@ from harken.service.viewer.commit_history import (
     GraphPage,
     SessionSelection,
 )
+from harken.service.viewer.home_pages.commit_agents import CommitAgentName
 from harken.session.log.reader import paused_gc
 from harken.store.base import Store, StoredCommit
 from harken.store.branches import rename_branch
@@ -70,23 +70,23 @@ class HomeCommits:
             for branch, head in store.branches().items():
                 branches.setdefault(head, []).append(branch)
             rows = graph.build_rows(start, commits, branches)
-            known = {row.id for row in rows}
-            sources = {line.source for row in rows for line in row.passing} - known
+            row_ids = {row.id for row in rows}
+            sources = {line.source for row in rows for line in row.passing} - row_ids
             shown = [*commits, *store.commits([*sources]).values()]
             return GraphPage(
                 total=len(graph), version=version, rows=rows, authors=self._find_authors(shown)
             )
 
-    def _find_authors(self, commits: Iterable[StoredCommit]) -> dict[CommitId, CommitAuthor]:
+    def _find_authors(self, commits: Iterable[StoredCommit]) -> dict[CommitId, CommitAgentName]:
         """Return the agents of commits, as the commits name them."""
         sessions: dict[str, str | None] = {"": None}
-        authors: dict[CommitId, CommitAuthor] = {}
+        authors: dict[CommitId, CommitAgentName] = {}
         for stored in commits:
             id_ = stored.commit.session_id
             if id_ not in sessions:
                 sessions[id_] = self._find_session(id_)
             agent = parse_author(stored.commit.principal, id_).agent
-            authors[stored.id] = CommitAuthor(sessions[id_], agent)
+            authors[stored.id] = CommitAgentName(sessions[id_], agent)
         return authors
 
     def _read_range(

@@ -1,1 +1,1 @@
-"""The protocols behind the pages of the home: its statistics, and its imports."""
+"""What the pages of the home ask for: statistics, imports, and the agents of commits."""

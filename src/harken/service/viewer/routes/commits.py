@@ -13,8 +13,8 @@ from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.errors import NameNotFound
 from harken.service.body import Json, RequestBody
-from harken.service.viewer.commit_agents import CommitAgents
 from harken.service.viewer.commit_history import CommitHistory, SessionSelection
+from harken.service.viewer.home_pages.commit_agents import CommitAgents
 from harken.service.viewer.requests import (
     MAX_NAME_CHARS,
     Limit,

@@ -12,7 +12,7 @@ from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from harken.service.body import Json
 from harken.service.viewer.code_library import BlamePage, CodeFile, CodeLibrary, ExplainedPage, Tell
-from harken.service.viewer.commit_agents import CommitAgents, CommitAuthor
+from harken.service.viewer.home_pages.commit_agents import CommitAgentName, CommitAgents
 from harken.service.viewer.long_work import Send, Work, WorkThreads
 from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.requests import Range, Sessions, commit_agents_of
@@ -139,12 +139,12 @@ def _cut_page(
     size = AnswerSize()
     rows = [*takewhile(size.add, map(cut_value, answer["rows"][:max_rows]))]
     edits = [row["edit"] for row in rows if row["edit"] is not None]
-    answer["agents"] = agents.find(
-        {
-            CommitId(edit["ctx"]): CommitAuthor(page.sessions.get(edit["session"]), edit["agent"])
-            for edit in edits
-        }
-    )
+    sessions = page.sessions
+    names = {
+        CommitId(edit["ctx"]): CommitAgentName(sessions.get(edit["session"]), edit["agent"])
+        for edit in edits
+    }
+    answer["agents"] = agents.find(names)
     answer["rows"] = rows
     return answer
 

@@ -28,7 +28,7 @@ _MAX_S = 1.0
 """How long an answer waits for the events of sessions that were not read yet."""
 
 
-class CommitAuthor(NamedTuple):
+class CommitAgentName(NamedTuple):
     """The agent of a commit, as the commit names it."""
 
     session: str | None
@@ -46,7 +46,7 @@ class CommitAgents:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, _SessionAgents] = OrderedDict()
 
-    def find(self, authors: Mapping[CommitId, CommitAuthor]) -> dict[CommitId, AgentId]:
+    def find(self, authors: Mapping[CommitId, CommitAgentName]) -> dict[CommitId, AgentId]:
         """Return the ids of the agents of commits, without those that are not known.
 
         The main conversation is the first agent of its session. For other agents the session is
@@ -54,17 +54,17 @@ class CommitAgents:
         """
         agents: dict[CommitId, AgentId] = {}
         deadline = time.monotonic() + _MAX_S
-        read: dict[str, _SessionAgents | None] = {}
+        agents_by_session: dict[str, _SessionAgents | None] = {}
         for commit, (session, name) in authors.items():
             if name in ("", MAIN):
                 agents[commit] = _FIRST_AGENT
                 continue
             if session is None:
                 continue
-            if session not in read:
-                read[session] = self._read(session, deadline)
-            known = read[session]
-            agent = None if known is None else known.find(commit, name)
+            if session not in agents_by_session:
+                agents_by_session[session] = self._read(session, deadline)
+            session_agents = agents_by_session[session]
+            agent = None if session_agents is None else session_agents.find(commit, name)
             if agent is not None:
                 agents[commit] = agent
         return agents
