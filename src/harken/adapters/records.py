@@ -140,6 +140,7 @@ class Fold(msgspec.Struct, frozen=True):
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()
 _dictionary = zstandard.ZstdCompressionDict(_WORDS, zstandard.DICT_TYPE_RAWCONTENT)
+_dictionary.precompute_compress(level=_LEVEL)  # Otherwise each thread would index the dictionary.
 
 
 class _Codec(threading.local):

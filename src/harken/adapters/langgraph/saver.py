@@ -35,6 +35,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from harken.adapters import checkpoint_writer, contexts
 from harken.adapters.checkpoint_file import (
@@ -46,6 +47,7 @@ from harken.adapters.checkpoint_file import (
     PendingWrite,
 )
 from harken.adapters.head_expectations import HeadExpectations, ThreadKey
+from harken.adapters.langgraph.configs import build_config, thread_key
 from harken.adapters.langgraph.typed_values import dump_head, dump_plain, load
 from harken.adapters.list_values import FoldCache, ListReader, count_common, hash_items
 from harken.adapters.records import (
@@ -125,7 +127,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         self._resources.close()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        key = _thread_key(config)
+        key = thread_key(config)
         checkpoint_id = get_checkpoint_id(config)
         thread = self._file.find_thread(*key)
         row: CheckpointRow | None = None
@@ -139,7 +141,9 @@ class HarkenSaver(BaseCheckpointSaver[int]):
             self._expectations.add(key, "" if row is None else row.id)
         if row is None or thread is None or row.is_hidden:
             return None
-        return self._build_tuple(thread, row, self._reader())
+        checkpoint_tuple = self._build_tuple(thread, row, self._reader(joins=True))
+        self._note_loaded(key, row, checkpoint_tuple.checkpoint)
+        return checkpoint_tuple
 
     def list(
         self,
@@ -151,7 +155,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         name = namespace = only_id = None
         if config is not None:
-            name, _ = _thread_key(config)
+            name, _ = thread_key(config)
             namespace = config["configurable"].get("checkpoint_ns")
             only_id = get_checkpoint_id(config)
         threads = {thread.id: thread for thread in self._file.list_threads(name, namespace)}
@@ -188,7 +192,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         Raises BranchConflict if the run continues from a checkpoint that another writer has
         continued since; StoreError if the disk refuses.
         """
-        key = _thread_key(config)
+        key = thread_key(config)
         parent_id = get_checkpoint_id(config) or ""
         full_metadata = get_checkpoint_metadata(config, metadata)
         with self._lock:
@@ -199,7 +203,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
                 row = self._put(key, parent_id, checkpoint, full_metadata, new_versions)
             if row.depth >= FOLD_LENGTH:
                 self._fold(key, row)
-        return _build_config(key, checkpoint["id"], config)
+        return build_config(key, checkpoint["id"], config)
 
     def _put(
         self,
@@ -264,7 +268,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         }
         checkpoint_writer.add_writes(
             self._file,
-            _thread_key(config),
+            thread_key(config),
             str(config["configurable"]["checkpoint_id"]),
             task_id,
             rows,
@@ -357,7 +361,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
 
     def _iter_ancestors(self, config: RunnableConfig) -> Iterator[CheckpointRow]:
         """Yield the checkpoints before a checkpoint, or before the latest one, newest first."""
-        thread = self._file.find_thread(*_thread_key(config))
+        thread = self._file.find_thread(*thread_key(config))
         if thread is None:
             return
         checkpoint_id = get_checkpoint_id(config)
@@ -378,10 +382,10 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         checkpoint: Any = {**self._load(row.body.head), "id": row.id, "channel_values": values}
         pending = self._file.read_pending(thread.id, row.id)
         return CheckpointTuple(
-            _build_config(key, row.id),
+            build_config(key, row.id),
             checkpoint,
             self._load(row.body.metadata),
-            _build_config(key, row.parent) if row.parent else None,
+            build_config(key, row.parent) if row.parent else None,
             [
                 (task, write.channel, self._load((write.kind, write.data)))
                 for task, _, write in pending
@@ -410,6 +414,18 @@ class HarkenSaver(BaseCheckpointSaver[int]):
             state = _State(row, self._load(row.body.head)["channel_versions"], {})
         return state
 
+    def _note_loaded(self, key: ThreadKey, row: CheckpointRow, checkpoint: Checkpoint) -> None:
+        """Note the content of lists before the run can change them."""
+        with self._lock:
+            if (key, row.id) in self._states:
+                return
+            hashes = {
+                channel: hash_items(value, self._dump)
+                for channel, value in checkpoint["channel_values"].items()
+                if type(value) is list and value
+            }
+            self._keep_state(key, _State(row, dict(checkpoint["channel_versions"]), hashes))
+
     def _keep_state(self, key: ThreadKey, state: _State) -> None:
         self._states[key, state.row.id] = state
         while len(self._states) > _MAX_STATES:
@@ -433,7 +449,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
             if isinstance(self._file.get(base).body.values[channel], InlineValue):
                 return ListChange(0, 0, len(hashes))
         if channel not in parent.hashes:
-            items = self._reader().read(self._file.get(base), channel)
+            items = self._reader(joins=True).read(self._file.get(base), channel)
             parent.hashes[channel] = hash_items(items, self._dump)
         keep = count_common(parent.hashes[channel], hashes)
         return ListChange(base if keep else 0, keep, len(hashes))
@@ -450,37 +466,15 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         if state is not None:
             state.row = self._file.get(row.number)
 
-    def _reader(self) -> ListReader:
-        return ListReader(self._file, self._folds, self._load)
+    def _reader(self, *, joins: bool = False) -> ListReader:
+        is_known = type(self.serde) is JsonPlusSerializer
+        return ListReader(self._file, self._folds, self._load, joins=joins and is_known)
 
     def _dump(self, value: Any) -> TypedBytes:
         return self.serde.dumps_typed(value)
 
     def _load(self, data: TypedBytes) -> Any:
         return load(self.serde, data)
-
-
-def _thread_key(config: RunnableConfig) -> ThreadKey:
-    """Return the thread and the namespace that a configuration names. Raises ValueError."""
-    members = config.get("configurable") or {}
-    if "thread_id" not in members:
-        raise ValueError(
-            "the configuration has no thread_id: pass {'configurable': {'thread_id':}}"
-        )
-    return str(members["thread_id"]), str(members.get("checkpoint_ns") or "")
-
-
-def _build_config(
-    key: ThreadKey, checkpoint_id: str, config: RunnableConfig | None = None
-) -> RunnableConfig:
-    thread_id = key[0] if config is None else config["configurable"]["thread_id"]
-    return {
-        "configurable": {
-            "thread_id": thread_id,
-            "checkpoint_ns": key[1],
-            "checkpoint_id": checkpoint_id,
-        }
-    }
 
 
 def _find_shared(parent: _State, channel: str, versions: ChannelVersions) -> SharedValue | None:
