@@ -110,7 +110,9 @@ def test_an_unknown_session_is_an_error_in_one_line(demo: Cli) -> None:
     assert "session or commit 'none' not found" in demo.refused("ui", "none", "--no-open")
     elsewhere = Path("elsewhere.jsonl")
     elsewhere.write_bytes((demo.home / "sessions" / "demo.jsonl").read_bytes())
-    assert "not a session of this home" in demo.refused("ui", str(elsewhere), "--no-open")
+    message = demo.refused("ui", str(elsewhere), "--no-open")
+    assert "not a session of this home" in message
+    assert " import elsewhere.jsonl" in message
 
 
 def test_the_browser_is_opened_if_there_is_a_display(demo: Cli, tmp_path: Path) -> None:

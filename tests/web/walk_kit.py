@@ -121,6 +121,7 @@ class Walk:
         assert any(f"images/{name}.png" in page.read_text("utf-8") for page in pages), name
         if PICTURES:
             page.mouse.move(0, 0)
+            page.evaluate("document.activeElement?.blur()")
             page.evaluate(RENAME_FOLDER, [str(self.user), SHOWN_FOLDER])
             assert self.user.name not in page.locator("body").inner_text()
             write_picture(page, Path(PICTURES) / f"{name}.png")
