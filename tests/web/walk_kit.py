@@ -36,6 +36,12 @@ RENAME_FOLDER = """([folder, shown]) => {
         if (field.value.includes(folder)) field.value = field.value.replaceAll(folder, shown);
 }"""
 
+HIDE_TOOLBAR = """() => {
+    const focus = document.activeElement;
+    if (focus?.closest("article")) focus.blur();
+}"""
+"""Leave the message that has the focus: it shows its buttons."""
+
 
 class Walk:
     """A reader of a how-to, with a machine of its own."""
@@ -121,7 +127,7 @@ class Walk:
         assert any(f"images/{name}.png" in page.read_text("utf-8") for page in pages), name
         if PICTURES:
             page.mouse.move(0, 0)
-            page.evaluate("document.activeElement?.blur()")
+            page.evaluate(HIDE_TOOLBAR)
             page.evaluate(RENAME_FOLDER, [str(self.user), SHOWN_FOLDER])
             assert self.user.name not in page.locator("body").inner_text()
             write_picture(page, Path(PICTURES) / f"{name}.png")
