@@ -28,7 +28,7 @@ test: $(ready) ## the tests
 	$(bin)/python -m pytest -n $(JOBS) -m "not full"
 
 test-full: $(ready) ## the tests, with the long forms
-	$(bin)/python -m pytest -n $(JOBS) --hypothesis-profile=full
+	HARKEN_TEST_FORKS=0 $(bin)/python -m pytest -n $(JOBS) --hypothesis-profile=full
 
 check: $(ready) ## style, types, layers, size
 	$(bin)/ruff check

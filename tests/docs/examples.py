@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.kit import anywhere
+from tests.forks.processes import write_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +63,8 @@ class Reader:
     def __init__(self, home: Path) -> None:
         self.folder = home / "trip"
         self.folder.mkdir()
-        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        folders = (write_command(home / ".programs").parent, Path(sys.executable).parent)
+        programs = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
         self.environment = {**os.environ, "HOME": str(home), "PATH": programs}
         self.environment.pop("HARKEN_HOME", None)
 
