@@ -1,7 +1,7 @@
 """Processes of `harken` that need not import it: a server that has done so forks them.
 
-`start` and `run` are `subprocess.Popen` and `subprocess.run` for a command that starts with `HARKEN`.
-The process has its own id, exit code, signals, environment, folder and streams. Only the import of
+`start` and `run` are `subprocess.Popen` and `subprocess.run` for a command that starts with `HARKEN`,
+or with `python -m tests.`: a program of the tests. The process has its own id, exit code, signals, environment, folder and streams. Only the import of
 the commands is not repeated, which takes most of the time of a short command. What a server cannot
 do starts `harken` itself, as does `HARKEN_TEST_FORKS=0` (`make test-full`). A test of imports, of
 the start, or of a terminal starts `HARKEN` itself.
@@ -56,13 +56,28 @@ def write_command(folder: Path) -> Path:
     """Write a `harken` for a shell or a client, which asks the server; return its path."""
     if not IS_FORKING:
         return HARKEN
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "harken"
-    request = Path(__file__).with_name("request.py")
-    python = f"{sys.executable} -ISs {request} {start_server()}"
-    program.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-    program.chmod(0o755)
-    return program
+    return _write_script(folder / "harken", f'exec {_format_request(start_server())} "$@"')
+
+
+def write_python(folder: Path, module: str) -> None:
+    """Write a `python` for a shell: a forked `python -m MODULE` runs a program of a file or text."""
+    if IS_FORKING:
+        request = _format_request(start_server(module))
+        _write_script(
+            folder / "python",
+            f'case "$1" in -c | [!-]*) exec {request} "$@";; esac; exec {sys.executable} "$@"',
+        )
+
+
+def _format_request(path: str) -> str:
+    return f"{sys.executable} -ISs {Path(__file__).with_name('request.py')} {path}"
+
+
+def _write_script(path: Path, line: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return path
 
 
 class _ForkedProcess(Popen[Any]):
@@ -71,10 +86,11 @@ class _ForkedProcess(Popen[Any]):
     def _execute_child(self, *values: Any) -> None:
         """Start the process. `values`: the parameters of this method of `subprocess.Popen`."""
         command, cwd, env, pipes = (values[0], *values[5:7], values[10:16])
+        is_program = str(command[0]) == sys.executable
         stdin, _, _, stdout, _, stderr = pipes
         self._connection, self.pid = request_process(
-            start_server(),
-            [str(word) for word in command[1:]],
+            start_server(*map(str, command[2:3])) if is_program else start_server(),
+            [str(word) for word in command[3 if is_program else 1 :]],
             str(Path.cwd() if cwd is None else cwd),
             {name: str(value) for name, value in (os.environ if env is None else env).items()},
             [own if own != -1 else number for number, own in enumerate((stdin, stdout, stderr))],
@@ -128,7 +144,10 @@ def run(
 
 def _can_fork(command: Sequence[str | Path], options: Mapping[str, Any]) -> bool:
     """Whether a forked process equals a started one, for all that the options say."""
-    if not IS_FORKING or str(command[0]) != str(HARKEN) or not options.keys() <= _OPTIONS:
+    is_program = command[:2] == [sys.executable, "-m"] and str(command[2]).startswith("tests.")
+    if not (IS_FORKING and (is_program or command[0] in (HARKEN, str(HARKEN)))):
+        return False
+    if not options.keys() <= _OPTIONS:
         return False
     env: Mapping[str, str] = os.environ if options.get("env") is None else options["env"]
     names = {name for name in env.keys() | _ENVIRON.keys() if env.get(name) != _ENVIRON.get(name)}

@@ -1,10 +1,10 @@
 """A server of processes: it has imported what they need, and forks for each request.
 
-    python -m tests.forks.server SOCKET [MODULE]...
+    python -m tests.forks.server SOCKET [MODULE]
 
-A forked process is `python -m` the first of the modules, or `harken`. It has the arguments, folder,
+A forked process is `python -m MODULE`, or `harken`. It has the arguments, folder,
 environment, umask and standard streams of the request, and otherwise the state of an interpreter
-that has just imported the modules, or all commands. It ends as any program does: `atexit`, threads
+that has just imported the module, or all commands. It ends as any program does: `atexit`, threads
 and buffers included. The server ends when its standard input is closed, as when the tests have ended.
 """
 
@@ -107,9 +107,9 @@ def set_streams(descriptors: Sequence[int]) -> None:
 
 if __name__ == "__main__":
     path, *modules = sys.argv[1:]
-    for module in modules:
-        importlib.import_module(module)
-    if not modules:
+    if modules:
+        importlib.import_module(modules[0])
+    else:
         import_commands(COMMANDS)
         del sys.path[0]  # `harken` does not look for modules in its folder.
     gc.collect()
