@@ -25,10 +25,10 @@ demo: $(ready) ## two agents meet in a cafe, offline
 	@$(bin)/harken demo
 
 test: $(ready) ## the tests
-	$(bin)/python -m pytest -n $(JOBS) -m "not full"
+	$(bin)/python -m pytest -n $(JOBS) --dist loadfile -m "not full"
 
 test-full: $(ready) ## the tests, with the long forms
-	$(bin)/python -m pytest -n $(JOBS) --hypothesis-profile=full
+	HARKEN_TEST_FORKS=0 $(bin)/python -m pytest -n $(JOBS) --dist loadfile --hypothesis-profile=full
 
 check: $(ready) ## style, types, layers, size
 	$(bin)/ruff check

@@ -17,12 +17,13 @@ import httpx
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 
 
 @contextmanager
 def showing(home: Path, *arguments: str, **environment: str) -> Iterator[tuple[Popen[str], str]]:
     """Run `harken ui` as a process; yield it, and the link that it prints."""
-    with Popen(
+    with processes.start(
         [HARKEN, "ui", "--home", home, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
