@@ -177,3 +177,12 @@ def test_a_configuration_with_very_many_filters_is_refused(tmp_path: Path) -> No
     git = GitRepository(repository.folder)
     with pytest.raises(ConfigError, match="more than 100 filters"):
         blame(git, "a")
+
+
+def test_a_configuration_that_includes_a_pipe_does_not_block(tmp_path: Path) -> None:
+    repository = Repository.create(tmp_path / "repository")
+    os.mkfifo(tmp_path / "pipe")
+    with (repository.folder / ".git/config").open("a") as file:
+        file.write(f"[include]\npath = {tmp_path / 'pipe'}\n")
+    with pytest.raises(ConfigError, match=r"git has no answer after 0\.5 s"):
+        GitRepository(repository.folder, open_timeout_s=0.5)

@@ -43,13 +43,24 @@ class GitRepository:
     Paths are relative to the top folder, with slashes.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Find the repository that contains a folder. Raises ConfigError if there is none."""
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        open_timeout_s: float = 30.0,
+    ) -> None:
+        """Find the repository that contains a folder. Raises ConfigError if there is none.
+
+        open_timeout_s: git may take so long. A configuration that includes a pipe never answers.
+        """
         self._environment = git_environment(folder, environ)
         self._reader: subprocess.Popen[bytes] | None = None
         self._earlier_paths: dict[str, bool] = {}
         self.top = self.folder = folder
-        output = self.run("rev-parse", "--show-toplevel", "--show-prefix")
+        arguments = ("rev-parse", "--show-toplevel", "--show-prefix")
+        ran = self._start(arguments, None, timeout_s=open_timeout_s)
+        output = _check(arguments, ran)
         lines = output.decode("utf-8", "surrogateescape").split("\n")
         if not lines[0]:
             raise ConfigError(f"{folder}: the repository has no working tree")
@@ -64,10 +75,7 @@ class GitRepository:
         settings: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run git and return its output. Raises ConfigError with git's message if it fails."""
-        ran = self._start(arguments, stdin, settings)
-        if ran.returncode != 0:
-            raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
-        return ran.stdout
+        return _check(arguments, self._start(arguments, stdin, settings))
 
     def try_run(self, *arguments: str, stdin: bytes | None = None) -> bytes | None:
         """Run git and return its output, or None if it fails."""
@@ -85,15 +93,14 @@ class GitRepository:
         ran = self._start(arguments, None)
         if ran.returncode == _NO_SETTING:
             return ()
-        if ran.returncode != 0:
-            raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
-        return ran.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        return _check(arguments, ran).decode("utf-8", "surrogateescape").split("\0")[:-1]
 
     def _start(
         self,
         arguments: Sequence[str],
         stdin: bytes | None,
         settings: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         filters = self._filters if arguments[0] in FILTERED_COMMANDS else ()
         try:
@@ -104,7 +111,10 @@ class GitRepository:
                 capture_output=True,
                 env=self._environment,
                 check=False,
+                timeout=timeout_s,
             )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{self.top}: git has no answer after {timeout_s:g} s") from None
         except FileNotFoundError as error:
             if error.filename != "git":
                 raise ConfigError(f"{self.top}: no such folder") from None
@@ -246,6 +256,13 @@ class GitRepository:
             with suppress(OSError), self._reader:
                 pass
             self._reader = None
+
+
+def _check(arguments: Sequence[str], ran: subprocess.CompletedProcess[bytes]) -> bytes:
+    """Return the output of git. Raises ConfigError with its message if it failed."""
+    if ran.returncode != 0:
+        raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
+    return ran.stdout
 
 
 def _explain(arguments: Sequence[str], message: str) -> str:
