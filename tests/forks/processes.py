@@ -15,6 +15,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,15 +30,22 @@ MAX_REQUEST_BYTES = 100_000
 IS_FORKING = sys.platform == "linux" and os.environ.get("HARKEN_TEST_FORKS") != "0"
 _ENVIRON = dict(os.environ)
 """The environment before any test."""
+_LOCK = threading.Lock()
+"""Tests start processes in several threads."""
 _READ_AT_START = ("PYTHON", "LC_", "LANG")
 """Prefixes of variables that Python reads when it starts."""
 _OPTIONS = {"stdin", "stdout", "stderr", "cwd", "env", "text", "encoding", "errors", "bufsize"}
 """Options of `subprocess.Popen` that a forked process can have."""
 
 
-@cache
 def start_server(*modules: str) -> str:
-    """Start a fork server for the tests in this process; return the path of its socket."""
+    """Start a fork server for the tests in this process, once; return the path of its socket."""
+    with _LOCK:
+        return _start_server(*modules)
+
+
+@cache
+def _start_server(*modules: str) -> str:
     folder = tempfile.TemporaryDirectory(prefix="harken-", dir="/tmp", ignore_cleanup_errors=True)
     path = f"{folder.name}/forks"
     pipe = subprocess.PIPE
