@@ -112,6 +112,7 @@ if __name__ == "__main__":
     else:
         import_commands(COMMANDS)
         del sys.path[0]  # `harken` does not look for modules in its folder.
+        sys.argv[0] = os.path.join(os.path.dirname(sys.executable), "harken")  # noqa: PTH118, PTH120
     gc.collect()
     gc.freeze()
     serve(path)
