@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench peers backends docs req venv lock web
+.PHONY: help demo test test-full check bench peers backends docs req venv lock web pictures
 
 # The first Python that is new enough, and how many tests run at once: more than two cores, since
 # tests of terminals, servers and clocks wait.
@@ -25,10 +25,10 @@ demo: $(ready) ## two agents meet in a cafe, offline
 	@$(bin)/harken demo
 
 test: $(ready) ## the tests
-	$(bin)/python -m pytest -n $(JOBS) -m "not full"
+	$(bin)/python -m pytest -n $(JOBS) --dist loadfile -m "not full"
 
 test-full: $(ready) ## the tests, with the long forms
-	$(bin)/python -m pytest -n $(JOBS) --hypothesis-profile=full
+	HARKEN_TEST_FORKS=0 $(bin)/python -m pytest -n $(JOBS) --dist loadfile --hypothesis-profile=full
 
 check: $(ready) ## style, types, layers, size
 	$(bin)/ruff check
@@ -53,6 +53,9 @@ req: $(ready) ## which requirements the tests prove: make req REQ="S0-01..S0-50 
 
 web: ## src/harken/web, the page of `harken ui`: needs Node 20.19 or newer
 	cd web && npm ci --no-fund --no-audit && npm run build
+
+pictures: $(ready) ## docs/images, from the walks of tests/web: needs Chromium
+	HARKEN_PICTURES=$(CURDIR)/docs/images $(bin)/python -m pytest -q tests/web/test_walks.py
 
 venv: $(ready) ## .venv, from the lock; the others do this by themselves
 

@@ -189,7 +189,7 @@ class LangGraph:
 
         self._empty = empty_checkpoint
         self._file = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
-        self._saver = SqliteSaver(self._file)
+        self._saver: Any = SqliteSaver(self._file)
         self._messages: list[dict[str, str]] = []
         self._config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         self._steps = 0
@@ -201,8 +201,8 @@ class LangGraph:
         self._steps += 1
 
     def _put(self, config: Any, values: dict[str, Any], step: int) -> Any:
-        versions = {"messages": f"{step:032d}.0"}
-        made = {**self._empty(), "channel_values": values, "channel_versions": versions}
+        versions: Any = {"messages": f"{step:032d}.0"}
+        made: Any = {**self._empty(), "channel_values": values, "channel_versions": versions}
         return self._saver.put(config, made, {"source": "loop", "step": step}, versions)
 
     def at(self, step: int) -> Any:

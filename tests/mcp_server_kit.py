@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
-from tests.cli.kit import HARKEN
+from tests.forks.processes import write_command
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ async def mcp_server(
 ) -> AsyncIterator[McpPeer]:
     """Start a server for one client, and connect to it."""
     parameters = StdioServerParameters(
-        command=str(HARKEN),
+        command=str(write_command(home.parent / "programs")),
         args=["mcp-server", "--home", str(home), *options],
         env={
             "PATH": os.environ["PATH"],

@@ -14,6 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
+import anthropic  # noqa: F401 - models import it when they are made, which is after the fork
+import openai  # noqa: F401
+
 from harken import AgentRuntime, FunctionModel, load_session
 from harken.core.events import Event
 from harken.llm.anthropic import AnthropicModel

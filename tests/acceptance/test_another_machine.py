@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,8 +19,9 @@ from harken.session.log.reader import iter_events
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.views.context import context
+from tests.forks import processes
+from tests.forks.processes import HARKEN
 
-HARKEN = Path(sys.executable).with_name("harken")
 SCRIPT = """\
 rules:
   - pattern: review parser
@@ -50,7 +50,7 @@ class Machine:
     def chat(self, *arguments: str) -> subprocess.Popen[str]:
         """Begin a chat in a process of its own."""
         options = ["--home", str(self.home), "--model", self._model, "--permission", "all"]
-        return subprocess.Popen(
+        return processes.start(
             [HARKEN, "chat", *arguments, *options],
             cwd=self.project,
             stdin=subprocess.DEVNULL,

@@ -7,7 +7,6 @@ the real ones refuse; killed in the middle, and resumed.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from harken.session.log.reader import iter_events
 from harken.views.viewer import SessionViewer
 from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
 from tests.agent_kit import check_log
+from tests.forks import processes
 from tests.provider.checks import check_anthropic, check_openai, shared
 from tests.provider.server import Answer, Provider, ReceivedRequest
 from tests.provider.wire import WIRES, Wire
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 def code(folder: Path, dies_after: int = 0, *provider: str) -> str:
     """Run the coder; return what it answered, nothing where it was killed."""
     worker = [sys.executable, "-m", "tests.acceptance.coding_worker"]
-    process = subprocess.run(
+    process = processes.run(
         [*worker, folder, str(dies_after), *provider],
         capture_output=True,
         text=True,
@@ -61,7 +61,7 @@ def code(folder: Path, dies_after: int = 0, *provider: str) -> str:
         cwd=ROOT,
     )
     assert process.returncode == (-signal.SIGKILL if dies_after else 0), process.stderr
-    return process.stdout.strip()
+    return str(process.stdout).strip()
 
 
 def check_end(folder: Path) -> None:

@@ -8,7 +8,6 @@ in its sandbox, and the home folder out of its reach.
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from harken.session.session import Session
 from harken.world.shell.sandbox import Sandbox
 from tests.agent_kit import check_log
 from tests.cli.kit import HARKEN
+from tests.forks import processes
 
 GUARD = """---
 description: Forbids one thing.
@@ -208,7 +208,7 @@ def fought(around: Path, script: dict[str, Any], *later: str, points: str = "[ac
     environ = {**os.environ, "HARKEN_HOME": str(home), "HOME": str(around)}
 
     def harken(*arguments: str) -> str:
-        ran = subprocess.run(
+        ran = processes.run(
             [HARKEN, *arguments],
             cwd=work,
             env=environ,
@@ -218,7 +218,7 @@ def fought(around: Path, script: dict[str, Any], *later: str, points: str = "[ac
             timeout=240,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
+        return str(ran.stdout)
 
     harken("trust", str(work))
     if not later:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from typing import Any
 import pytest
 
 from harken.cli.main import run_cli
+from tests.forks import processes
+from tests.forks.processes import HARKEN
 
-HARKEN = Path(sys.executable).with_name("harken")
+__all__ = ["HARKEN"]
 
 SCRIPT = """\
 rules:
@@ -107,7 +108,7 @@ def serving(*arguments: str | Path, **environment: str) -> Iterator[tuple[Popen[
 
     Without an `environment` it has that of the tests.
     """
-    with subprocess.Popen(
+    with processes.start(
         [HARKEN, *arguments, "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -129,7 +130,7 @@ def start(
     home: Path, *arguments: str | Path, stdin: str | bytes = b"", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `harken` as a process of its own."""
-    return subprocess.run(
+    return processes.run(
         [HARKEN, *arguments],
         input=stdin.encode() if isinstance(stdin, str) else stdin,
         capture_output=True,

@@ -14,6 +14,7 @@ import pytest
 
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.session_kit import read_lines
 
 SCRIPT = """\
@@ -156,7 +157,7 @@ def test_what_cannot_be_run_is_said_on_a_line(cli: Cli, model: str) -> None:
 def started(cli: Cli, model: str) -> Iterator[subprocess.Popen[str]]:
     """Start one that watches a file, as a program of its own."""
     command = [str(HARKEN), "agent", "run", "--home", str(cli.home), "--model", model]
-    with subprocess.Popen(
+    with processes.start(
         [*command, "--permission", "all", "-p", "watch"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

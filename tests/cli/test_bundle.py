@@ -14,6 +14,7 @@ import pytest
 
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli, start
+from tests.forks import processes
 
 KEY = "sk-ant-" + "api03-" + "k1" * 20
 
@@ -187,7 +188,7 @@ def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: 
 
 def interrupt(home: Path, arguments: list[str], folder: Path, sign: str) -> None:
     """Run a command and interrupt it as soon as a file like this is there."""
-    ran = subprocess.Popen(
+    ran = processes.start(
         [HARKEN, *arguments],
         env={**os.environ, "HARKEN_HOME": str(home)},
         stderr=subprocess.PIPE,

@@ -19,6 +19,7 @@ from harken.core.messages import Message
 from harken.session.session import Session, SessionOptions, build_entry
 from harken.session.verify import verify
 from tests.cli.kit import HARKEN, Cli, one_line, start
+from tests.forks import processes
 
 
 def rows(log: Path) -> list[dict[str, Any]]:
@@ -238,7 +239,7 @@ class Terminal:
 
     def __init__(self, home: Path, model: str) -> None:
         self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
+        self.process = processes.start(
             [HARKEN, "chat", "--model", model, "--home", home],
             stdin=slave,
             stdout=subprocess.PIPE,
@@ -304,7 +305,7 @@ def test_interrupted_prompt_prints_the_command_that_resumes_it(tmp_path: Path) -
     script.write_text("rules:\n- {answer: a, delay_s: 60}\n")
     home = tmp_path / "home"
     model = f"scripted:{script}"
-    process = subprocess.Popen(
+    process = processes.start(
         [HARKEN, "chat", "--home", home, "--model", model, "--name", "tea", "-p", "slow"],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -17,6 +17,7 @@ from harken.context.socket_server import ContextSocketServer
 from harken.core.ids import AgentId
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
+from tests.forks import processes
 
 AGENT = (Path("s.jsonl"), AgentId("agent_001"))
 CTX = "ctx-" + "a1" * 32
@@ -68,7 +69,7 @@ def test_a_program_knows_its_commit_in_a_tenth_of_a_second(tmp_path: Path) -> No
         seconds = []
         for _ in range(5):
             began = time.monotonic()
-            ran = subprocess.run(
+            ran = processes.run(
                 [HARKEN, "context", "current"], env=environ, capture_output=True, check=True
             )
             seconds.append(time.monotonic() - began)

@@ -20,6 +20,7 @@ from harken.formats.registry import FORMATS
 from harken.store.base import WriteBatch
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
+from tests.forks import processes
 from tests.unit.formats.transcript_kit import (
     Transcript,
     read_transcript,
@@ -205,7 +206,7 @@ def test_an_output_that_is_closed_is_written_nothing(talked: Cli) -> None:
 def shown(home: Path, *arguments: str) -> tuple[int, str]:
     """Run `harken` at a terminal; return the exit code and what the terminal was sent."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    with processes.start(
         [HARKEN, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=theirs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -23,6 +22,7 @@ from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.cli.kit import HARKEN, Cli, one_line
+from tests.forks import processes
 from tests.session_kit import log_user_message
 from tests.spans_kit import BackendResponse, partial_success, serve_backend, span_attributes
 
@@ -198,7 +198,7 @@ def test_without_the_extra_it_names_it(demo: Cli, tmp_path: Path) -> None:
         "--otlp",
         "http://127.0.0.1:9",
     ]
-    process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    process = processes.run(command, env=environ, capture_output=True, text=True, check=False)
     assert process.returncode == 2
     assert "pip install 'harken[otel]'" in one_line(process.stderr)
 
@@ -213,7 +213,7 @@ def test_the_variables_of_opentelemetry_apply(demo: Cli) -> None:
         }
         command = [str(HARKEN), "--home", str(demo.home), "export", "demo", "--otlp", there.url]
         environ = {**os.environ, **variables}
-        process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        process = processes.run(command, env=environ, capture_output=True, text=True, check=False)
         assert process.returncode == 2
         assert "answers 503" in process.stderr.splitlines()[-1]
         [(_, headers, _)] = there.requests

@@ -17,6 +17,7 @@ from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli
 from tests.crash.collector import litter
+from tests.forks import processes
 
 
 @pytest.fixture
@@ -136,11 +137,11 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
     commits = store.newest_commits(10_000)
     command = [str(HARKEN), "store", "gc", "--grace", "0s", "--home", str(tmp_path)]
     begin = time.monotonic()
-    subprocess.run([*command, "--dry-run"], check=True, capture_output=True)
+    processes.run([*command, "--dry-run"], check=True, capture_output=True)
     takes_s = time.monotonic() - begin
     stopped = 0
     for share in (0.6, 0.9, 1.2, 1.5):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = processes.start(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
         time.sleep(takes_s * share)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
@@ -151,7 +152,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
         assert fsck(store) == []
         assert store.newest_commits(10_000) == commits
     assert stopped, "no try was stopped in the middle"
-    subprocess.run(command, check=True, capture_output=True)
+    processes.run(command, check=True, capture_output=True)
     assert not store.collect([], now="2100-01-01T00:00:00Z", grace_s=0).objects
     store.close()
 

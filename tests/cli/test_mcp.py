@@ -19,6 +19,7 @@ from harken.config.settings import Settings, load_settings
 from harken.config.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.mcp_kit import TOY, is_alive
 from tests.session_kit import read_lines
 
@@ -259,7 +260,7 @@ def test_a_harken_that_is_killed_takes_its_servers_along(tmp_path: Path) -> None
     )
     arguments = ["chat", "--model", f"scripted:{script}", "--permission", "all", "-p", "Go"]
     environment = {**os.environ, "HARKEN_HOME": str(home)}
-    harken = subprocess.Popen(
+    harken = processes.start(
         [HARKEN, *arguments],
         env=environment,
         cwd=tmp_path,

@@ -21,6 +21,7 @@ from harken.core.ids import AgentId
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store_kit import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli, one_line, start
+from tests.forks import processes
 from tests.mcp_kit import run
 from tests.mcp_server_kit import mcp_server
 
@@ -150,7 +151,7 @@ def start_server(cli: Cli) -> subprocess.Popen[bytes]:
     """Start a server whose streams are pipes."""
     pipe = subprocess.PIPE
     command: list[str | Path] = [HARKEN, "mcp-server", "--home", cli.home]
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    return processes.start(command, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 @pytest.mark.parametrize("stop", ["end of input", "SIGINT", "SIGTERM"])

@@ -16,6 +16,7 @@ import pytest
 from harken.core import events as ev
 from harken.session.log.reader import iter_events as events_of
 from tests.cli.kit import HARKEN, Cli, one_line, start
+from tests.forks import processes
 
 PROGRAM = """
 import json, sys
@@ -66,7 +67,7 @@ print("emitted")
 def receiving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A receiver as a process, and what it says at its start."""
     command = [str(HARKEN), "otlp", "--home", str(home), "--json", "--port", "0", *options]
-    with subprocess.Popen(
+    with processes.start(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:

@@ -23,6 +23,8 @@ from harken.errors import ConfigError
 from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import iter_events
 from tests.cli.kit import Cli, start
+from tests.forks import processes
+from tests.forks.processes import HARKEN
 from tests.proxy_kit import KEY, PATHS, Address, run_provider, wait_for
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1",
@@ -84,9 +86,9 @@ def body(*said: str) -> bytes:
 
 @contextmanager
 def proxy(home: Path, url: str, *options: str) -> Iterator[Proxy]:
-    command = [sys.executable, "-m", "harken", "proxy", "--home", str(home), "--json",
+    command: list[str | Path] = [HARKEN, "proxy", "--home", home, "--json",
                "--port", "0", "--upstream", f"anthropic={url}", *options]  # fmt: skip
-    with subprocess.Popen(
+    with processes.start(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pexpect
@@ -13,6 +12,7 @@ import pytest
 from harken.session.repair import verify
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, Ran
+from tests.forks import processes
 
 KEY = "sk-live-0123456789abcdef"
 SCRIPT = f"""\
@@ -44,7 +44,7 @@ def leaked(cli: Cli, tmp_path: Path) -> Cli:
 
 def purge(cli: Cli, *arguments: str, text: str = KEY) -> Ran:
     command = [str(HARKEN), "store", "purge", "--home", str(cli.home), *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = processes.run(command, input=text, capture_output=True, text=True, check=False)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 

@@ -13,6 +13,7 @@ import pytest
 from harken.session.verify import verify
 from tests.cli.kit import HARKEN, Cli, one_line
 from tests.cli.test_serve import serving
+from tests.forks import processes
 
 KEY = "AKIAQ7WZX5T2MN3BVC4D"
 
@@ -58,7 +59,7 @@ def test_watching_goes_on_when_the_service_was_away(cli: Cli, tmp_path: Path) ->
     cli.ok("demo", "--home", cli.home)
     url = f"unix:{socket}"
     command = [str(HARKEN), "push", "--all", url, "--watch", "--home", str(cli.home)]
-    with subprocess.Popen(
+    with processes.start(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watcher:
         assert watcher.stderr is not None

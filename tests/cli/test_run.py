@@ -23,6 +23,7 @@ from harken.core.messages import text_of
 from harken.store.base import StoredCommit
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, one_line
+from tests.forks import processes
 from tests.unit.capture.live.client_lines import METRIC, SESSION, Stream, use, words
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
@@ -67,7 +68,7 @@ class Client:
     def start(self, *command: str, **more: Any) -> subprocess.Popen[bytes]:
         environ = self.environ(**more.pop("environ", {}))
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
+        return processes.start(
             [HARKEN, "run", *command], cwd=self.folder, env=environ, **{**streams, **more}
         )
 
@@ -199,7 +200,7 @@ def test_what_the_client_writes_down_itself_is_what_is_committed(client: Client)
     assert [one.commit.checkpoint for one in commits] == ["import", "import", "session_end"]
     assert commits[-1].notes.summary == "success, 2 turns, $0.2500"
     assert len(client.said(commits[-1].id)) == 4
-    imported = subprocess.run(
+    imported = processes.run(
         [HARKEN, "import"], env=client.environ(), capture_output=True, check=True
     )
     assert b"0 new commits" in imported.stdout

@@ -14,6 +14,7 @@ from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.core.messages import Message
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 
 KEY = "sk-ant-" + "api03-" + "k" * 40
 SUMMARIES = """\
@@ -149,7 +150,7 @@ def test_a_run_that_is_interrupted_keeps_what_it_did(told: Cli, tmp_path: Path) 
     path.write_text(SUMMARIES.replace("    expand", "    delay_s: 0.1\n    expand"))
     model = f"scripted:{path}"
     given = ["ctx", "summarize", "--missing", "--model", model, "--concurrency", "1"]
-    ran = subprocess.Popen(
+    ran = processes.start(
         [HARKEN, *given],
         env={**os.environ, "HARKEN_HOME": str(told.home)},
         stdout=subprocess.PIPE,

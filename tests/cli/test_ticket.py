@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from harken.store.copying.tickets import copy_tickets
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store_kit import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 
 VERBS = ["create", "update", "close", "reopen", "defer", "note", "list", "show", "ready", "claim"]
 
@@ -245,7 +245,7 @@ def test_of_commands_that_claim_at_once_one_succeeds(cli: Cli) -> None:
     def claim(number: int) -> None:
         command = [str(HARKEN), "ticket", "claim", id_, "--as", f"agent-{number}"]
         command += ["--home", str(cli.home)]
-        codes.append(subprocess.run(command, capture_output=True, check=False).returncode)
+        codes.append(processes.run(command, capture_output=True, check=False).returncode)
 
     threads = [threading.Thread(target=claim, args=[number]) for number in range(4)]
     for thread in threads:

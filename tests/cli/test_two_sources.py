@@ -13,6 +13,7 @@ import pytest
 
 from harken.cli.main import run_cli
 from tests.cli.kit import HARKEN
+from tests.forks import processes
 from tests.toy_claude import FILE, SESSION, install, serve_model
 
 NAME = f"claude:{SESSION}"
@@ -45,7 +46,7 @@ class Desk:
 
     def run(self, *command: str) -> str:
         """Run a command that works. Return its output."""
-        result = subprocess.run(
+        result = processes.run(
             command,
             cwd=self.folder,
             env=self.environ,
@@ -57,7 +58,7 @@ class Desk:
         )
         assert result.returncode == 0, result
         self.err = result.stderr
-        return result.stdout
+        return str(result.stdout)
 
     def harken(self, *words: str) -> str:
         """Run Harken, in this process if it starts no other one."""

@@ -17,12 +17,13 @@ import httpx
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 
 
 @contextmanager
 def showing(home: Path, *arguments: str, **environment: str) -> Iterator[tuple[Popen[str], str]]:
     """Run `harken ui` as a process; yield it, and the link that it prints."""
-    with Popen(
+    with processes.start(
         [HARKEN, "ui", "--home", home, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -113,7 +114,9 @@ def test_an_unknown_session_is_an_error_in_one_line(demo: Cli) -> None:
     assert "session or commit 'none' not found" in demo.refused("ui", "none", "--no-open")
     elsewhere = Path("elsewhere.jsonl")
     elsewhere.write_bytes((demo.home / "sessions" / "demo.jsonl").read_bytes())
-    assert "not a session of this home" in demo.refused("ui", str(elsewhere), "--no-open")
+    message = demo.refused("ui", str(elsewhere), "--no-open")
+    assert "not a session of this home" in message
+    assert " import elsewhere.jsonl" in message
 
 
 def test_the_browser_is_opened_if_there_is_a_display(demo: Cli, tmp_path: Path) -> None:

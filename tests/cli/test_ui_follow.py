@@ -16,6 +16,7 @@ from harken.core.ids import AgentId
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
 from tests.cli.ui_kit import Page, show_home
+from tests.forks import processes
 from tests.session_kit import (
     create_agent,
     log_answer,
@@ -174,7 +175,7 @@ def test_a_session_that_is_removed_ends_the_stream_with_the_reason(demo: Cli) ->
 
 def purge(home: Path, text: str) -> None:
     command = [str(HARKEN), "store", "purge", "--yes", "--home", str(home)]
-    subprocess.run(command, input=text.encode(), check=True, capture_output=True)
+    processes.run(command, input=text.encode(), check=True, capture_output=True)
 
 
 def test_a_purged_session_is_read_again(demo: Cli) -> None:

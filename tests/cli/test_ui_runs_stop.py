@@ -18,6 +18,7 @@ from harken.session.verify import verify
 from tests.cli.kit import HARKEN
 from tests.cli.ui_kit import Page
 from tests.cli.ui_run_kit import Runs, write_script
+from tests.forks import processes
 from tests.session_kit import read_lines
 
 
@@ -36,7 +37,7 @@ class Server:
 @contextmanager
 def serve(home: Path) -> Iterator[Server]:
     """Run `harken ui` until the end of the block."""
-    with subprocess.Popen(
+    with processes.start(
         [HARKEN, "ui", "--no-open", "--port", "0", "--home", home],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,7 +80,7 @@ def test_a_turn_that_the_end_of_the_server_cut_off_goes_on_in_a_chat(
     before = read_texts(home)
     assert [text for role, text in before if role == "user"] == ["hello", "touch it"]
     assert read_lines(log)[-1]["event_type"] == "session_ended"
-    ran = subprocess.run(
+    ran = processes.run(
         [HARKEN, "chat", "--resume", "tea", "--permission", "all", "-p", "", "--home", home],
         capture_output=True,
         cwd=tmp_path,

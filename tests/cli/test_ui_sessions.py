@@ -16,6 +16,9 @@ from harken.cli.main import run_cli
 from harken.config.home import Home
 from harken.core.events import Usage
 from harken.session.session import Session
+from tests.cli.git_kit import Repository
+from tests.cli.git_kit import Session as Transcripted
+from tests.cli.kit import Cli
 from tests.cli.large_home import AGENTS, PROJECTS, TOOLS, write_large_home
 from tests.cli.ui_kit import Page, show_home
 from tests.session_kit import create_agent, log_answer, log_request, log_response, log_user_message
@@ -125,6 +128,18 @@ def test_a_session_that_grows_keeps_its_known_facts(home: Path) -> None:
         assert (row["facts"], row["messages"], row["outcome"]) == ("behind", 4, None)
         assert "talk-00000" in names(page, agent=AGENTS[0])
         assert page.json("/api/sessions", outcome="error")["left_out"]["unindexed"] == 1
+
+
+@pytest.mark.parametrize("folder", ["-trials/worktrees", r"C:\trials\retagger", "./here"])
+def test_each_project_that_is_offered_is_found(cli: Cli, tmp_path: Path, folder: str) -> None:
+    session = Transcripted(Repository(tmp_path))
+    session.transcript.shared = {"cwd": folder}
+    session.ask("Begin").call("Read", file_path="a")
+    cli.ok("import", session.save(tmp_path))
+    with show_home(cli.home) as page:
+        (project,) = page.json("/api/choices")["projects"]
+        assert page.json("/api/sessions", project=project)["total"] == 1
+        assert page.json("/api/sessions", project=f"{project}/below")["total"] == 0
 
 
 def test_a_damaged_log_is_not_indexed_again_and_again(home: Path) -> None:

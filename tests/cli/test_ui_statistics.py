@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken.cli.main import run_cli
+from tests.cli.git_kit import Repository, Session
 from tests.cli.kit import Cli
 from tests.cli.large_home import PROJECTS, write_large_home
 from tests.cli.ui_kit import Page, show_home
@@ -91,6 +92,29 @@ def test_a_session_that_is_not_indexed_yet_says_so(tmp_path: Path) -> None:
             assert response.json()["error"]["code"] == "busy"
             assert time.monotonic() < until
         assert response.json()["session"]["tool_calls"] == 1
+
+
+def test_a_session_that_cannot_be_indexed_says_so_and_not_later(talks: Cli) -> None:
+    (talks.home / "sessions" / "damaged.jsonl").write_bytes(b"not a log\n")
+    with show_home(talks.home) as page:
+        deadline = time.monotonic() + PATIENCE_S
+        while (response := page.get("/api/stats", session="damaged")).status_code == 503:
+            assert time.monotonic() < deadline, response.text
+            time.sleep(0.1)
+        assert response.status_code == 422
+        assert "damaged: has no statistics" in response.json()["error"]["message"]
+
+
+def test_the_tools_of_a_kind_of_agents_are_all_there(cli: Cli, tmp_path: Path) -> None:
+    session = Session(Repository(tmp_path)).ask("Use them all")
+    for number in range(60):
+        session.call(f"tool_{number}")
+    cli.ok("import", session.save(tmp_path))
+    cli.ok("stats")
+    with show_home(cli.home) as page:
+        answer = read(page)
+        assert len(answer["tools"]["templates"][0]["tools"]) == 60
+        assert answer == cli.ok("stats", "--json").json
 
 
 def test_long_lists_are_cut_and_read_in_ranges(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli, start
+from tests.forks import processes
 
 EXPECTED = {
     "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model call)", 4),
@@ -244,7 +245,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     start(tmp_path, "demo")
     read, write = os.pipe()
     os.close(read)
-    ran = subprocess.run(
+    ran = processes.run(
         [HARKEN, "--home", tmp_path, "view", "demo", "raw"],
         stdout=write,
         stderr=subprocess.PIPE,

@@ -18,6 +18,7 @@ from harken.session.log.checksum import has_more
 from harken.session.session import Session
 from harken.views.viewer import SessionFollower, SessionViewer
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.session_kit import create_agent, log_answer, log_user_message
 from tests.unit.views.log_builder import LogBuilder
 
@@ -117,7 +118,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
     with Session(tmp_path / "tea.jsonl") as session:
         agent = create_agent(session)
         log_user_message(session, agent, "Tea?")
-        process = subprocess.Popen(
+        process = processes.start(
             [HARKEN, "view", session.path, "--follow"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

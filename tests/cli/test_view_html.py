@@ -17,6 +17,7 @@ from harken.config.home import Home
 from harken.core.secrets.redaction import find_kind
 from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.redaction_kit import ANTHROPIC, AWS, GITHUB
 from tests.session_kit import (
     call_dict,
@@ -121,7 +122,7 @@ def test_the_command_writes_the_file_and_reports_its_contents(demo: Cli) -> None
 
 def test_the_page_goes_to_standard_output(secret_home: Path) -> None:
     command = [str(HARKEN), "view", "secret", "--html", "-", "--home", str(secret_home)]
-    ran = subprocess.run(command, capture_output=True, check=True)
+    ran = processes.run(command, capture_output=True, check=True)
     assert ran.stdout.startswith(b"<!doctype html>")
     assert ran.stdout.endswith(b"</html>\n")
     assert b"redacted: anthropic-key (1), aws-key-id (1), github-token (1)" in ran.stderr
@@ -180,7 +181,7 @@ def test_without_redaction_the_file_has_all_and_the_command_warns(secret_home: P
         "--home",
         str(secret_home),
     ]
-    ran = subprocess.run(command, capture_output=True, check=True)
+    ran = processes.run(command, capture_output=True, check=True)
     assert b"\nnot redacted: anthropic-key (1), aws-key-id (1), " in ran.stderr
 
 
@@ -223,7 +224,7 @@ def test_the_same_session_at_the_same_time_is_the_same_file(secret_home: Path) -
 def test_what_was_purged_is_not_in_the_file(secret_home: Path) -> None:
     assert b"Done: ~ was" in read_contents(build(secret_home, "secret").data)
     command = [str(HARKEN), "store", "purge", "--yes", "--home", str(secret_home)]
-    subprocess.run(command, input=b"Done: ~ was\n", capture_output=True, check=True)
+    processes.run(command, input=b"Done: ~ was\n", capture_output=True, check=True)
     contents = read_contents(build(secret_home, "secret").data)
     assert b"Done" not in contents
     assert b"[purged]" in contents

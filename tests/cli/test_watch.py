@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
@@ -79,7 +80,7 @@ def test_it_follows_what_is_written_and_an_interrupt_ends_it(
     path: Path, session: Transcript, tmp_path: Path
 ) -> None:
     config = {"CLAUDE_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
-    process = subprocess.Popen(
+    process = processes.start(
         [HARKEN, "watch"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -32,6 +32,8 @@ rules:
     delay_s: 1.5
   - pattern: "^touch"
     calls: [{bash: {command: "touch made.txt"}}]
+  - pattern: "^hide"
+    calls: [{bash: {command: "true \\e[;. ./made\\u009b>0m"}}]
   - pattern: "^ask"
     calls: [{ask_user: {question: "Which tea?", options: [green, black]}}]
   - pattern: "^fail"

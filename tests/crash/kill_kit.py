@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.forks import processes
+
 ROOT = Path(__file__).parents[2]
 POWER_CUT = ROOT.parent / "shared" / "tools" / "power_cut.py"
 """Lies beside this repository where Harken is developed."""
@@ -30,7 +32,7 @@ def kill_after(module: str, *arguments: str, after_s: float, patience: int) -> i
     """
     command = [sys.executable, "-m", module, *arguments]
     output = b""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
+    with processes.start(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
         assert writer.stdout is not None
         for _ in range(patience):
             output += writer.stdout.readline()

@@ -17,6 +17,7 @@ from tests.crash import parallel_writers
 from tests.crash.context_writer import LATER, find_loss
 from tests.crash.kill_kit import ROOT, kill_after, kill_repeatedly, power_cuts
 from tests.crash.realistic_store import read_packs
+from tests.forks import processes
 
 WRITER = ROOT / "tests" / "crash" / "context_writer.py"
 
@@ -38,7 +39,7 @@ def kills_of_both(folder: Path, runs: int, seed: int) -> int:
     dice, acknowledged = Random(seed), -1
     command = [sys.executable, "-m", "tests.crash.context_writer"]
     for run in range(runs):
-        with subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, cwd=ROOT) as writer:
+        with processes.start([*command, str(folder)], stdout=subprocess.PIPE, cwd=ROOT) as writer:
             assert writer.stdout is not None
             output_line = writer.stdout.readline()
             after_s, patience = dice.uniform(0, 0.1), dice.choice([0, 1, 2])

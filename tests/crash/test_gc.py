@@ -15,13 +15,14 @@ from harken.store.base import GcResult, ObjectKind, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.crash.collector import collect_all, find_loss, litter
+from tests.forks import processes
 
 ROOT = Path(__file__).parents[2]
 
 
 def child(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.crash.collector", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return processes.start(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def kill_and_read(process: subprocess.Popen[str]) -> int:

@@ -17,6 +17,7 @@ from harken.session.repair import verify
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN
+from tests.forks import processes
 from tests.session_kit import create_agent, log_user_message, new_session
 
 KEY = "sk-live-0123456789abcdef"
@@ -47,7 +48,7 @@ def filled(home: Path, commits: int) -> CommitId:
 def purging(home: Path) -> subprocess.Popen[bytes]:
     command = [str(HARKEN), "store", "purge", "--yes", "--home", str(home)]
     nowhere = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
+    process = processes.start(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
     assert process.stdin is not None
     process.stdin.write(KEY.encode())
     process.stdin.close()

@@ -32,6 +32,7 @@ from tests.cli.review_kit import (
     read_messages,
     write_reviewer,
 )
+from tests.forks import processes
 
 TITLE = "Rewrite the parser"
 WAIT_S = 600.0
@@ -102,7 +103,7 @@ class Watched:
         log = self.folder / "watch.err"
         with (
             log.open("wb") as err,
-            subprocess.Popen(
+            processes.start(
                 [HARKEN, *words], cwd=self.folder, stderr=err, stdout=subprocess.DEVNULL
             ) as process,
         ):
@@ -124,7 +125,7 @@ class Watched:
     def watch_once(self, *words: str) -> None:
         """Run all that is due, to its end."""
         words = ("agents", "watch", "--once", *self.write(self.script), *words)
-        ran = subprocess.run(
+        ran = processes.run(
             [HARKEN, *words, "--home", str(self.home)],
             cwd=self.folder,
             capture_output=True,

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.kit import anywhere
+from tests.forks.processes import write_command, write_python
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.docs.program"
+"""What runs the programs of pages."""
 
 _FENCE = re.compile(
     r"^```(\w*)(?: title=\"([^\"]+)\")?[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
@@ -62,7 +65,9 @@ class Reader:
     def __init__(self, home: Path) -> None:
         self.folder = home / "trip"
         self.folder.mkdir()
-        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        write_python(home / ".programs", PROGRAM)
+        folders = (write_command(home / ".programs").parent, Path(sys.executable).parent)
+        programs = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
         self.environment = {**os.environ, "HOME": str(home), "PATH": programs}
         self.environment.pop("HARKEN_HOME", None)
 
@@ -75,7 +80,7 @@ class Reader:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(example.text, "utf-8")
             elif example.language == "python":
-                ran = self.run([sys.executable, "-c", example.text])
+                ran = self.run(["python", "-c", example.text])
                 assert ran.returncode == 0, f"{example.text}\n{ran.stdout}"
                 count += 1
             elif example.language == "console":

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
+from tests.forks import processes
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 PAGE = 4096
@@ -245,7 +246,7 @@ def test_a_kill_at_any_moment_is_no_false_alarm(cli: Cli, tmp_path: Path) -> Non
     chance = random.Random(7)
     for _ in range(20):
         shutil.rmtree(cli.home, ignore_errors=True)
-        started = subprocess.Popen(
+        started = processes.start(
             [HARKEN, "import", tmp_path / "sources", "--jobs", "1"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -254,7 +255,7 @@ def test_a_kill_at_any_moment_is_no_false_alarm(cli: Cli, tmp_path: Path) -> Non
             time.sleep(chance.uniform(0.3, 2.5))
             started.send_signal(signal.SIGKILL)
             started.communicate()
-            started = subprocess.Popen(
+            started = processes.start(
                 [HARKEN, "search", "w1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             )
         _, err = started.communicate(timeout=60)

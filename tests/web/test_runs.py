@@ -132,6 +132,15 @@ def test_an_action_is_allowed_or_denied(
         expect(panel(page).get_by_text("denied it: use <b>tea</b>").first).to_be_visible()
 
 
+def test_an_action_is_shown_with_what_a_terminal_would_hide(stage: Stage, tea: str) -> None:
+    """A shell runs what stands in the sequences of a terminal: `. ./made`, and `>0m`."""
+    page = stage.open_tab().page
+    say(page, "hide it")
+    expect(question(page)).to_contain_text("true ⟨U+001B⟩[;. ./made⟨U+009B⟩>0m")
+    question(page).get_by_role("button", name="Deny", exact=True).click()
+    expect(panel(page).get_by_text("Done.")).to_be_visible()
+
+
 def test_an_action_that_is_always_allowed_is_not_asked_again(
     stage: Stage, tea: str, folder: Path
 ) -> None:

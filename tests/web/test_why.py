@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from tests.cli.git_kit import Repository
 from tests.cli.kit import HARKEN
 from tests.cli.ui_kit import show_home
+from tests.forks import processes
 from tests.web.browser_kit import Browser, Locator, Page, Tab, expect
 from tests.web.test_views import LUMINANCE, WIDE_ELEMENTS
 from tests.web.why_scenes import (
@@ -120,7 +120,7 @@ def test_the_lines_have_the_agents_that_blame_names(tab: Tab, shop: Repository) 
 def blame_rows(shop: Repository, path: str) -> list[Any]:
     """Return the rows of `harken blame --json`, run in a process of its own."""
     home = shop.folder.parent / "home"
-    ran = subprocess.run(
+    ran = processes.run(
         [HARKEN, "blame", path, "--json", "--home", str(home)],
         cwd=shop.folder,
         capture_output=True,

@@ -68,6 +68,9 @@ describe("parseDiff", () => {
   it("tells files from lines that look like them", () => {
     expect(parseDiff(diff).map(({ kind }) => kind)).toEqual(["file", "file", "hunk", "same", "dropped", "added", "dropped", "added"]);
   });
+  it("shows what a terminal would hide, since a change may be approved", () => {
+    expect(parseDiff("+ls \x1b[;. ./a\n")).toEqual([{ kind: "added", text: "+ls ⟨U+001B⟩[;. ./a" }]);
+  });
   it("counts lines", () => {
     expect(countDiff(diff)).toEqual({ added: 2, dropped: 2 });
     expect(countDiff("*** Begin Patch\n*** Update File: a\n-x\n+y\n+z\n*** End Patch")).toEqual({ added: 2, dropped: 1 });

@@ -57,6 +57,11 @@ class Home:
         return self.folder / "index.db"
 
     @property
+    def checkpoints_file(self) -> Path:
+        """The file of the checkpoints that agent frameworks write here."""
+        return self.folder / "checkpoints.db"
+
+    @property
     def facts_file(self) -> Path:
         """The database of messages and calls, as rows, and of their full-text index."""
         return self.folder / "facts.db"

@@ -107,12 +107,18 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
 
 
 def list_imported(home: Home) -> list[ImportedSession]:
-    """Return all imported sessions, the newest first."""
-    if not has_catalogue(home):
-        return []
-    from harken.capture.files.imported_sessions import list_imported_sessions
+    """Return all imported sessions and the threads of agent frameworks, the newest first."""
+    sessions: list[ImportedSession] = []
+    if has_catalogue(home):
+        from harken.capture.files.imported_sessions import list_imported_sessions
 
-    return read_catalogue(home, list_imported_sessions) or []
+        sessions += read_catalogue(home, list_imported_sessions) or []
+    if home.checkpoints_file.exists():
+        from harken.adapters.sessions import list_threads
+
+        sessions += list_threads(home.checkpoints_file, home.store_file)
+        sessions.sort(key=lambda session: (session.last_message_time, session.name), reverse=True)
+    return sessions
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
@@ -142,8 +148,7 @@ def _find_ends(home: Home, session: ImportedSession) -> list[BranchTip]:
         home,
         lambda catalogue: find_branch_tips(session, list_imported_sessions(catalogue), catalogue),
     )
-    assert ends is not None  # Otherwise there is no imported session.
-    return ends
+    return session.branch_tips if ends is None else ends
 
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:

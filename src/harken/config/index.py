@@ -102,6 +102,10 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
 
     home.create_folders()
     settings = load_settings(home)
+    if home.checkpoints_file.exists():
+        from harken.adapters.sessions import fold_threads
+
+        fold_threads(home.checkpoints_file, home.store_file)
     has_store = settings.store is not None or home.store_file.exists()
     with ExitStack() as stack:
         facts = SessionIndex(home.facts_file, prices=settings.prices, repair=_rebuild)

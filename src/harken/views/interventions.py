@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+import msgspec
+
 from harken.core.events import ActionRewritten, Event, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.links import Links
+from harken.views.message_diff import TextSpan
 from harken.views.message_text import call_text, has_same_text, readable_text
 
 
@@ -34,6 +37,8 @@ class Intervention(SparseRecord, frozen=True, kw_only=True):
     """The agent that received the message, or whose call it is."""
     heard_by_name: str | None
     time: str
+    spans: list[TextSpan] = msgspec.field(default_factory=list)
+    """The changes, without the label of the author; empty until they are compared."""
 
 
 def interventions(events: Iterable[Event]) -> list[Intervention]:

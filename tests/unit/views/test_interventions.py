@@ -5,6 +5,7 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import ImagePart, TextPart
+from harken.views.conversation.differences import Work, compare_intervention
 from harken.views.interventions import interventions
 from harken.views.viewer import SessionViewer
 from tests.unit.views.log_builder import LogBuilder
@@ -41,6 +42,19 @@ def test_rewritten_utterance_is_listed_with_both_texts(
         "heard_by_name": "Jill",
         "time": "2026-01-31T12:00:09.000000Z",
     }
+
+
+def test_the_changes_of_a_rewritten_utterance_are_without_its_label(
+    play: LogBuilder, jack: AgentId, jill: AgentId
+) -> None:
+    play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
+    (row,) = interventions(play.viewer().events)
+    compared = compare_intervention(row, Work(), 1000)
+    assert [(span.kind, span.text) for span in compared.spans] == [
+        ("same", "the password is "),
+        ("dropped", "1234"),
+        ("added", "[REDACTED]"),
+    ]
 
 
 @pytest.mark.req("S0-50")

@@ -46,6 +46,7 @@ export interface SearchHit {
   /** The name of the agent. */
   agent?: string | null;
   message_id?: string | null;
+  commit?: string | null;
   time?: string | null;
   /** Whether it is in a text that nobody heard: a hook denied or rewrote it. Null if that is not known. */
   is_unheard?: boolean | null;

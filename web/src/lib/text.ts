@@ -67,9 +67,9 @@ export function endOfPiece(text: string, end: number): number {
 
 export type DiffLineKind = "added" | "dropped" | "hunk" | "file" | "same";
 
-/** Return the lines of a unified diff with their kinds. */
+/** Return the lines of a unified diff with their kinds. No character is left out: it may be approved. */
 export function parseDiff(diff: string): { kind: DiffLineKind; text: string }[] {
-  const lines = cleanText(diff).replace(/\n$/, "").split("\n");
+  const lines = nameInvisible(diff).replace(/\n$/, "").split("\n");
   let inHunk = false;
   return lines.map((text) => {
     if (text.startsWith("@@")) inHunk = true;

@@ -1,8 +1,8 @@
 """`GitRepository`: run git in a repository and read its objects.
 
 Git is run as a program: what users see with `git blame` is what attribution starts from. Programs
-that a repository configures (external diffs, text converters, file monitors) are not run, and
-settings do not change the output: `git.commands` has the flags of each command.
+that a repository configures (external diffs, text converters, filters, file monitors, transports)
+are not run, and settings do not change the output: `git.commands` has the flags of each command.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from harken.attribution.git.commands import command_line, git_environment
+from harken.attribution.git.commands import (
+    FILTER_PATTERN,
+    FILTERED_COMMANDS,
+    command_line,
+    git_environment,
+)
 from harken.errors import ConfigError
 
 HEAD = "HEAD"
 SUBMODULE_MODE = 0o160000
 _MAX_DEPTH = 100
+_MISSING_OBJECTS = ("lazy fetching", "promisor remote", "transport '")
+"""Words of the messages about an object that only a remote has."""
+_NO_SETTING = 1
+"""The exit code of `git config` if no setting matches."""
 _HEADER_PATTERN = re.compile(rb"[0-9a-f]{40,64} \d+ \d+")
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """A larger file is not attributed."""
@@ -34,13 +43,24 @@ class GitRepository:
     Paths are relative to the top folder, with slashes.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Find the repository that contains a folder. Raises ConfigError if there is none."""
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        open_timeout_s: float = 30.0,
+    ) -> None:
+        """Find the repository that contains a folder. Raises ConfigError if there is none.
+
+        open_timeout_s: git may take so long. A configuration that includes a pipe never answers.
+        """
         self._environment = git_environment(folder, environ)
         self._reader: subprocess.Popen[bytes] | None = None
         self._earlier_paths: dict[str, bool] = {}
         self.top = self.folder = folder
-        output = self.run("rev-parse", "--show-toplevel", "--show-prefix")
+        arguments = ("rev-parse", "--show-toplevel", "--show-prefix")
+        ran = self._start(arguments, None, timeout_s=open_timeout_s)
+        output = _check(arguments, ran)
         lines = output.decode("utf-8", "surrogateescape").split("\n")
         if not lines[0]:
             raise ConfigError(f"{folder}: the repository has no working tree")
@@ -55,28 +75,46 @@ class GitRepository:
         settings: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run git and return its output. Raises ConfigError with git's message if it fails."""
-        ran = self._start(command_line(*arguments, settings=settings), stdin)
-        if ran.returncode != 0:
-            raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
-        return ran.stdout
+        return _check(arguments, self._start(arguments, stdin, settings))
 
     def try_run(self, *arguments: str, stdin: bytes | None = None) -> bytes | None:
         """Run git and return its output, or None if it fails."""
-        ran = self._start(command_line(*arguments), stdin)
+        ran = self._start(arguments, stdin)
         return ran.stdout if ran.returncode == 0 else None
 
+    @cached_property
+    def _filters(self) -> Sequence[str]:
+        """The settings that name a program through which git reads files of the working tree.
+
+        They are turned off whoever set them: a filter of the user, such as Git LFS, may itself run
+        programs that the repository names.
+        """
+        arguments = ("config", "--null", "--name-only", "--get-regexp", FILTER_PATTERN)
+        ran = self._start(arguments, None)
+        if ran.returncode == _NO_SETTING:
+            return ()
+        return _check(arguments, ran).decode("utf-8", "surrogateescape").split("\0")[:-1]
+
     def _start(
-        self, command: Sequence[str], stdin: bytes | None
+        self,
+        arguments: Sequence[str],
+        stdin: bytes | None,
+        settings: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
+        filters = self._filters if arguments[0] in FILTERED_COMMANDS else ()
         try:
             return subprocess.run(
-                command,
+                command_line(*arguments, settings=settings, filters=filters),
                 cwd=self.top,
                 input=b"" if stdin is None else stdin,
                 capture_output=True,
                 env=self._environment,
                 check=False,
+                timeout=timeout_s,
             )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{self.top}: git has no answer after {timeout_s:g} s") from None
         except FileNotFoundError as error:
             if error.filename != "git":
                 raise ConfigError(f"{self.top}: no such folder") from None
@@ -102,7 +140,11 @@ class GitRepository:
         stdin, stdout = self._open_reader()
         stdin.write(name.encode("utf-8", "surrogateescape") + b"\n")
         stdin.flush()
-        header = stdout.readline().rsplit(b" ", 2)
+        line = stdout.readline()
+        if not line:  # It ends at an object that only a remote has.
+            self.close()
+            return None
+        header = line.rsplit(b" ", 2)
         if len(header) < 3 or not header[2].strip().isdigit():
             return None
         size = int(header[2])
@@ -216,6 +258,13 @@ class GitRepository:
             self._reader = None
 
 
+def _check(arguments: Sequence[str], ran: subprocess.CompletedProcess[bytes]) -> bytes:
+    """Return the output of git. Raises ConfigError with its message if it failed."""
+    if ran.returncode != 0:
+        raise ConfigError(_explain(arguments, ran.stderr.decode("utf-8", "replace")))
+    return ran.stdout
+
+
 def _explain(arguments: Sequence[str], message: str) -> str:
     """Return the message of a failure of git on one line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
@@ -224,4 +273,8 @@ def _explain(arguments: Sequence[str], message: str) -> str:
         return "this folder is not in a git repository; run the command in one"
     if "dubious ownership" in text:
         return f"{text}; `git config --global --add safe.directory FOLDER` allows it"
+    if any(words in message for words in _MISSING_OBJECTS):
+        return (
+            f"git {arguments[0]}: objects are missing; `git fetch --refetch --no-filter` gets them"
+        )
     return f"git {arguments[0]}: {text}"

@@ -137,6 +137,31 @@ class ImportedSession(msgspec.Struct, frozen=True):
         return [BranchTip(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
 
 
+def build_session(
+    name: tuple[str, str],
+    *,
+    source: Path,
+    tips: Sequence[BranchTip],
+    title: str,
+    ended: str,
+    size_bytes: int,
+) -> ImportedSession:
+    """Return a session that another program keeps in a file of Harken, with commits of it.
+
+    name: the runtime, and its id of the session.
+    """
+    report = _SessionReport(
+        source=str(source),
+        format=name[0],
+        runtime=name[0],
+        tips=tuple(ConversationTip(tip.agent, tip.ctx) for tip in tips),
+        session=name[1],
+        title=title,
+        ended=ended,
+    )
+    return ImportedSession(*name, [_Part(report, FileFingerprint(size_bytes, 0, b""))])
+
+
 def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
     parts: dict[tuple[str, str], list[_Part]] = {}

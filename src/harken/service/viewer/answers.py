@@ -18,6 +18,7 @@ from harken.service.viewer.library import SessionSummary
 from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.rows import MAX_ITEMS, agents_of, cut_value, find_message, take_rows
 from harken.views.context import ContextMessage
+from harken.views.conversation.differences import Work, compare_intervention
 from harken.views.conversation.images import decode_image
 from harken.views.dialogs.dialog import find_primary_agents
 from harken.views.flow import hearers, origins, spread
@@ -26,6 +27,8 @@ from harken.views.verdicts import VerdictRow
 
 _MAX_PART_CHARS = 500_000
 """The number of characters of each of the changes, the outcome and the tools of a model call."""
+_MAX_SPAN_CHARS = 16_384
+"""The number of characters of the changes that a hook made."""
 MAX_READERS = 20
 """The maximum number of model calls that are listed as readers of a message."""
 _IMAGE_STARTS = {
@@ -77,7 +80,7 @@ def describe_message(session: OpenSession, message_id: str) -> dict[str, Any]:
         "effects": spread(links, id_),
     }
     readers = session.steps().find_readers(id_, event.agent_id, MAX_READERS + 1)
-    rows = session.hook_rows_about(id_)
+    rows, work = session.hook_rows_about(id_), Work()
     return {
         "message": cut_value(event_dict(event)),
         "agent": agent,
@@ -89,7 +92,11 @@ def describe_message(session: OpenSession, message_id: str) -> dict[str, Any]:
             "steps": readers[:MAX_READERS],
             "is_more": len(readers) > MAX_READERS,
         },
-        "interventions": take_rows(row for row in rows if isinstance(row, Intervention)),
+        "interventions": take_rows(
+            compare_intervention(row, work, _MAX_SPAN_CHARS)
+            for row in rows
+            if isinstance(row, Intervention)
+        ),
         "verdicts": take_rows(row for row in rows if isinstance(row, VerdictRow)),
     }
 

@@ -146,6 +146,8 @@ class SessionHit(Record, frozen=True, kw_only=True):
     agent: str
     message_id: str | None
     """The id of the message in the session. None if it is only known in a commit."""
+    commit: str | None
+    """The commit with the message. None if it has none yet."""
     time: str | None
     runtime: str
     kind: str

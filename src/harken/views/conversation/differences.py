@@ -13,10 +13,13 @@ from difflib import unified_diff
 
 import msgspec
 
+from harken.core import structs
 from harken.edits.file_edit import Change, FileEdit, Replacement
 from harken.edits.tools import find_argument_change
 from harken.views.conversation.arguments import read_members
+from harken.views.interventions import Intervention
 from harken.views.message_diff import TextSpan, spans, split_words
+from harken.views.message_text import strip_label
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@$")
 _HUNK_START, _NEW_TEXT = "@@ line ", "@@ new text @@"
@@ -91,6 +94,15 @@ def compare_texts(before: str, after: str, work: Work, max_chars: int) -> TextDi
         rows = [TextSpan(kind="dropped", text=old), TextSpan(kind="added", text=new)]
     short_rows = [*_cut_spans(rows, max_chars)]
     return TextDifference(short_rows, is_partial or short_rows != rows)
+
+
+def compare_intervention(row: Intervention, work: Work, max_chars: int) -> Intervention:
+    """Return a row with the changes that the hook made."""
+    became = row.became
+    if row.kind == "message":
+        became = strip_label(became, () if row.name is None else (row.name,))
+    difference = compare_texts(row.proposed, became, work, max_chars)
+    return structs.replace(row, spans=difference.spans)
 
 
 def change_of_call(name: str, arguments: str, work: Work) -> FileChange | None:

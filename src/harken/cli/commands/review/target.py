@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harken.config.home import current_folder
+from harken.attribution.git.commands import SAFE_OPTIONS, git_environment
+from harken.config.home import current_folder, environment
 from harken.errors import ConfigError
 from harken.review.request import ChangeToReview
 from harken.store.branches import TICKET_PREFIX
@@ -16,7 +17,7 @@ MAX_DIFF_BYTES = 16 * 1024 * 1024
 _GIT_TIMEOUT_S = 60.0
 _STDIN = "-"
 # No program that the repository configures is run.
-_GIT = ("git", "-c", "core.fsmonitor=false")
+_GIT = ("git", *SAFE_OPTIONS)
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color")
 _NO_TARGET = "not a file, a ticket (tkt-...), a commit or a range of git in this folder"
 _RANGE_PATTERN = re.compile(r"(.*?)(\.{2,3})(.*)")
@@ -87,6 +88,7 @@ def _run_git(arguments: tuple[str, ...], missing: str) -> bytes:
         result = subprocess.run(
             [*_GIT, *arguments],
             cwd=current_folder(),
+            env=git_environment(current_folder(), environment()),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_GIT_TIMEOUT_S,

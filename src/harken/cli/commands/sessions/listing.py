@@ -181,7 +181,9 @@ def is_in_folder(folder: str, root: str) -> bool:
     """Whether a session's folder is this one, or below it; a single part of the path is enough."""
     path = PurePath(folder)
     full = PurePath(os.path.abspath(Path(root).expanduser()))  # noqa: PTH100 - it may not exist
-    return bool(folder) and (path.is_relative_to(full) or root in path.parts)
+    # A transcript may name its folder by a relative path, or by one of another system.
+    is_same = folder == root or path.is_relative_to(full)
+    return bool(folder) and (is_same or root in path.parts)
 
 
 def describe_imported(session: ImportedSession) -> dict[str, Any]:

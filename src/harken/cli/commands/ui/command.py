@@ -76,6 +76,8 @@ def command(
             link += "" if name is None else f"&session={quote(name, safe='')}"
             print_text(link)
             sys.stdout.flush()
+            if sys.stdout.isatty():
+                click.echo("Ctrl-C ends it.", err=True)
             # The page asks for the list of sessions first; reading it may take as long as a
             # browser.
             threading.Thread(target=viewer.library.count, daemon=True).start()

@@ -68,8 +68,10 @@ class HomeLibrary:
         """
         full_name = self.find(name)
         if full_name is None:
-            listing = command_prefix("sessions")
-            raise ConfigError(f"{name}: not a session of this home; `{listing}` lists sessions")
+            hint = f"`{command_prefix('sessions')}` lists sessions"
+            if Path(name).is_file():
+                hint = f"`{command_prefix('import', name)}` adds it"
+            raise ConfigError(f"{name}: not a session of this home; {hint}")
         return full_name
 
     def find(self, name: str) -> str | None:
@@ -198,6 +200,7 @@ class HomeLibrary:
             title=hit.title,
             agent=hit.agent or facts.main_agent or "main",
             message_id=hit.event,
+            commit=hit.ctx,
             time=None if hit.time_us is None else to_datetime(hit.time_us).isoformat(),
             runtime=hit.runtime,
             kind=hit.kind,

@@ -62,12 +62,17 @@ class HomeStatistics:
         return listing, self._index.request(listing)
 
     def _find_name(self, session: str, listing: Listing, facts: SessionFacts) -> str:
-        """Return the name of a session in the index. Raises NameNotFound, RequestRefused."""
+        """Return the name of a session in the index.
+
+        Raises NameNotFound, RequestRefused if it is not indexed yet, ConfigError if it cannot be.
+        """
         entry = self._sessions.find(session)
         if entry is None:
             raise NameNotFound("session", session, [])
         name = Listing(listing.sessions, listing.states, facts).index_name(entry)
         if name not in facts.sessions:
+            if entry.name in listing.states and self._index.has_failed(listing, entry.name):
+                raise ConfigError(f"{session}: has no statistics: it is empty, or cannot be read")
             raise RequestRefused("busy", f"{session} is not indexed yet; try again in some seconds")
         return name
 

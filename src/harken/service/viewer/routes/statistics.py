@@ -20,7 +20,6 @@ from harken.store.remote.errors import RequestRefused
 routes = APIRouter(prefix="/api", include_in_schema=False)
 _MAX_LIST_BYTES = 250_000
 """The number of bytes after which a list of an answer has no further rows."""
-_MAX_NESTED_ROWS = 50
 _MAX_NAME_CHARS = 2000
 
 
@@ -85,13 +84,15 @@ def _take_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _cut_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with short names, and short lists inside of it."""
+    """Return a row with short names, and short lists in it, whose lengths are in `NAME_total`."""
     short: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, str):
             short[name] = value[:_MAX_NAME_CHARS]
         elif isinstance(value, list):
-            short[name] = [_cut_row(item) for item in value[:_MAX_NESTED_ROWS]]
+            short[name] = [_cut_row(item) for item in value[:MAX_ITEMS]]
+            if len(value) > MAX_ITEMS:
+                short[f"{name}_total"] = len(value)
         else:
             short[name] = value
     return short

@@ -58,6 +58,12 @@ class BackgroundIndex:
                 error=self._error,
             )
 
+    def has_failed(self, listing: Listing, name: str) -> bool:
+        """Whether the last update did not add a session, which has not changed since."""
+        with self._lock:
+            shows_last = listing.facts.read_at >= self._ended_at
+            return shows_last and self._attempted.get(name) == listing.states[name]
+
     def wait(self, timeout_s: float) -> None:
         """Wait until no update runs, at most some time."""
         self._idle.wait(timeout_s)
