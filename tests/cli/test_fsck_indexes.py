@@ -37,6 +37,7 @@ TABLES = {
         *("sessions", "agents", "commits", "messages", "tool_calls", "verdicts", "requests"),
         *("edges", "state", "roots", "said", "logs", "log_agents", "places", "links", "linked"),
         *("native_agents", "recorded", "unpaired", "repeats", "pairs", "text_keys", "outcomes"),
+        "main_names",
         *("words_data", "words_idx", "words_config"),
     },
     CATALOGUE: {"source", "reading", "lineage", "spawned", "lost", "restored"},

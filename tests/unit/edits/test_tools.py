@@ -84,7 +84,10 @@ def test_each_reader_finds_the_replacements_of_all_runtimes(
     assert (edit.path, edit.changes) == ("tea.py", (CHANGE,))
     change = change_of_call(name, text, Work())
     assert change is not None
-    assert change.diff == "--- tea.py\n+++ tea.py\n@@ -1,2 +1,2 @@\n pot\n-black\n+green"
+    assert (
+        change.diff
+        == "--- tea.py\n+++ tea.py\n@@ line 1 of the replaced text @@\n pot\n-black\n+green"
+    )
     others = {"command": "str_replace"} if "command" in arguments else None
     assert json.loads(change.other_arguments or "null") == others
     lines = ["".join(part for _, part in line) for line in list_change_lines(name, text)]
@@ -171,7 +174,7 @@ def test_an_empty_replaced_text_creates_a_file() -> None:
     assert edit.changes == (Content("pot\ngreen\n"),)
     change = change_of_call("edit", arguments, Work())
     assert change is not None
-    assert change.diff.split("\n")[2:] == ["@@ -0,0 +1,2 @@", "+pot", "+green"]
+    assert change.diff.split("\n")[2:] == ["@@ new text @@", "+pot", "+green"]
 
 
 @pytest.mark.parametrize(
