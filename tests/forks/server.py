@@ -11,7 +11,7 @@ and buffers included. The server ends when its standard input is closed, as when
 from __future__ import annotations
 
 import gc
-import importlib
+import importlib.util
 import io
 import marshal
 import os
@@ -112,6 +112,8 @@ if __name__ == "__main__":
     else:
         import_commands(COMMANDS)
         del sys.path[0]  # `harken` does not look for modules in its folder.
+        # A process that `multiprocessing` starts imports the main module, which is that of harken.
+        sys.modules["__main__"].__spec__ = importlib.util.find_spec("harken.__main__")
         sys.argv[0] = os.path.join(os.path.dirname(sys.executable), "harken")  # noqa: PTH118, PTH120
     gc.collect()
     gc.freeze()

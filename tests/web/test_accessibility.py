@@ -47,7 +47,8 @@ FOCUSED = """() => {
 
 
 def find_faults(page: Page) -> list[str]:
-    """Return the serious faults that axe finds."""
+    """Return the serious faults that axe finds in what is not loading."""
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
     results: dict[str, Any] = Axe().run(page).response
     return [
         f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
