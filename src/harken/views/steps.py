@@ -276,8 +276,12 @@ class RequestSteps:
 
         Raises as `context`.
         """
-        known = self._known_keys(number)
-        return [position for position, key in enumerate(self.keys(number)) if key not in known]
+        known, keys = self._known_keys(number), self.keys(number)
+        previous = self.calls.previous_request(self.requests[number - 1])
+        before = [] if previous is None else self.calls.keys(previous)
+        # A context usually begins with that of the previous call, in which nothing is new.
+        start = len(before) if keys[: len(before)] == before else 0
+        return [position for position in range(start, len(keys)) if keys[position] not in known]
 
     def _known_keys(self, number: int) -> Collection[Key]:
         """Return the keys of the previous call of the agent."""

@@ -15,6 +15,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 from harken.core.events import ContextCommitted, Event
@@ -25,6 +26,7 @@ from harken.service.viewer.library import SessionLibrary, SessionSource
 from harken.session.log.reader import paused_gc
 from harken.views.conversation.conversation import Conversations
 from harken.views.conversation.images import hash_image, iter_images
+from harken.views.dialogs.answers import Answers
 from harken.views.dialogs.dialog import Dialog, DialogItem
 from harken.views.interventions import Intervention
 from harken.views.links import Links
@@ -215,10 +217,14 @@ def _iter_messages(links: Links, row: HookRow) -> Iterable[MessageId]:
 class DialogList:
     """The items of a dialog by position. A later event appends items or replaces earlier ones."""
 
-    def __init__(self, links: Links, agents: Sequence[AgentId]) -> None:
-        """The dialog is empty before `add_new`."""
+    def __init__(
+        self, links: Links, agents: Sequence[AgentId], answers: Answers | None = None
+    ) -> None:
+        """The dialog is empty before `add_new`. `answers` are shared with other dialogs."""
         self.items: list[DialogItem] = []
-        self._links, self._dialog = links, Dialog(links, agents, drafts=True)
+        self.agents = agents
+        self._links = links
+        self._dialog = Dialog(links, agents, drafts=True, answers=answers)
         self._index_by_id: dict[str, int] = {}
         self._event_count = 0
         self._changes: list[tuple[int, int]] = []
@@ -233,12 +239,23 @@ class DialogList:
         """
         for event in self._links.events[self._event_count :]:
             self._event_count += 1
-            for item in self._dialog.add([event]):
-                index = self._index_by_id.setdefault(item.message_id, len(self.items))
-                if index == len(self.items):
-                    self._listed_at.append(self._event_count)
-                self.items[index : index + 1] = [item]
-                self._changes.append((self._event_count, index))
+            self._list_items(self._dialog.add([event]))
+
+    def add_decided(self, event: Event, event_count: int, decided: AbstractSet[MessageId]) -> None:
+        """Add an event of the log up to a number of events, and the answers that it decided.
+
+        Events may be left out that are of other agents, decide no answer and stop no turn.
+        """
+        self._event_count = event_count
+        self._list_items(self._dialog.add_decided([event], decided))
+
+    def _list_items(self, items: Iterable[DialogItem]) -> None:
+        for item in items:
+            index = self._index_by_id.setdefault(item.message_id, len(self.items))
+            if index == len(self.items):
+                self._listed_at.append(self._event_count)
+            self.items[index : index + 1] = [item]
+            self._changes.append((self._event_count, index))
 
     def find(self, message_id: str) -> DialogItem | None:
         """Return the item of a message. Return None if there is none."""
