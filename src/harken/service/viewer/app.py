@@ -18,6 +18,7 @@ from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.code_library import CodeLibrary
 from harken.service.viewer.commit_history import CommitHistory
+from harken.service.viewer.compression import JsonCompression
 from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.home_pages.commit_agents import CommitAgents
 from harken.service.viewer.home_pages.imports import ImportService
@@ -96,7 +97,8 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     def end_streams() -> None:
         app.state.is_closing = True
 
-    return ViewerApp(SecurityHeaders(ErrorMiddleware(app, access, LIMITS)), end_streams)
+    guarded = ErrorMiddleware(app, access, LIMITS)
+    return ViewerApp(SecurityHeaders(JsonCompression(guarded)), end_streams)
 
 
 async def _handle_no_route(_: Request, error: Exception) -> Json:
