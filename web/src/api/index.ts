@@ -427,7 +427,7 @@ export class Api {
     return this.get<SessionPage>("sessions", params, signal);
   }
   search(q: string, limit: number, signal?: AbortSignal) {
-    return this.get<{ hits: SearchHit[] }>("search", { q, limit }, signal);
+    return this.get<{ hits: SearchHit[]; index?: IndexState | null }>("search", { q, limit }, signal);
   }
   session(name: string, params: Params = {}, signal?: AbortSignal) {
     return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, params, signal);
