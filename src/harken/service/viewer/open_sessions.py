@@ -39,9 +39,9 @@ _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
 """The number of events of all open sessions after which the least used one is closed."""
 _MAX_DIALOGS = 8
-_SLICE_S, _PAUSE_S = 0.1, 0.001
-"""How long a request reads a log before it lets others pass, and how long it then waits: a lock
-alone would be taken by the same thread again."""
+_SLICE_S, _PAUSE_S, _MAX_PAUSE_S = 0.03, 0.001, 0.2
+"""How long a request reads a log before it lets others pass, and how long it then waits at least,
+and at most for those that wait already: a lock alone would be taken by the same thread again."""
 _MIN_RETRY_S, _RETRY_PER_READING = 1.0, 20.0
 """A damaged log that is written is read again after a second, or some times its reading."""
 
@@ -56,6 +56,8 @@ class OpenSession:
         """Tells the pages apart from those of the same log when it was read before: its items may
         differ then, and the numbers of events do not tell how."""
         self.lock = threading.Lock()
+        self._waiting: set[object] = set()
+        """The requests that wait for the lock."""
         self.links = Links(())
         self.conversations = Conversations(self.links)
         self.is_complete = False
@@ -80,6 +82,36 @@ class OpenSession:
     def event_count(self) -> int:
         """The number of events that were read."""
         return len(self.links)
+
+    @contextmanager
+    def acquire(self) -> Iterator[None]:
+        """Hold the lock of the session during the block."""
+        request = object()
+        self._waiting.add(request)
+        try:
+            with self.lock:
+                self._waiting.discard(request)
+                yield
+        finally:
+            self._waiting.discard(request)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a request waits for the lock."""
+        return bool(self._waiting)
+
+    def let_others_pass(self) -> None:
+        """Wait until the requests that wait for the lock have it, at most some time."""
+        until = time.monotonic() + _MAX_PAUSE_S
+        waiting = [*self._waiting]
+        time.sleep(_PAUSE_S)
+        while time.monotonic() < until and not self._waiting.isdisjoint(waiting):
+            time.sleep(_PAUSE_S)
+
+    @property
+    def is_partly_read(self) -> bool:
+        """Whether the first events of the log are known, and later ones are not read yet."""
+        return self.event_count > 0 and not self.is_complete
 
     def read_new(self, max_s: float = math.inf) -> None:
         """Add the events since the last call to all views, for roughly this time."""
@@ -288,21 +320,25 @@ class OpenSessions:
         """Yield a session with all current events; other threads wait until the end of the block.
 
         A log that takes longer than `max_s` to read is yielded with its first events, and is not
-        complete. A log that was replaced is read from its beginning. Raises NameNotFound, and
-        HarkenError if it cannot be read.
+        complete. If another request reads it, these are the events that are known. A log that was
+        replaced is read from its beginning. Raises NameNotFound, and HarkenError if it cannot be
+        read.
         """
         session, deadline = self._get(name), time.monotonic() + max_s
         must_be_read_again = is_yielded = False
         while not (must_be_read_again or is_yielded):
-            with session.lock:
-                self._read_new(name, session, min(_SLICE_S, max_s))
+            with session.acquire():
+                if max_s < math.inf and session.is_partly_read:
+                    deadline = -math.inf
+                else:
+                    self._read_new(name, session, min(_SLICE_S, max_s))
                 must_be_read_again = session.must_be_read_again()
                 is_due = session.is_complete or time.monotonic() >= deadline
                 if is_due and not must_be_read_again:
                     is_yielded = True
                     yield session
             if not is_yielded:
-                time.sleep(_PAUSE_S)
+                session.let_others_pass()
         if must_be_read_again:
             session = self._read_again(name, session)
             with session.lock:
