@@ -103,9 +103,9 @@ class OpenSession:
     def let_others_pass(self) -> None:
         """Wait until the requests that wait for the lock have it, at most some time."""
         until = time.monotonic() + _MAX_PAUSE_S
-        waiting = [*self._waiting]
+        requests = [*self._waiting]
         time.sleep(_PAUSE_S)
-        while time.monotonic() < until and not self._waiting.isdisjoint(waiting):
+        while time.monotonic() < until and not self._waiting.isdisjoint(requests):
             time.sleep(_PAUSE_S)
 
     @property

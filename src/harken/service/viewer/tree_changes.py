@@ -34,15 +34,15 @@ class TreeChanges:
         """
         if self._rows == rows:
             return {}
-        is_first, before = self._rows is None, self._values
+        is_first, old_values = self._rows is None, self._values
         answer = agents_of(rows)
         values = {row["agent_id"]: row for row in answer["agents"]}
         self._rows, self._values = rows, values
         if is_first or "agents_total" in answer or len(values) != len(rows):
             return answer
         tree: dict[str, Any] = {
-            "rows": [row for id_, row in values.items() if before.get(id_) != row]
+            "rows": [row for id_, row in values.items() if old_values.get(id_) != row]
         }
-        if [*values] != [*before]:
+        if [*values] != [*old_values]:
             tree["order"] = [*values]
         return {"tree": tree}

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
-from harken.service.viewer.compression import GZIP_HEADERS, accepts_gzip
+from harken.service.viewer.responses.compression import GZIP_HEADERS, accepts_gzip
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -79,10 +79,10 @@ async def page_file(request: Request, path: str) -> Response:
     is_hashed = name.startswith(_HASHED_FOLDER)
     caching = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
     headers = {"cache-control": caching}
-    accepted = file.compressed if accepts_gzip(request.headers.raw) else None
-    if accepted is not None:
+    compressed = file.compressed if accepts_gzip(request.headers.raw) else None
+    if compressed is not None:
         headers |= {key.decode(): value.decode() for key, value in GZIP_HEADERS}
-    return Response(accepted or file.data, media_type=media_type, headers=headers)
+    return Response(compressed or file.data, media_type=media_type, headers=headers)
 
 
 def _media_type(path: str) -> str | None:

@@ -34,30 +34,30 @@ class ContextPacker:
         """
         steps = self._session.steps()
         keys, agent = steps.keys(number), steps.requests[number - 1].agent_id
-        known, packed = self._last.get(agent, ([], pack_list([])))
-        if keys[: len(known)] != known:
-            known, packed = [], pack_list([])
-        added = keys[len(known) :]
+        last_keys, ranges = self._last.get(agent, ([], pack_list([])))
+        if keys[: len(last_keys)] != last_keys:
+            last_keys, ranges = [], pack_list([])
+        new_keys = keys[len(last_keys) :]
         rows = [
             self._pack_message(number, key, position)
-            for position, key in enumerate(added, len(known))
+            for position, key in enumerate(new_keys, len(last_keys))
         ]
-        packed = extend_list(packed, rows)
-        self._last[agent] = keys, packed
+        ranges = extend_list(ranges, rows)
+        self._last[agent] = keys, ranges
         new: list[int] = []
         for position in steps.find_new(number):
             new = extend_ranges(new, position)
-        return packed, self._packer.pack(new)
+        return ranges, self._packer.pack(new)
 
     def _pack_message(self, number: int, key: Key, position: int) -> Packed:
-        packed = self._messages.get(key)
-        if packed is None:
+        row_place = self._messages.get(key)
+        if row_place is None:
             [row] = answers.read_context(self._session, number, position, position + 1)
             members = to_json(row)
-            packed = self._messages[key] = self._packer.pack(
+            row_place = self._messages[key] = self._packer.pack(
                 {name: members[name] for name in members if name not in ("position", "new")}
             )
-        return packed
+        return row_place
 
 
 def extend_ranges(ranges: list[int], position: int) -> list[int]:

@@ -25,9 +25,9 @@ def read_dialogs(links: Links, groups: Sequence[Sequence[AgentId]]) -> list[Dial
         for agent in dict.fromkeys(agents):
             dialogs_by_agent.setdefault(agent, []).append(dialog)
     for event_count, event in enumerate(links.events, 1):
-        decided = answers.add_event(event)
-        concerns_all = decided or isinstance(event, TurnStop)
-        concerned = dialogs if concerns_all else dialogs_by_agent.get(event.agent_id, ())
-        for dialog in concerned:
-            dialog.add_decided(event, event_count, decided)
+        answer_ids = answers.add_event(event)
+        concerns_all = answer_ids or isinstance(event, TurnStop)
+        dialogs_of_event = dialogs if concerns_all else dialogs_by_agent.get(event.agent_id, ())
+        for dialog in dialogs_of_event:
+            dialog.add_decided(event, event_count, answer_ids)
     return dialogs
