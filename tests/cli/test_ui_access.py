@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from harken.service.viewer.headers import CONTENT_POLICY
+from harken.service.viewer.responses.headers import CONTENT_POLICY
 from tests.cli.kit import Cli
 from tests.cli.ui_kit import BEARER, TOKEN, Page, show_home
 

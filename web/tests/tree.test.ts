@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { TreeRow } from "../src/api";
-import { arrangeTree, collapsedAtFirst, parentOf } from "../src/lib/tree";
+import { arrangeTree, collapsedAtFirst, GrowingTree, parentOf } from "../src/lib/tree";
 
 function rowsOf(text: string): TreeRow[] {
   return text.trim().split("\n").map((line) => {
@@ -46,5 +46,36 @@ describe("the tree of agents", () => {
     const began = performance.now();
     expect(arrangeTree(rows, new Set(), "").at(-1)?.siblings).toBe(10_000);
     expect(performance.now() - began).toBeLessThan(1_000);
+  });
+});
+
+describe("the tree of a session that grows", () => {
+  const row = (agent: string, entries: number): TreeRow => ({ ...(ROWS[0] as TreeRow), agent_id: agent, entries });
+  const shown = (tree: GrowingTree) => tree.rows.map((one) => `${one.agent_id} ${one.entries}`);
+  it("applies changed rows, new agents and moves", () => {
+    const tree = new GrowingTree();
+    tree.apply({ agents: [row("a", 1), row("b", 1)], events: 2, generation: "g" });
+    tree.apply({ tree: { rows: [row("b", 2)] }, events: 3, generation: "g" });
+    expect(shown(tree)).toEqual(["a 1", "b 2"]);
+    tree.apply({ tree: { rows: [row("c", 1)], order: ["a", "c", "b"] }, events: 4, generation: "g" });
+    tree.apply({ items: [], events: 5, generation: "g" });
+    expect(shown(tree)).toEqual(["a 1", "c 1", "b 2"]);
+    tree.apply({ tree: { rows: [], order: ["b", "a"] }, events: 6, generation: "g" });
+    expect(shown(tree)).toEqual(["b 2", "a 1"]);
+  });
+  it("shows no older tree than it has, and applies a change to the tree that it is of", () => {
+    const tree = new GrowingTree();
+    tree.apply({ tree: { rows: [row("x", 9)] }, events: 1, generation: "g" });
+    expect(shown(tree)).toEqual([]);
+    tree.apply({ agents: [row("a", 1), row("b", 1)], events: 10, generation: "g" });
+    tree.load({ agents: [row("a", 0)], events: 5, generation: "g" });
+    expect(shown(tree)).toEqual(["a 1", "b 1"]);
+    tree.load({ agents: [row("a", 1), row("b", 3)], events: 12, generation: "g" });
+    tree.apply({ tree: { rows: [row("b", 2)] }, events: 11, generation: "g" });
+    expect(shown(tree)).toEqual(["a 1", "b 3"]);
+    tree.apply({ tree: { rows: [row("b", 4)] }, events: 13, generation: "g" });
+    expect(shown(tree)).toEqual(["a 1", "b 4"]);
+    tree.load({ agents: [row("z", 1)], events: 1, generation: "another" });
+    expect(shown(tree)).toEqual(["z 1"]);
   });
 });

@@ -42,6 +42,17 @@ def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T
     return run_with_repair(partial(_read_index, home, read), repairs)
 
 
+def read_indexed(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
+    """Return the result of `read` for the session index as it is, which may lack new content.
+
+    The index of another process that updates it can be read. Raises as `read_facts`.
+    """
+    from harken.index.database import run_with_repair
+
+    read_index = partial(_read_index, home, read, is_updated=False)
+    return run_with_repair(read_index, {home.facts_file: _rebuild})
+
+
 def read_edits(
     home: Home,
     read: Callable[[EditIndex, SessionIndex, Store], T],
@@ -96,7 +107,9 @@ def _rebuild(path: Path) -> None:
     click.echo(f"harken: {path} was damaged; it is rebuilt from the store and the logs", err=True)
 
 
-def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
+def _read_index(
+    home: Home, read: Callable[[SessionIndex, Store | None], T], *, is_updated: bool = True
+) -> T:
     from harken.config.imported_sessions import has_catalogue, open_catalogue
     from harken.index.session_index import SessionIndex
 
@@ -114,6 +127,8 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
         if has_store:
             store = open_store(home, settings)
             stack.callback(store.close)
+        if not is_updated:
+            return read(facts, store)
         if has_catalogue(home):
             catalogue = stack.enter_context(closing(open_catalogue(home)))
         with progress("Reading new content") as tell:

@@ -276,8 +276,12 @@ class RequestSteps:
 
         Raises as `context`.
         """
-        known = self._known_keys(number)
-        return [position for position, key in enumerate(self.keys(number)) if key not in known]
+        known_keys, keys = self._known_keys(number), self.keys(number)
+        previous = self.calls.previous_request(self.requests[number - 1])
+        old_keys = [] if previous is None else self.calls.keys(previous)
+        # A context usually begins with that of the previous call, in which nothing is new.
+        start = len(old_keys) if keys[: len(old_keys)] == old_keys else 0
+        return [at for at in range(start, len(keys)) if keys[at] not in known_keys]
 
     def _known_keys(self, number: int) -> Collection[Key]:
         """Return the keys of the previous call of the agent."""

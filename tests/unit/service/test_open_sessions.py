@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from harken.core.events import Event
 from harken.service.viewer.library import SessionLibrary
-from harken.service.viewer.open_sessions import OpenSessions
+from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.session.session import Session
 from harken.views.model_calls import placeholders
 from harken.views.viewer import SessionFollower
@@ -54,10 +56,37 @@ def test_a_log_is_shown_while_it_is_read(tmp_path: Path) -> None:
             log_user_message(session, agent)
     sessions = OpenSessions(cast(SessionLibrary, OneSession(session.path)))
     states: list[tuple[int, int, bool]] = []
-    for max_s in (0.0, 0.0, 60.0, 0.0):
+    for max_s in (0.0, 0.0, math.inf, 0.0):
         with sessions.use("s", max_s) as opened:
             items = opened.conversations.count(agent)
             states.append((opened.event_count, items, opened.is_complete))
-    assert states == [(3, 1, False), (6, 4, False), (8, 6, True), (8, 6, True)]
+    # A request that waits for nothing gets what another one has read.
+    assert states == [(3, 1, False), (3, 1, False), (8, 6, True), (8, 6, True)]
     with sessions.use("s") as opened:
         assert len(opened.tree()) == 1
+
+
+def test_a_request_passes_one_that_reads_a_long_log(tmp_path: Path) -> None:
+    with Session(tmp_path / "s.jsonl", options=session_options()) as session:
+        agent = create_agent(session, relation="primary")
+        for _ in range(6):
+            log_user_message(session, agent)
+    source = SlowSource(session.path)
+    opened = OpenSession(source)
+    opened.read_new(0.0)
+    has_passed = threading.Event()
+
+    def pass_reader() -> None:
+        with opened.acquire():
+            has_passed.set()
+
+    with opened.acquire():
+        other = threading.Thread(target=pass_reader)
+        other.start()
+        while not opened.has_waiting:
+            pass
+        assert not has_passed.is_set()
+    opened.let_others_pass()
+    assert has_passed.is_set()
+    other.join()
+    assert not opened.has_waiting

@@ -74,6 +74,7 @@ export interface TreeRow {
 export interface SessionInfo {
   session: SessionSummary;
   events: number;
+  generation?: Generation;
   /** Whether the log was read to its end: an answer that was asked for soon may have a part of it. */
   is_complete?: boolean;
   /** How often agents changed their places in the tree. */
@@ -229,7 +230,10 @@ export interface Change {
   total?: number;
   generation?: Generation;
   items?: { index: number; item: ConversationItem }[];
+  /** The whole tree of agents, in the first line of a stream. */
   agents?: TreeRow[];
+  /** The rows that changed since the line before, and the ids of all agents if their order changed. */
+  tree?: { rows: TreeRow[]; order?: string[] };
   is_live?: boolean;
   damage?: string | null;
   /** How the session runs in this server; only in the last line of a change. */
@@ -423,7 +427,7 @@ export class Api {
     return this.get<SessionPage>("sessions", params, signal);
   }
   search(q: string, limit: number, signal?: AbortSignal) {
-    return this.get<{ hits: SearchHit[] }>("search", { q, limit }, signal);
+    return this.get<{ hits: SearchHit[]; index?: IndexState | null }>("search", { q, limit }, signal);
   }
   session(name: string, params: Params = {}, signal?: AbortSignal) {
     return this.get<SessionInfo>(`sessions/${encodeURIComponent(name)}`, params, signal);

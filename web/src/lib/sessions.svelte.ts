@@ -22,6 +22,8 @@ export class SessionList {
   error = $state.raw<Error | null>(null);
   /** Why the messages of the sessions were not searched. */
   searchError = $state.raw<Error | null>(null);
+  /** Whether much was not indexed yet, so that its messages were not searched. */
+  isSearchPartial = $state(false);
   isLoading = $state(true);
   isLoaded = $state(false);
   #key = "";
@@ -48,7 +50,7 @@ export class SessionList {
       const text = filters.text.trim();
       const [page, found] = await Promise.all([
         this.#api.sessions({ ...filters, limit }, signal),
-        text.length > 1 && !quiet ? this.#api.search(text, 20, signal).catch(toError) : null,
+        text.length > 1 && (!quiet || this.isSearchPartial) ? this.#api.search(text, 20, signal).catch(toError) : null,
       ]);
       if (signal.aborted) return;
       // A quiet load of a list longer than one page would cut it: only the loaded part is new.
@@ -59,9 +61,10 @@ export class SessionList {
       this.total = page.total ?? page.sessions.length;
       this.leftOut = page.left_out ?? this.leftOut;
       this.#setIndex(page.index ?? this.index);
-      if (!quiet) {
+      if (found || !quiet) {
         this.hits = found && "hits" in found ? found.hits : [];
         this.searchError = found instanceof Error ? found : null;
+        this.isSearchPartial = Boolean(found && "hits" in found && found.index);
       }
       this.error = null;
       this.isLoaded = true;

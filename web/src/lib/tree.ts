@@ -1,6 +1,6 @@
 /** The rows of the tree of agents that are shown: without collapsed subtrees, or those that match a text. */
 
-import type { TreeRow } from "../api";
+import type { Change, Generation, SessionInfo, TreeRow } from "../api";
 
 /** The number of agents above which only the upper levels are open at first. */
 const MANY = 40;
@@ -98,4 +98,38 @@ function numberSiblings(nodes: TreeNode[]): void {
     node.position = group.length;
   }
   finish(0);
+}
+
+/** The tree of a session that grows: as it was asked for, or as the live stream brought it, whichever is newer. */
+export class GrowingTree {
+  rows: TreeRow[] = [];
+  #generation: Generation = null;
+  #events = -1;
+  /** The tree as the stream brought it: the changes of the next line are of this one. */
+  #streamed: TreeRow[] | null = null;
+
+  /** Take the tree of an answer, unless a newer one is there. */
+  load(answer: Pick<SessionInfo, "agents" | "events" | "generation">): void {
+    this.#show(answer.agents, answer.events, answer.generation ?? null);
+  }
+
+  /** Apply a line of the stream. */
+  apply(change: Change): void {
+    if (change.agents) this.#streamed = change.agents;
+    else if (change.tree && this.#streamed) this.#streamed = applyTree(this.#streamed, change.tree);
+    else return;
+    this.#show(this.#streamed, change.events ?? this.#events, change.generation ?? null);
+  }
+
+  #show(rows: TreeRow[], events: number, generation: Generation): void {
+    if (generation === this.#generation && events < this.#events) return;
+    this.rows = rows;
+    this.#events = events;
+    this.#generation = generation;
+  }
+}
+
+function applyTree(before: readonly TreeRow[], { rows, order }: NonNullable<Change["tree"]>): TreeRow[] {
+  const byId = new Map([...before, ...rows].map((row) => [row.agent_id, row]));
+  return (order ?? before.map((row) => row.agent_id)).flatMap((id) => byId.get(id) ?? []);
 }

@@ -115,13 +115,21 @@ def in_json(data: bytes, replace: Replace) -> bytes:
 
     def replace_literal(match: re.Match[bytes]) -> bytes:
         try:
-            text: str = json.loads(match[0].decode(), strict=False)
+            text = _decode_literal(match[0])
         except ValueError:
             return match[0]
         new = replace(text)
         return match[0] if new == text else canonical.to_json_line(new)
 
     return _LITERAL_PATTERN.sub(replace_literal, data)
+
+
+def _decode_literal(literal: bytes) -> str:
+    """Return the text of a string literal. Raises ValueError."""
+    if b"\\" not in literal:  # Most have no escapes, and the decoder takes ten times as long.
+        return literal[1:-1].decode()
+    text: str = json.loads(literal.decode(), strict=False)
+    return text
 
 
 def replace_in_bytes(data: bytes, replace: Replace) -> bytes:

@@ -8,7 +8,7 @@ import msgspec
 
 from harken.core.loopback import foreign_page_refusal
 from harken.service.access import check_bearer_token
-from harken.service.viewer.headers import API_PREFIX
+from harken.service.viewer.responses.headers import API_PREFIX
 from harken.store.remote.errors import RequestRefused
 
 

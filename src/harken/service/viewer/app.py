@@ -18,13 +18,14 @@ from harken.service.middleware import ErrorMiddleware
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.code_library import CodeLibrary
 from harken.service.viewer.commit_history import CommitHistory
-from harken.service.viewer.headers import SecurityHeaders
 from harken.service.viewer.home_pages.commit_agents import CommitAgents
 from harken.service.viewer.home_pages.imports import ImportService
 from harken.service.viewer.home_pages.statistics import StatisticsSource
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.long_work import WorkThreads
 from harken.service.viewer.open_sessions import OpenSessions
+from harken.service.viewer.responses.compression import JsonCompression
+from harken.service.viewer.responses.headers import SecurityHeaders
 from harken.service.viewer.routes import (
     analysis,
     commits,
@@ -96,7 +97,8 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     def end_streams() -> None:
         app.state.is_closing = True
 
-    return ViewerApp(SecurityHeaders(ErrorMiddleware(app, access, LIMITS)), end_streams)
+    guarded = ErrorMiddleware(app, access, LIMITS)
+    return ViewerApp(SecurityHeaders(JsonCompression(guarded)), end_streams)
 
 
 async def _handle_no_route(_: Request, error: Exception) -> Json:

@@ -7,13 +7,13 @@ items that changed since a number of events.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from harken.core.ids import AgentId
-from harken.service.viewer.open_sessions import OpenSession
+from harken.service.viewer.open_sessions import DialogList, OpenSession
 from harken.service.viewer.rows import MAX_ITEMS, AnswerSize, resolve_agent
 from harken.views.conversation.dialog_items import (
     build_dialog_item,
@@ -116,8 +116,8 @@ class AgentItems(ItemList):
 class DialogItems(ItemList):
     """The dialog of some agents."""
 
-    def __init__(self, session: OpenSession, agents: Sequence[AgentId]) -> None:
-        self._dialog = session.dialog(agents)
+    def __init__(self, dialog: DialogList) -> None:
+        self._dialog = dialog
 
     def count(self) -> int:
         return len(self._dialog.items)
@@ -160,7 +160,7 @@ def find_text(
         return session.conversations.find_text(message_id, part, text_version)
     if part is not None:
         raise ValueError("an item of a dialog has no parts: leave out part")
-    dialog = DialogItems(session, resolve_agents(session, agents))
+    dialog = DialogItems(session.dialog(resolve_agents(session, agents)))
     return dialog.find_text(message_id, version or "shown")
 
 
@@ -170,7 +170,7 @@ def find_panel(session: OpenSession, panel: str) -> ItemList:
     Raises NameNotFound.
     """
     if "," in panel:
-        return DialogItems(session, resolve_agents(session, panel))
+        return DialogItems(session.dialog(resolve_agents(session, panel)))
     return AgentItems(session, resolve_agent(session, panel or None))
 
 

@@ -164,6 +164,8 @@ class SearchPage(Record, frozen=True, kw_only=True):
     is_more: bool
     """Whether there are more than `total`."""
     hits: list[SessionHit]
+    index: IndexState | None = None
+    """The state of the index if much is not indexed yet, and was not searched."""
 
 
 class SessionSource(Protocol):

@@ -15,6 +15,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 from harken.core.events import ContextCommitted, Event
@@ -25,6 +26,7 @@ from harken.service.viewer.library import SessionLibrary, SessionSource
 from harken.session.log.reader import paused_gc
 from harken.views.conversation.conversation import Conversations
 from harken.views.conversation.images import hash_image, iter_images
+from harken.views.dialogs.answers import Answers
 from harken.views.dialogs.dialog import Dialog, DialogItem
 from harken.views.interventions import Intervention
 from harken.views.links import Links
@@ -37,9 +39,9 @@ _MAX_SESSIONS = 12
 _MAX_EVENTS = 1_000_000
 """The number of events of all open sessions after which the least used one is closed."""
 _MAX_DIALOGS = 8
-_SLICE_S, _PAUSE_S = 0.1, 0.001
-"""How long a request reads a log before it lets others pass, and how long it then waits: a lock
-alone would be taken by the same thread again."""
+_SLICE_S, _PAUSE_S, _MAX_PAUSE_S = 0.03, 0.001, 0.2
+"""How long a request reads a log before it lets others pass, and how long it then waits at least,
+and at most for those that wait already: a lock alone would be taken by the same thread again."""
 _MIN_RETRY_S, _RETRY_PER_READING = 1.0, 20.0
 """A damaged log that is written is read again after a second, or some times its reading."""
 
@@ -54,6 +56,8 @@ class OpenSession:
         """Tells the pages apart from those of the same log when it was read before: its items may
         differ then, and the numbers of events do not tell how."""
         self.lock = threading.Lock()
+        self._waiting: set[object] = set()
+        """The requests that wait for the lock."""
         self.links = Links(())
         self.conversations = Conversations(self.links)
         self.is_complete = False
@@ -78,6 +82,36 @@ class OpenSession:
     def event_count(self) -> int:
         """The number of events that were read."""
         return len(self.links)
+
+    @contextmanager
+    def acquire(self) -> Iterator[None]:
+        """Hold the lock of the session during the block."""
+        request = object()
+        self._waiting.add(request)
+        try:
+            with self.lock:
+                self._waiting.discard(request)
+                yield
+        finally:
+            self._waiting.discard(request)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a request waits for the lock."""
+        return bool(self._waiting)
+
+    def let_others_pass(self) -> None:
+        """Wait until the requests that wait for the lock have it, at most some time."""
+        until = time.monotonic() + _MAX_PAUSE_S
+        requests = [*self._waiting]
+        time.sleep(_PAUSE_S)
+        while time.monotonic() < until and not self._waiting.isdisjoint(requests):
+            time.sleep(_PAUSE_S)
+
+    @property
+    def is_partly_read(self) -> bool:
+        """Whether the first events of the log are known, and later ones are not read yet."""
+        return self.event_count > 0 and not self.is_complete
 
     def read_new(self, max_s: float = math.inf) -> None:
         """Add the events since the last call to all views, for roughly this time."""
@@ -215,10 +249,14 @@ def _iter_messages(links: Links, row: HookRow) -> Iterable[MessageId]:
 class DialogList:
     """The items of a dialog by position. A later event appends items or replaces earlier ones."""
 
-    def __init__(self, links: Links, agents: Sequence[AgentId]) -> None:
-        """The dialog is empty before `add_new`."""
+    def __init__(
+        self, links: Links, agents: Sequence[AgentId], answers: Answers | None = None
+    ) -> None:
+        """The dialog is empty before `add_new`. `answers` are shared with other dialogs."""
         self.items: list[DialogItem] = []
-        self._links, self._dialog = links, Dialog(links, agents, drafts=True)
+        self.agents = agents
+        self._links = links
+        self._dialog = Dialog(links, agents, drafts=True, answers=answers)
         self._index_by_id: dict[str, int] = {}
         self._event_count = 0
         self._changes: list[tuple[int, int]] = []
@@ -233,12 +271,23 @@ class DialogList:
         """
         for event in self._links.events[self._event_count :]:
             self._event_count += 1
-            for item in self._dialog.add([event]):
-                index = self._index_by_id.setdefault(item.message_id, len(self.items))
-                if index == len(self.items):
-                    self._listed_at.append(self._event_count)
-                self.items[index : index + 1] = [item]
-                self._changes.append((self._event_count, index))
+            self._list_items(self._dialog.add([event]))
+
+    def add_decided(self, event: Event, event_count: int, decided: AbstractSet[MessageId]) -> None:
+        """Add an event of the log up to a number of events, and the answers that it decided.
+
+        Events may be left out that are of other agents, decide no answer and stop no turn.
+        """
+        self._event_count = event_count
+        self._list_items(self._dialog.add_decided([event], decided))
+
+    def _list_items(self, items: Iterable[DialogItem]) -> None:
+        for item in items:
+            index = self._index_by_id.setdefault(item.message_id, len(self.items))
+            if index == len(self.items):
+                self._listed_at.append(self._event_count)
+            self.items[index : index + 1] = [item]
+            self._changes.append((self._event_count, index))
 
     def find(self, message_id: str) -> DialogItem | None:
         """Return the item of a message. Return None if there is none."""
@@ -271,21 +320,25 @@ class OpenSessions:
         """Yield a session with all current events; other threads wait until the end of the block.
 
         A log that takes longer than `max_s` to read is yielded with its first events, and is not
-        complete. A log that was replaced is read from its beginning. Raises NameNotFound, and
-        HarkenError if it cannot be read.
+        complete. If another request reads it, these are the events that are known. A log that was
+        replaced is read from its beginning. Raises NameNotFound, and HarkenError if it cannot be
+        read.
         """
         session, deadline = self._get(name), time.monotonic() + max_s
         must_be_read_again = is_yielded = False
         while not (must_be_read_again or is_yielded):
-            with session.lock:
-                self._read_new(name, session, min(_SLICE_S, max_s))
+            with session.acquire():
+                if max_s < math.inf and session.is_partly_read:
+                    deadline = -math.inf
+                else:
+                    self._read_new(name, session, min(_SLICE_S, max_s))
                 must_be_read_again = session.must_be_read_again()
                 is_due = session.is_complete or time.monotonic() >= deadline
                 if is_due and not must_be_read_again:
                     is_yielded = True
                     yield session
             if not is_yielded:
-                time.sleep(_PAUSE_S)
+                session.let_others_pass()
         if must_be_read_again:
             session = self._read_again(name, session)
             with session.lock:

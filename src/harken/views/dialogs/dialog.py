@@ -14,6 +14,7 @@ hook and the comment are folded into it. An OK is no item. A stopped turn is mar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import msgspec
@@ -142,13 +143,20 @@ def find_primary_agents(events: Iterable[Event]) -> list[AgentId]:
 class Dialog:
     """The dialog of some agents in a session that may be running."""
 
-    def __init__(self, links: Links, agent_ids: Iterable[str], *, drafts: bool = False) -> None:
-        """`links` must contain all events that are added."""
+    def __init__(
+        self,
+        links: Links,
+        agent_ids: Iterable[str],
+        *,
+        drafts: bool = False,
+        answers: Answers | None = None,
+    ) -> None:
+        """`links` must contain all added events. `answers` may be those of several dialogs."""
         self._links, self._has_drafts = links, drafts
         agents = dict.fromkeys(agent_ids)
         self._rank = {AgentId(agent): index for index, agent in enumerate(agents)}
         self._contents: dict[MessageId, _Content] = {}
-        self._answers = Answers()
+        self._answers = Answers() if answers is None else answers
         self._stops: dict[MessageId, StopReason] = {}
         """Piece in place of an answer -> why the turn was stopped."""
         self._verdicts: set[MessageId] = set()
@@ -161,7 +169,15 @@ class Dialog:
         if hooks have decided about it.
         """
         events = list(events)
-        decided = self._answers.add(events)
+        return self.add_decided(events, self._answers.add(events))
+
+    def add_decided(
+        self, events: Iterable[Event], decided: AbstractSet[MessageId]
+    ) -> list[DialogItem]:
+        """Return the items of later events that were added to the answers already.
+
+        `decided`: the answers to which these events gave another outcome.
+        """
         items_by_id: dict[MessageId, DialogItem | None] = {
             id_: None for id_ in decided if id_ in self._contents
         }

@@ -41,7 +41,7 @@ from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
 from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.formats.runtimes.user_text import extract_typed_text
-from harken.session.log.compressed import stat_log
+from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.file import is_being_written
 from harken.session.log.reader import iter_events
 from harken.views.tree import format_origin, format_rerun, parse_rerun
@@ -71,11 +71,13 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     imported: ImportedSession | None = None
     logs: Sequence[Path] = ()
     """Its logs, the last written first."""
+    log_stats: Sequence[LogStat] = ()
+    """Their stats when they were listed."""
 
     @cached_property
     def modified_s(self) -> float:
         """The time of the last change, in seconds since 1970."""
-        times = [stat_log(path).modified_ns / 1e9 for path in self.logs]
+        times = [stat.modified_ns / 1e9 for stat in self.log_stats]
         if self.imported is not None:
             times.append(parse_rfc3339(self.imported.last_message_time) / 1e6)
         return max(times)
@@ -149,26 +151,37 @@ def filter_sessions(
 
 def list_sessions(
     home: Home,
-    identify_log: Callable[[Path], ClientSession | None] = read_recorded_session,
+    identify_log: Callable[[Path, LogStat], ClientSession | None] = (
+        lambda path, _: read_recorded_session(path)
+    ),
 ) -> list[ListedSession]:
     """Return all sessions, the newest first.
 
-    `identify_log` returns the session of another runtime that a log records.
+    `identify_log` returns the session of another runtime that a log records; by default the log is
+    read.
     """
     imported = {session.name: session for session in list_imported(home)}
     sessions: list[ListedSession] = []
     recordings: dict[ClientSession, list[Path]] = {}
-    for path in home.list_logs():
-        recorded = identify_log(path)
+    stats = home.stat_logs()
+    for path, stat in stats.items():
+        recorded = identify_log(path, stat)
         if recorded is None:
-            sessions.append(ListedSession(name=path.stem, runtime=HARKEN, logs=(path,)))
+            sessions.append(
+                ListedSession(name=path.stem, runtime=HARKEN, logs=(path,), log_stats=(stat,))
+            )
         else:
             recordings.setdefault(recorded, []).append(path)
     for recorded, logs in recordings.items():
         session = imported.pop(recorded.name, None)
-        runtime = recorded.runtime
         sessions.append(
-            ListedSession(name=recorded.name, runtime=runtime, imported=session, logs=logs)
+            ListedSession(
+                name=recorded.name,
+                runtime=recorded.runtime,
+                imported=session,
+                logs=logs,
+                log_stats=[stats[path] for path in logs],
+            )
         )
     sessions += [
         ListedSession(name=name, runtime=session.runtime, imported=session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from harken.cli.commands.ui.listing.session_summaries import SessionSummaries
 from harken.cli.commands.ui.log_facts import LogFacts, LogFactsCache
 from harken.cli.commands.ui.sources import ImportedSource, LogSource, imported_key, log_key
 from harken.config.home import Home, command_prefix
-from harken.config.index import read_facts
+from harken.config.index import read_facts, read_indexed
 from harken.config.name_resolver import ImportedName, NameResolver, SessionLog
 from harken.errors import ConfigError, NameNotFound
 from harken.formats.runtimes.client_sessions import read_recorded_session
 from harken.service.viewer.library import (
+    IndexState,
     SearchPage,
     SessionChoices,
     SessionHit,
@@ -33,6 +35,8 @@ from harken.service.viewer.library import (
     SnippetPiece,
 )
 
+_MAX_BYTES_AT_ONCE = 1_000_000
+"""The size of new content that a search indexes itself: some tenths of a second."""
 _CLIENTS = ("claude", "codex", "gemini", "opencode", "pi")
 
 
@@ -143,22 +147,35 @@ class HomeLibrary:
         return imported_key(session.imported)
 
     def search(self, text: str, limit: int) -> SearchPage:
-        """Return messages that match, newest first. New content is indexed first.
+        """Return messages that match, newest first.
 
-        Raises ConfigError if the text has no word, StoreError.
+        A little new content is indexed first. Much is indexed by another process meanwhile, since
+        this one could answer nothing else. Raises ConfigError if the text has no word, StoreError.
         """
         from harken.index.query import parse_query
-        from harken.index.search import SearchQuery, search
 
         parse_query(text)  # An empty query is an error before the facts are read.
+        listing = self._list.current()
+        index = None
+        if self._index.is_running() or listing.count_unindexed_bytes() > _MAX_BYTES_AT_ONCE:
+            index = self._index.request(listing)
+        if index is None:
+            return read_facts(self._home, partial(self._find_hits, text, limit, None))
+        if not self._home.facts_file.exists():
+            return SearchPage(total=0, is_more=False, hits=[], index=index)
+        return read_indexed(self._home, partial(self._find_hits, text, limit, index))
 
-        def find(facts: Any, store: Any) -> SearchPage:
-            results = search(facts, store, SearchQuery(text=text, limit=limit))
-            log_facts = LogFactsCache()
-            hits = [self._build_hit(hit, log_facts) for hit in results.hits]
-            return SearchPage(total=results.total, is_more=results.is_more, hits=hits)
+    def _find_hits(
+        self, text: str, limit: int, index: IndexState | None, facts: Any, store: Any
+    ) -> SearchPage:
+        from harken.index.search import SearchQuery, search
 
-        return read_facts(self._home, find)
+        if facts.has_forgotten:  # The index is made anew without the removed messages.
+            return SearchPage(total=0, is_more=False, hits=[], index=index)
+        results = search(facts, store, SearchQuery(text=text, limit=limit))
+        log_facts = LogFactsCache()
+        hits = [self._build_hit(hit, log_facts) for hit in results.hits]
+        return SearchPage(total=results.total, is_more=results.is_more, hits=hits, index=index)
 
     def commands(
         self, name: str, *, has_commits: bool, request: str | None = None

@@ -66,7 +66,7 @@ def dialog(
 ) -> Json:
     """Return a range of the dialog of several agents, fewer items if they are large."""
     with sessions.use(name, patience.max_s) as session:
-        dialog_items = DialogItems(session, resolve_agents(session, agents))
+        dialog_items = DialogItems(session.dialog(resolve_agents(session, agents)))
         return Json(_read_range(session, dialog_items, window))
 
 

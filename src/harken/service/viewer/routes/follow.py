@@ -27,10 +27,10 @@ from harken.service.viewer.item_lists import find_panel
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.service.viewer.requests import MAX_PANELS, Text, sessions_of
 from harken.service.viewer.routes.runs import Runner, run_value
-from harken.service.viewer.rows import MAX_ITEMS, agents_of, state_of
+from harken.service.viewer.rows import MAX_ITEMS, state_of
 from harken.service.viewer.session_runner import SessionRunner
+from harken.service.viewer.tree_changes import TreeChanges
 from harken.store.remote.errors import ErrorBody, encode_error
-from harken.views.tree import TreeRow
 
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 POLL_INTERVAL_S = 0.2
@@ -156,7 +156,7 @@ class ChangeReader:
         self._due = deque[PanelChanges]()
         """The panels of which a line is to be sent, those that wait longest first."""
         self._last_state: tuple[Any, ...] = ()
-        self._last_rows: list[TreeRow] = []
+        self._tree = TreeChanges()
 
     @property
     def has_more(self) -> bool:
@@ -184,6 +184,7 @@ class ChangeReader:
 
     def _compose_line(self, session: OpenSession) -> dict[str, Any]:
         if self._generation not in (None, session.generation):  # The page starts anew.
+            self._tree.restart()
             for panel in self._panels:
                 panel.restart()
         self._generation = session.generation
@@ -196,10 +197,7 @@ class ChangeReader:
             last = session.links.events[-1].message_id if session.event_count else ""
             run = self._runner.find(self._name, agents=self._agents, upto=reference_number(last))
             line["run"] = run_value(run)
-            tree = session.tree()
-            if tree != self._last_rows:
-                line |= agents_of(tree)
-            self._last_rows = tree
+            line |= self._tree.compose(session.tree())
         return line
 
 

@@ -24,13 +24,14 @@ from harken.errors import HarkenError, NameNotFound
 from harken.service.viewer import answers
 from harken.service.viewer.item_lists import AgentItems, DialogItems, find_text
 from harken.service.viewer.library import SessionSummary
-from harken.service.viewer.open_sessions import OpenSession
+from harken.service.viewer.open_sessions import DialogList, OpenSession
 from harken.service.viewer.rows import to_json
+from harken.service.viewer.shared.contexts import ContextPacker
+from harken.service.viewer.shared.dialogs import read_dialogs
 from harken.service.viewer.shared.packing import Packed, Packer, pack_list
 from harken.store.remote.errors import encode_error
 from harken.views.conversation.images import hash_image, iter_images
 from harken.views.message_text import iter_parts
-from harken.views.model_calls import Key
 from harken.views.tree import TreeRow
 
 MAX_DIALOGS = 400
@@ -79,7 +80,7 @@ class _Collector:
         self._session, self._summary, self._about = session, summary, about
         self._on_progress = on_progress
         self._packer = Packer()
-        self._context_messages: dict[Key, Packed] = {}
+        self._contexts = ContextPacker(session, self._packer)
         self._implied_texts: dict[str, dict[str, str]] = {}
 
     def collect(self) -> PageContents:
@@ -92,7 +93,8 @@ class _Collector:
         )
         groups = choose_dialogs(session, tree)
         dialogs = groups[: _count_affordable(session, groups)]
-        members["dialogs"] = pack_list([*map(self._pack_dialog, dialogs)])
+        dialog_lists = read_dialogs(session.links, dialogs)
+        members["dialogs"] = pack_list([*map(self._pack_dialog, dialog_lists)])
         members["hooks"] = pack_list([pack(to_json(row)) for row in session.hook_rows()])
         members["lanes"] = pack([to_json(lane) for lane in session.timeline().lanes()])
         agents = [row.agent_id for row in tree if session.steps().numbers_for(row.agent_id)]
@@ -175,28 +177,12 @@ class _Collector:
         row = self._packer.pack(to_json(session.steps().step(number)))
         try:
             details = self._packer.pack(answers.describe_step(session, number))
-            messages, new = self._pack_context(number)
+            messages, new = self._contexts.pack(number)
         except HarkenError as error:
             problem = self._packer.pack(msgspec.to_builtins(encode_error(error)))
             return self._packer.pack_members({"row": row, "error": problem})
         members = {"row": row, "details": details, "messages": messages, "new": new}
         return self._packer.pack_members(members)
-
-    def _pack_context(self, number: int) -> tuple[Packed, Packed]:
-        """Pack the messages of a context without position and `new`, and the new positions."""
-        steps, packed = self._session.steps(), self._context_messages
-        keys = steps.keys(number)
-        for position, key in enumerate(keys):
-            if key not in packed:
-                [row] = answers.read_context(self._session, number, position, position + 1)
-                members = to_json(row)
-                packed[key] = self._packer.pack(
-                    {name: members[name] for name in members if name not in ("position", "new")}
-                )
-        new: list[int] = []
-        for position in steps.find_new(number):
-            new = extend_ranges(new, position)
-        return pack_list([packed[key] for key in keys]), self._packer.pack(new)
 
     def _pack_items(self, agent: AgentId) -> Packed:
         items = AgentItems(self._session, agent)
@@ -219,8 +205,8 @@ class _Collector:
         }
         self._implied_texts.setdefault(id_, {}).update(self._read_texts(id_, parts))
 
-    def _pack_dialog(self, agents: Sequence[AgentId]) -> Packed:
-        dialog, names = DialogItems(self._session, agents), ",".join(agents)
+    def _pack_dialog(self, dialog_list: DialogList) -> Packed:
+        dialog, names = DialogItems(dialog_list), ",".join(dialog_list.agents)
         items: list[Packed] = []
         texts: list[Packed] = []
         for index in range(dialog.count()):
@@ -303,14 +289,3 @@ def _count_affordable(session: OpenSession, groups: Sequence[object]) -> int:
     """Return how many of the groups get a dialog. A pair has two, one after the other."""
     count = min(len(groups), MAX_DIALOGS, _MAX_DIALOG_EVENTS // max(1, session.event_count))
     return max(count, min(len(groups), 3))
-
-
-def extend_ranges(ranges: list[int], position: int) -> list[int]:
-    """Return ranges, as pairs of a first position and a count, with the next position.
-
-    >>> extend_ranges([0, 2], 2), extend_ranges([0, 2], 5)
-    ([0, 3], [0, 2, 5, 1])
-    """
-    if ranges and ranges[-2] + ranges[-1] == position:
-        return [*ranges[:-1], ranges[-1] + 1]
-    return [*ranges, position, 1]

@@ -50,6 +50,14 @@ class Packer:
 
     def pack(self, value: Any) -> Packed:
         """Pack a JSON value, or rows that can be converted to one."""
+        # The types of JSON are looked up first: patterns are slow, and most values are texts.
+        kind = type(value)
+        if kind is str:
+            return self._pack_text(value)
+        if kind is dict:
+            return self._pack_object(value)
+        if kind is list:
+            return pack_list([self.pack(item) for item in value])
         match value:
             case None | bool() | int() | float():
                 return value
@@ -94,12 +102,21 @@ class Packer:
         return [self._texts.setdefault(str(text), len(self._texts))]
 
 
-def pack_list(items: Sequence[Packed]) -> Packed:
+def pack_list(items: Sequence[Packed]) -> list[Any]:
     """Return a list of packed values, as ranges if they are objects."""
-    ranges: list[int] = []
-    table, end = -1, -1
+    return extend_list([_LIST], items)
+
+
+def extend_list(packed: Sequence[Any], items: Sequence[Packed]) -> list[Any]:
+    """Return a packed list of objects with further packed values, as `pack_list` of all of them.
+
+    A list of other values can be extended only if it is empty.
+    """
+    ranges: list[int] = [*packed[1:]]
+    table, end = (ranges[-3], ranges[-2] + ranges[-1]) if ranges else (-1, -1)
     for item in items:
         if not isinstance(item, list) or len(item) != 2 or item[0] < 0:
+            assert len(packed) == 1
             return [_LIST, *items]
         if item[1] == end and item[0] == table:
             ranges[-1] += 1

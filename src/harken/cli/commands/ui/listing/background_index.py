@@ -64,6 +64,10 @@ class BackgroundIndex:
             shows_last = listing.facts.read_at >= self._ended_at
             return shows_last and self._attempted.get(name) == listing.states[name]
 
+    def is_running(self) -> bool:
+        """Whether an update runs now."""
+        return self._process is not None
+
     def wait(self, timeout_s: float) -> None:
         """Wait until no update runs, at most some time."""
         self._idle.wait(timeout_s)

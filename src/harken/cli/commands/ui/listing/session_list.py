@@ -20,7 +20,7 @@ from harken.config.home import Home
 from harken.core.clock import parse_rfc3339
 from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.index.session_facts import FactRow, SessionFacts
-from harken.session.log.compressed import LogStat, stat_log
+from harken.session.log.compressed import LogStat
 
 _MIN_AGE_S = 1.0
 """The list is read again after this time at the earliest."""
@@ -76,6 +76,17 @@ class Listing:
             for session in self.sessions
             if not self.find_indexed(session).is_current
         }
+
+    def count_unindexed_bytes(self) -> int:
+        """Return the size of the content that the index lacks."""
+        sizes, count = self.facts.log_sizes, 0
+        for name, state in self.find_unindexed().items():
+            session = self.by_name[name]
+            if session.imported is not None:
+                count += session.imported.size_bytes
+            for path, stat in zip(session.logs, state.logs, strict=True):
+                count += max(0, stat.size_bytes - sizes.get(os.fsencode(path), 0))
+        return count
 
     def known_project(self, session: ListedSession) -> str:
         """Return the working folder, as far as it is known without reading a log."""
@@ -178,8 +189,8 @@ class SessionList:
         sessions: list[ListedSession] = []
         states: dict[str, SourceState] = {}
 
-        def identify(path: Path) -> ClientSession | None:
-            return self._identify_log(path, facts)
+        def identify(path: Path, stat: LogStat) -> ClientSession | None:
+            return self._identify_log(path, stat, facts)
 
         for session in list_sessions(self._home, identify):
             state = _read_state(session)
@@ -189,12 +200,11 @@ class SessionList:
             states[session.name] = state
         return Listing(sessions, states, facts)
 
-    def _identify_log(self, path: Path, facts: SessionFacts) -> ClientSession | None:
+    def _identify_log(self, path: Path, stat: LogStat, facts: SessionFacts) -> ClientSession | None:
         """Return the session of another runtime that a log records, from the index if it can."""
         indexed = facts.sessions.get(facts.log_sessions.get(os.fsencode(path), ""))
         if indexed is not None and indexed.runtime == HARKEN:
             return None
-        stat = stat_log(path)
         entry = self._clients.get(path)
         if entry is None or entry[0] != stat:
             entry = self._clients[path] = stat, read_recorded_session(path)
@@ -204,4 +214,4 @@ class SessionList:
 def _read_state(session: ListedSession) -> SourceState:
     imported = session.imported
     time_ = None if imported is None else imported.last_message_time
-    return SourceState(time_, tuple(stat_log(path) for path in session.logs))
+    return SourceState(time_, tuple(session.log_stats))

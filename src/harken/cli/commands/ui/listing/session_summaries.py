@@ -103,6 +103,13 @@ class SessionSummaries:
         return value
 
 
+def has_known_title(listing: Listing, session: ListedSession) -> bool:
+    """Whether the title of a session is known without reading its log."""
+    indexed = listing.find_indexed(session)
+    is_indexed = indexed.is_current and indexed.row is not None and indexed.row.title
+    return bool(is_indexed) or session.imported is not None or "row" in vars(session)
+
+
 def find_title_and_project(listing: Listing, session: ListedSession) -> tuple[str, str]:
     """Return the title and the working folder of a session, from the index if it has them."""
     indexed = listing.find_indexed(session)

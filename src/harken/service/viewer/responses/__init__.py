@@ -1,0 +1,1 @@
+"""What is done to every response: security headers, compression."""
