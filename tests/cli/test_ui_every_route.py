@@ -21,7 +21,7 @@ from harken.service.sockets import address_of, listen_at
 from harken.service.viewer import routes
 from harken.service.viewer.access import PageAccessCheck
 from harken.service.viewer.app import LIMITS
-from harken.service.viewer.headers import API_PREFIX, CONTENT_POLICY
+from harken.service.viewer.responses.headers import API_PREFIX, CONTENT_POLICY
 from tests.cli.kit import Cli
 from tests.cli.ui_kit import BEARER, TOKEN
 

@@ -38,7 +38,7 @@ class SlowCode:
     def blame(
         self, file: CodeFile, lines: range, tell: Tell, send: Callable[[BlamePage], None]
     ) -> BlamePage:
-        page = BlamePage(total=1, version="1", is_complete=False, rows=[])
+        page = BlamePage(total=1, version="1", is_complete=False, rows=[], sessions={})
         if file.path == "bad.py":
             raise ConfigError("bad.py: no file")
         send(page)

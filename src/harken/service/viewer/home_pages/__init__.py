@@ -1,1 +1,1 @@
-"""What the pages of the home ask for: statistics, imports, and the agents of commits."""
+"""The protocols of the pages of the home: statistics, imports, and the agents of commits."""

@@ -1,1 +1,1 @@
-"""What is done to every response: security headers, compression."""
+"""The middleware of all responses: security headers, compression."""
