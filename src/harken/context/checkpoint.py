@@ -213,7 +213,7 @@ def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: Commit
     """
     check_branch(branch)
     commit = batch.commits[-1][0].id
-    expected = store.branches().get(branch)
+    expected = store.find_branch(branch)
     while expected in (None, parent):
         try:
             store.write(structs.replace(batch, moves={branch: BranchMove(commit, expected)}))

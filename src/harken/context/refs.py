@@ -44,7 +44,7 @@ def find_named_commit(store: Store, name: str) -> CommitId | None:
     """
     if not name or name.startswith((PREFIX, _ARTIFACT_PREFIX)):
         return None
-    head = store.branches().get(name)
+    head = store.find_branch(name)
     if head is not None:
         return head
     labelled = store.commits_by_label(name).get(name, [])

@@ -93,6 +93,13 @@ class BranchMoveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """The required current head."""
 
 
+class BranchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of a branch, or the beginning of the names of branches. Empty: all branches."""
+
+    prefix: str = ""
+    name: str | None = None
+
+
 class HeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The beginning of the names of heads. Empty: all heads."""
 
@@ -276,10 +283,14 @@ def annotate(store: OpenStore, body: RequestBody) -> Json:
     return Json(wire.DoneBody())
 
 
-@routes.get("/branches", **operation(wire.BranchList))
-def branches(store: OpenStore) -> Json:
-    """List the heads of all branches."""
-    return Json(wire.BranchList(store.branches()))
+@routes.post("/branches", **operation(wire.BranchList, BranchQuery))
+def branches(store: OpenStore, body: RequestBody) -> Json:
+    """List the heads of branches: of one name, or with a prefix."""
+    fields = body.json(BranchQuery)
+    if fields.name is None:
+        return Json(wire.BranchList(store.branches(fields.prefix)))
+    head = store.find_branch(fields.name)
+    return Json(wire.BranchList({} if head is None else {fields.name: head}))
 
 
 @routes.post(

@@ -258,8 +258,15 @@ class Store(Protocol):
         """
         ...
 
-    def branches(self) -> dict[str, CommitId]:
-        """Return the heads of all branches by name, sorted by name."""
+    def branches(self, prefix: str = "") -> dict[str, CommitId]:
+        """Return the heads of the branches whose names start with a prefix, sorted by name."""
+        ...
+
+    def find_branch(self, name: str) -> CommitId | None:
+        """Return the head of a branch. Return None if the branch does not exist.
+
+        The cost does not grow with the number of branches.
+        """
         ...
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:

@@ -206,9 +206,13 @@ class MemoryStore:
             latest = self._oldest_first(children)[-1]
         return latest
 
-    def branches(self) -> dict[str, CommitId]:
+    def branches(self, prefix: str = "") -> dict[str, CommitId]:
         with self._lock:
-            return dict(sorted(self._branches.items()))
+            heads = sorted(self._branches.items())
+        return {name: head for name, head in heads if name.startswith(prefix)}
+
+    def find_branch(self, name: str) -> CommitId | None:
+        return self._branches.get(name)
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         check_branch(name)

@@ -30,6 +30,21 @@ class BranchSuite(RefusalSuite):
         store.move_branch("main", None, expected=names[2])
         assert store.branches() == {"review/alice": names[0]}
 
+    def test_branches_are_selected_by_prefix_and_found_by_name(self) -> None:
+        store = self.store()
+        names = chain_in(store, 3)
+        for branch, head in zip(("main", "review/alice", "review/ä%2F"), names, strict=True):
+            store.move_branch(branch, head, expected=None)
+        for reader in self.stores(store):
+            assert reader.branches("main") == {"main": names[0]}
+            assert reader.branches("review/") == {"review/alice": names[1], "review/ä%2F": names[2]}
+            assert reader.branches("w") == {}
+            assert reader.find_branch("review/ä%2F") == names[2]
+            for missing in ("review/", "review/alic", "mainz", "", "tkt-" + OTHER, "a b"):
+                assert reader.find_branch(missing) is None
+        store.move_branch("main", None, expected=names[0])
+        assert store.find_branch("main") is None
+
     def test_a_writer_that_expects_another_head_is_refused(self) -> None:
         store = self.store()
         names = chain_in(store, 3)

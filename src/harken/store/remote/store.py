@@ -80,8 +80,7 @@ class RemoteStore:
             self._connection.request("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
         # This may be our own move: the response was lost, and the request was repeated.
         except BranchConflict:
-            heads = self.branches()
-            if any(heads.get(name) != move.to for name, move in batch.moves.items()):
+            if any(self.find_branch(name) != move.to for name, move in batch.moves.items()):
                 raise
             self.write(structs.replace(batch, moves={}))
 
@@ -184,8 +183,11 @@ class RemoteStore:
             if self.commits([name])[name].notes != notes:
                 raise
 
-    def branches(self) -> dict[str, CommitId]:
-        return self._get("branches", wire.BranchList).branches
+    def branches(self, prefix: str = "") -> dict[str, CommitId]:
+        return self._post("branches", wire.BranchList, prefix=prefix).branches
+
+    def find_branch(self, name: str) -> CommitId | None:
+        return self._post("branches", wire.BranchList, name=name).branches.get(name)
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         check_branch(name)

@@ -154,7 +154,7 @@ class LabelList(msgspec.Struct, frozen=True):
 
 
 class BranchList(msgspec.Struct, frozen=True):
-    """The heads of all branches, by name."""
+    """The heads of branches, by name."""
 
     branches: dict[str, FullCommit]
 

@@ -247,10 +247,18 @@ def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
             yield text
 
 
-def read_branches(connection: sqlite3.Connection) -> dict[str, CommitId]:
-    """Return the heads of all branches. Raises SealMismatch."""
-    heads = _select_heads(connection, f"substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})")
+def read_branches(connection: sqlite3.Connection, prefix: str = "") -> dict[str, CommitId]:
+    """Return the heads of branches with a prefix. Raises SealMismatch."""
+    first = _encode_key(prefix)
+    where = f"name BETWEEN ? AND ? AND substr(name, 1, 4) NOT IN ({_PREFIX_MARKS})"
+    heads = _select_heads(connection, where, first, first + b"\xff")
     return {name: CommitId(head) for name, head in heads.items()}
+
+
+def read_branch(connection: sqlite3.Connection, name: str) -> CommitId | None:
+    """Return the head of a branch, or None. Raises SealMismatch."""
+    head = None if name.startswith(HEAD_PREFIXES) else read_heads(connection, name).get(name)
+    return None if head is None else CommitId(head)
 
 
 def read_artifact_heads(

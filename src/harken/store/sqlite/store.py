@@ -241,9 +241,13 @@ class SqliteStore:
                 raise NotesConflict(self.path, name)
             commit_table.update_row_notes(connection, row, name, notes)
 
-    def branches(self) -> dict[str, CommitId]:
+    def branches(self, prefix: str = "") -> dict[str, CommitId]:
         with self._reading() as connection:
-            return side_tables.read_branches(connection)
+            return side_tables.read_branches(connection, prefix)
+
+    def find_branch(self, name: str) -> CommitId | None:
+        with self._reading() as connection:
+            return side_tables.read_branch(connection, name)
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         check_branch(name)

@@ -104,7 +104,7 @@ class _HeadPusher(msgspec.Struct, frozen=True):
                     self.backing.move_branch(name, head, expected=before)
                     continue
                 except BranchConflict:  # Another writer moved it since.
-                    before = self.backing.branches().get(name, head)
+                    before = self.backing.find_branch(name) or head
             yield DifferentHead("branch", name, head, before, self._descends(before, head))
 
     def push_tickets(self) -> Iterator[DifferentHead]:

@@ -82,13 +82,13 @@ class TieredStore:
         """Return the moves of a batch in the local store, which may not have the branches yet."""
         for name in batch.moves:
             check_branch(name)
-        heads, local = self.branches(), self.local.branches()
+        heads = self._find_heads(batch.moves)
         new = {commit.id for commit, _ in batch.commits}
         check_moves(
             self.local.path, heads, batch.moves, lambda name: name in new or self._fetch(name)
         )
         return {
-            name: move if name in local else BranchMove(move.to, None)
+            name: move if self.local.find_branch(name) else BranchMove(move.to, None)
             for name, move in batch.moves.items()
         }
 
@@ -201,10 +201,20 @@ class TieredStore:
             return candidates[0]  # The clock stepped back: it was written after the other one.
         return candidates[-1] if candidates else None
 
-    def branches(self) -> dict[str, CommitId]:
+    def branches(self, prefix: str = "") -> dict[str, CommitId]:
         """Return the local heads, and those of the backing store for other branches."""
-        remote = self._query_backing(lambda store: store.branches()) or {}
-        return dict(sorted((remote | self.local.branches()).items()))
+        remote = self._query_backing(lambda store: store.branches(prefix)) or {}
+        return dict(sorted((remote | self.local.branches(prefix)).items()))
+
+    def find_branch(self, name: str) -> CommitId | None:
+        """Return the local head of a branch, or that of the backing store."""
+        return self.local.find_branch(name) or self._query_backing(
+            lambda store: store.find_branch(name)
+        )
+
+    def _find_heads(self, names: Iterable[str]) -> dict[str, CommitId]:
+        heads = {name: self.find_branch(name) for name in names}
+        return {name: head for name, head in heads.items() if head is not None}
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
         """Move the local head of a branch. `push` moves the head in the backing store."""
@@ -212,9 +222,9 @@ class TieredStore:
             self.write(WriteBatch(moves={name: BranchMove(to, expected)}))
             return
         check_branch(name)
-        check_head(self.local.path, self.branches(), name, expected)
-        local = self.local.branches()
-        self.local.move_branch(name, None, expected=expected if name in local else None)
+        check_head(self.local.path, self._find_heads([name]), name, expected)
+        local_head = self.local.find_branch(name)
+        self.local.move_branch(name, None, expected=expected if local_head else None)
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         """Return the heads of tickets in the backing store, and the local ones of others.

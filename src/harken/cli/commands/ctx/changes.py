@@ -70,7 +70,7 @@ def checkpoint_command(
     redact = load_settings(resolver.home).credentials()
     draft = CommitDraft(
         messages=_read_messages(messages, redact),
-        parent=resolver.commit(parent) if parent else store.branches().get(branch),
+        parent=resolver.commit(parent) if parent else store.find_branch(branch),
         branch=branch,
         origin=identity.origin(values["session_id"]),
         summary=_redact_text(values["summary"], redact),
