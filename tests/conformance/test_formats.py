@@ -6,6 +6,7 @@ import pytest
 
 from harken.formats import events_v1, messages_v1, narrative
 from harken.formats.base import ConversationEntry
+from harken.formats.frameworks import openai_items
 from harken.formats.runtimes import atif
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.codex import reader as codex
@@ -34,6 +35,10 @@ class TestAtif(FormatSuite):
 
 class TestMessages(FormatSuite):
     format = messages_v1.FORMAT
+
+
+class TestOpenAiItems(FormatSuite):
+    format = openai_items.FORMAT
 
 
 class TestClaudeCode(FormatSuite):

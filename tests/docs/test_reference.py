@@ -30,5 +30,5 @@ def test_a_public_name_has_an_entry(package: str, name: str) -> None:
 def test_readme_lists_all_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     _, _, sentence = (ROOT / "README.md").read_text("utf-8").partition("The extras are ")
-    listed = re.findall(r"`(\w+)`", sentence.partition(".\n")[0])
+    listed = re.findall(r"`([\w-]+)`", sentence.partition(".\n")[0])
     assert listed == list(project["optional-dependencies"])

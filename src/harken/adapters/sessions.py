@@ -1,7 +1,9 @@
-"""Threads as sessions: those in the checkpoint file of a home folder.
+"""Sessions of agent frameworks in a home folder: threads of its checkpoint file, conversations.
 
 A thread is a session with commits, like an imported one. Checkpoints that are not in a commit yet
 are folded first. In a home that cannot be written, a thread ends with its last commit.
+
+A conversation is a branch of the store.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from pathlib import Path
 
 from harken.adapters import contexts
 from harken.adapters.checkpoint_file import CheckpointFile, CheckpointThread
+from harken.adapters.conversation_kinds import KINDS
+from harken.adapters.conversation_titles import read_titles
 from harken.adapters.records import Fold
 from harken.capture.files.imported_sessions import ImportedSession, build_session
 from harken.capture.files.report import MAIN_AGENT
 from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import StoreError
 from harken.recording.from_commits.branches import BranchTip
+from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
 
 _TITLE_CHARS = 120
@@ -33,6 +38,31 @@ def list_threads(file_path: Path, store_path: Path) -> list[ImportedSession]:
             by_name.setdefault(thread.name, []).append(thread)
         sessions = [_build_thread(file, name, threads) for name, threads in by_name.items()]
     return [session for session in sessions if session is not None]
+
+
+def list_conversations(store: Store, path: Path) -> list[ImportedSession]:
+    """Return the conversations in a store, the file at `path`. Raises StoreError.
+
+    The cost follows from their number, not from their lengths.
+    """
+    sessions: list[ImportedSession] = []
+    for kind in KINDS:
+        heads = store.branches(f"{kind.runtime}/")
+        titles = read_titles(store, kind, heads)
+        commits = store.commits(heads.values())
+        sessions += [
+            build_session(
+                (kind.runtime, commits[head].commit.thread_id),
+                source=path,
+                tips=[BranchTip(MAIN_AGENT, head)],
+                title=titles[branch],
+                ended=commits[head].commit.created_at,
+                size_bytes=0,
+            )
+            for branch, head in heads.items()
+            if head in commits
+        ]
+    return sessions
 
 
 def fold_threads(file_path: Path, store_path: Path) -> None:

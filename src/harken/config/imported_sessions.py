@@ -107,17 +107,22 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
 
 
 def list_imported(home: Home) -> list[ImportedSession]:
-    """Return all imported sessions and the threads of agent frameworks, the newest first."""
+    """Return all imported sessions and those of agent frameworks, the newest first."""
     sessions: list[ImportedSession] = []
     if has_catalogue(home):
         from harken.capture.files.imported_sessions import list_imported_sessions
 
         sessions += read_catalogue(home, list_imported_sessions) or []
+    if home.store_file.exists():
+        from harken.adapters.sessions import list_conversations
+
+        with closing(SqliteStore(home.store_file)) as store:
+            sessions += list_conversations(store, home.store_file)
     if home.checkpoints_file.exists():
         from harken.adapters.sessions import list_threads
 
         sessions += list_threads(home.checkpoints_file, home.store_file)
-        sessions.sort(key=lambda session: (session.last_message_time, session.name), reverse=True)
+    sessions.sort(key=lambda session: (session.last_message_time, session.name), reverse=True)
     return sessions
 
 

@@ -123,6 +123,16 @@ def messages_out(messages: Sequence[ChatMessage], shape: Shape = OWN_SHAPE) -> l
     return values
 
 
+def read_shape(message: ChatMessage) -> Shape:
+    """Return the protocol of the value that a message was read from, if the message has its form.
+
+    Return an empty string if the message alone determines the value, or is none of a client.
+    """
+    _, wire = take_meta(message, _WIRE_KEY)
+    shape = wire.get("protocol") if isinstance(wire, dict) else None
+    return shape if isinstance(shape, str) else ""
+
+
 def _iter_messages(value: object, role: Role, shape: Shape, report: Report) -> Iterable[Message]:
     if isinstance(value, str):
         yield Message(role, str(value))

@@ -29,6 +29,8 @@ _BUILT_IN = {
     "gemini-cli-v1": "harken.formats.runtimes.gemini_cli.reader",
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
+    "openai-items-v1": "harken.formats.frameworks.openai_items",
+    "openai-run-state-v1": "harken.formats.frameworks.openai_run_state",
     "opencode-v1": "harken.formats.runtimes.opencode.reader",
     "pi-v3": "harken.formats.runtimes.pi.reader",
 }

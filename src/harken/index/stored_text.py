@@ -1,17 +1,19 @@
-"""Read the text of indexed messages from the store or from the log of their session."""
+"""Read the text of indexed messages from the store, a commit, or the log of their session."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from harken.core.commits import Hash, encode_entry
+from harken.context.commit_content import read_commit_messages
+from harken.core.commits import CommitId, Hash, encode_entry
 from harken.core.events import TranscriptEntry, decode_event
-from harken.errors import LogError
+from harken.errors import LogError, ObjectNotFound
 from harken.index.message_text import MessageText, decode_shape, extract_text
 from harken.session.log.reader import open_log
 from harken.store.base import Store
@@ -22,10 +24,18 @@ def read_texts(
 ) -> list[MessageText]:
     """Return the text of each message; it is empty if the message can no longer be read.
 
-    Each row has `hash`, `session_id` and `position`. Raises StoreError.
+    Each row has `hash`, `session_id`, `position`, and `ctx` if a commit in the format of another
+    program may have the message. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
     texts = {} if store is None else read_stored_texts(store, names)
+    if store is not None:
+        missing = {
+            row["ctx"]
+            for name, row in zip(names, rows, strict=True)
+            if name not in texts and row.get("ctx")
+        }
+        texts |= _read_commit_texts(store, [CommitId(f"ctx-{ctx.hex()}") for ctx in missing])
     return [
         texts.get(name) or _read_logged_text(database, row)
         for name, row in zip(names, rows, strict=True)
@@ -41,6 +51,18 @@ def read_stored_texts(store: Store, names: Sequence[Hash]) -> dict[Hash, Message
         dict.fromkeys(part for message_shape in shapes.values() for part in message_shape.parts)
     )
     return {name: extract_text(shape, parts) for name, shape in shapes.items()}
+
+
+def _read_commit_texts(store: Store, names: Sequence[CommitId]) -> dict[Hash, MessageText]:
+    """Return the texts of the messages of commits that the store has as bytes."""
+    commits = store.commits(names) if names else {}
+    texts: dict[Hash, MessageText] = {}
+    for stored in commits.values():
+        with suppress(ObjectNotFound):
+            for message in read_commit_messages(store, [stored]):
+                entry, objects = encode_entry(message)
+                texts[entry.message] = extract_text(decode_shape(objects[entry.message]), objects)
+    return texts
 
 
 def read_logged_entry(
