@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 from langchain_core.messages import RemoveMessage
 
 from harken.adapters.langgraph import HarkenSaver
+from harken.adapters.sessions import list_threads
 from harken.context.materialize import materialize
+from harken.errors import ObjectCorrupted
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
 from tests.unit.adapters.graph_kit import build_graph, say
@@ -85,3 +89,39 @@ def test_removed_messages_leave_the_context_and_stay_in_the_session(cli: Cli) ->
     assert [m.content for m in messages] == ["echo secret plan", "go on", "echo go on"]
     store.close()
     assert "secret plan" in cli.ok("view", "langgraph:t").out
+
+
+def test_a_thread_that_has_not_changed_is_not_read_again(threads: Cli) -> None:
+    files = threads.home / "checkpoints.db", threads.home / "store.db"
+    before = list_threads(*files)
+    with closing(sqlite3.connect(files[0])) as connection:  # A read would report this damage.
+        (body,) = connection.execute("SELECT body FROM checkpoint WHERE number = 1").fetchone()
+        connection.executescript(
+            "DROP TRIGGER checkpoint_changed; UPDATE checkpoint SET body = x'00'"
+        )
+    assert list_threads(*files) == before
+    with closing(sqlite3.connect(files[0])) as connection:
+        connection.execute("UPDATE thread SET changes = changes + 1")
+        connection.commit()
+    with pytest.raises(ObjectCorrupted):
+        list_threads(*files)
+    assert body
+
+
+def test_a_list_shows_all_changes_of_threads(threads: Cli) -> None:
+    files = threads.home / "checkpoints.db", threads.home / "store.db"
+    list_threads(*files)
+    with HarkenSaver(threads.home) as saver:
+        graph = build_graph().compile(checkpointer=saver)
+        say(graph, "go on", config_of("other"))
+        before = {row.name: row.branch_tips for row in list_threads(*files)}
+        saver.prune(["support/7"])
+        saver.copy_thread("other", "copy")
+        after = {row.name: row.branch_tips for row in list_threads(*files)}
+        assert len(before["langgraph:support/7"]) == 2
+        assert len(after["langgraph:support/7"]) == 1
+        assert after["langgraph:copy"] == after["langgraph:other"] == before["langgraph:other"]
+        saver.delete_thread("other")
+        say(graph, "new", config_of("new"))
+        names = {row.name for row in list_threads(*files)}
+        assert names == {"langgraph:support/7", "langgraph:copy", "langgraph:new"}

@@ -26,9 +26,12 @@ from harken.adapters.records import (
     CheckpointBody,
     Fold,
     T,
+    ThreadListing,
     TypedBytes,
     decode_id,
     encode_id,
+    pack,
+    seal,
     unpack,
     unseal,
 )
@@ -47,7 +50,10 @@ VERSION = 1
 _SCHEMA = f"""
 CREATE TABLE thread (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, namespace TEXT NOT NULL, head INTEGER NOT NULL,
-    UNIQUE (name, namespace)
+    changes INTEGER NOT NULL DEFAULT 0, UNIQUE (name, namespace)
+) STRICT;
+CREATE TABLE listing (
+    thread INTEGER PRIMARY KEY, changes INTEGER NOT NULL, body BLOB NOT NULL
 ) STRICT;
 CREATE TABLE checkpoint (
     number INTEGER PRIMARY KEY, thread INTEGER NOT NULL, id BLOB NOT NULL, parent BLOB, run TEXT,
@@ -60,9 +66,18 @@ CREATE TABLE pending (
     thread INTEGER, id BLOB, task BLOB, position INTEGER, body BLOB NOT NULL,
     PRIMARY KEY (thread, id, task, position)
 ) STRICT, WITHOUT ROWID;
+CREATE TRIGGER checkpoint_added AFTER INSERT ON checkpoint
+BEGIN UPDATE thread SET changes = changes + 1 WHERE id = NEW.thread; END;
+CREATE TRIGGER checkpoint_changed AFTER UPDATE ON checkpoint
+BEGIN UPDATE thread SET changes = changes + 1 WHERE id = NEW.thread; END;
+CREATE TRIGGER checkpoint_deleted AFTER DELETE ON checkpoint
+BEGIN UPDATE thread SET changes = changes + 1 WHERE id = OLD.thread; END;
+CREATE TRIGGER thread_deleted AFTER DELETE ON thread
+BEGIN DELETE FROM listing WHERE thread = OLD.id; END;
 PRAGMA application_id={APPLICATION_ID};
 PRAGMA user_version={VERSION};
-"""
+"""  # noqa: S608 - ours
+_THREAD_COLUMNS = "id, name, namespace, head, changes"
 _COLUMNS = "number, thread, id, parent, hidden, depth, fold, body"
 
 
@@ -74,6 +89,8 @@ class CheckpointThread(msgspec.Struct, frozen=True):
     namespace: str
     head: int
     """The number of the latest checkpoint. 0 if there is none."""
+    changes: int = 0
+    """The number of changes of its rows of checkpoints so far."""
 
 
 class CheckpointRow(msgspec.Struct, frozen=True):
@@ -179,7 +196,7 @@ class CheckpointFile:
 
     def find_thread(self, name: str, namespace: str) -> CheckpointThread | None:
         """Return a thread, or None if it has no checkpoint."""
-        query = "SELECT id, name, namespace, head FROM thread WHERE name = ? AND namespace = ?"
+        query = f"SELECT {_THREAD_COLUMNS} FROM thread WHERE name = ? AND namespace = ?"  # noqa: S608
         with self.reading() as connection:
             row = connection.execute(query, (name, namespace)).fetchone()
         return None if row is None else CheckpointThread(*row)
@@ -189,7 +206,7 @@ class CheckpointFile:
     ) -> list[CheckpointThread]:
         """Return all threads, or those with a name and a namespace."""
         query = (
-            "SELECT id, name, namespace, head FROM thread WHERE (?1 IS NULL OR name = ?1)"
+            f"SELECT {_THREAD_COLUMNS} FROM thread WHERE (?1 IS NULL OR name = ?1)"  # noqa: S608
             " AND (?2 IS NULL OR namespace = ?2) ORDER BY id"
         )
         with self.reading() as connection:
@@ -255,6 +272,23 @@ class CheckpointFile:
         with self.reading() as connection:
             sizes = connection.execute(query, (thread,)).fetchone()
         return sum(filter(None, sizes))
+
+    def read_listing(self, thread: CheckpointThread) -> ThreadListing | None:
+        """Return the stored listing of a thread. Return None if the thread has changed since.
+
+        Raises ObjectCorrupted.
+        """
+        query = "SELECT body FROM listing WHERE thread = ? AND changes = ?"
+        with self.reading() as connection:
+            row = connection.execute(query, (thread.id, thread.changes)).fetchone()
+        return None if row is None else self._unpack(f"listing {thread.id}", row[0], ThreadListing)
+
+    def write_listing(self, thread: CheckpointThread, listing: ThreadListing) -> None:
+        """Store the listing of a thread, as it was read. Raises StoreError."""
+        body = seal(f"listing {thread.id}".encode(), pack(listing))
+        query = "INSERT OR REPLACE INTO listing SELECT id, ?, ? FROM thread WHERE id = ?"
+        with self.writing() as connection:
+            connection.execute(query, (thread.changes, body, thread.id))
 
     def read_items(self, number: int) -> dict[str, TypedBytes]:
         """Return the new items of a checkpoint that is not folded. Raises ObjectCorrupted."""

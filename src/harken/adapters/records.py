@@ -137,6 +137,16 @@ class Fold(msgspec.Struct, frozen=True):
     """The time of its last checkpoint: UTC, RFC 3339."""
 
 
+class ThreadListing(msgspec.Struct, frozen=True):
+    """A thread as a list of sessions shows it."""
+
+    folds: list[Fold]
+    """The folds of its last checkpoints, the latest checkpoint first."""
+    size_bytes: int
+    is_complete: bool
+    """Whether all its last checkpoints are folded."""
+
+
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()
 _dictionary = zstandard.ZstdCompressionDict(_WORDS, zstandard.DICT_TYPE_RAWCONTENT)

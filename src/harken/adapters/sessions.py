@@ -9,15 +9,15 @@ A conversation is a branch of the store.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from harken.adapters import contexts
 from harken.adapters.checkpoint_file import CheckpointFile, CheckpointThread
 from harken.adapters.conversation_kinds import KINDS
 from harken.adapters.conversation_titles import read_titles
-from harken.adapters.records import Fold
+from harken.adapters.records import ThreadListing
 from harken.capture.files.imported_sessions import ImportedSession, build_session
 from harken.capture.files.report import MAIN_AGENT
 from harken.core.clock import format_rfc3339, system_clock
@@ -31,12 +31,19 @@ _logger = logging.getLogger("harken")
 
 
 def list_threads(file_path: Path, store_path: Path) -> list[ImportedSession]:
-    """Return the threads of a checkpoint file that have messages. Raises StoreError."""
-    with _open_folded(file_path, store_path) as file:
+    """Return the threads of a checkpoint file that have messages. Raises StoreError.
+
+    A thread is read only if it has changed since the last call.
+    """
+    with closing(CheckpointFile(file_path)) as file:
+        listings = _read_listings(file, store_path)
         by_name: dict[str, list[CheckpointThread]] = {}
-        for thread in file.list_threads():
+        for thread in sorted(listings, key=lambda thread: thread.namespace):
             by_name.setdefault(thread.name, []).append(thread)
-        sessions = [_build_thread(file, name, threads) for name, threads in by_name.items()]
+        sessions = [
+            _build_thread(file_path, name, {thread: listings[thread] for thread in threads})
+            for name, threads in by_name.items()
+        ]
     return [session for session in sessions if session is not None]
 
 
@@ -67,45 +74,65 @@ def list_conversations(store: Store, path: Path) -> list[ImportedSession]:
 
 def fold_threads(file_path: Path, store_path: Path) -> None:
     """Write the commits of all checkpoints that have none. Raises StoreError."""
-    with _open_folded(file_path, store_path):
-        pass
-
-
-@contextmanager
-def _open_folded(file_path: Path, store_path: Path) -> Iterator[CheckpointFile]:
-    """Open a checkpoint file. All checkpoints are folded, if it can be written."""
     with closing(CheckpointFile(file_path)) as file:
-        try:
-            with closing(SqliteStore(store_path)) as store:
-                for thread in file.list_threads():
-                    key = thread.name, thread.namespace
-                    contexts.fold_leaves(file, store, thread.id, key)
-        except StoreError as error:
-            _logger.warning("threads end with their last commits: %s", error)
-        yield file
+        _read_listings(file, store_path)
+
+
+def _read_listings(file: CheckpointFile, store_path: Path) -> dict[CheckpointThread, ThreadListing]:
+    """Return the listings of all threads. Threads that have changed are folded and read."""
+    threads = file.list_threads()
+    listings = {thread: file.read_listing(thread) for thread in threads}
+    changed = [thread for thread, listing in listings.items() if listing is None]
+    if changed:
+        _fold_leaves(file, store_path, changed)
+        ids = {thread.id for thread in changed}
+        for thread in file.list_threads():  # Folds are changes, too.
+            if thread.id in ids:
+                listing = listings[thread] = _build_listing(file, thread)
+                if listing.is_complete:
+                    with suppress(StoreError):  # A file that cannot be written is read each time.
+                        file.write_listing(thread, listing)
+    return {thread: listing for thread, listing in listings.items() if listing is not None}
+
+
+def _fold_leaves(
+    file: CheckpointFile, store_path: Path, threads: Sequence[CheckpointThread]
+) -> None:
+    """Fold the checkpoints of threads, if the files can be written."""
+    try:
+        with closing(SqliteStore(store_path)) as store:
+            for thread in threads:
+                contexts.fold_leaves(file, store, thread.id, (thread.name, thread.namespace))
+    except StoreError as error:
+        _logger.warning("threads end with their last commits: %s", error)
+
+
+def _build_listing(file: CheckpointFile, thread: CheckpointThread) -> ThreadListing:
+    """Read the last checkpoints of a thread. Raises ObjectCorrupted."""
+    numbers = file.list_leaves(thread.id)
+    rows = [file.get(number) for number in sorted(numbers, key=lambda n: n != thread.head)]
+    folds = [file.get_fold(row.fold) for row in rows if row.fold]
+    return ThreadListing(folds, file.measure(thread.id), len(folds) == len(rows))
 
 
 def _build_thread(
-    file: CheckpointFile, name: str, threads: list[CheckpointThread]
+    path: Path, name: str, listings: Mapping[CheckpointThread, ThreadListing]
 ) -> ImportedSession | None:
     """Return a thread with all its namespaces, or None if it has no messages."""
-    folds: list[tuple[str, Fold]] = []
-    for thread in sorted(threads, key=lambda thread: thread.namespace):
-        agent = thread.namespace or MAIN_AGENT
-        numbers = file.list_leaves(thread.id)
-        for number in sorted(numbers, key=lambda number: number != thread.head):
-            row = file.get(number)
-            if row.fold:
-                folds.append((agent, file.get_fold(row.fold)))
+    folds = [
+        (thread.namespace or MAIN_AGENT, fold)
+        for thread, listing in listings.items()
+        for fold in listing.folds
+    ]
     tips = [BranchTip(agent, fold.ctx) for agent, fold in folds if fold.ctx is not None]
     if not tips:
         return None
     titles = [" ".join(fold.title.split())[:_TITLE_CHARS] for _, fold in folds if fold.title]
     return build_session(
         (contexts.RUNTIME, name),
-        source=file.path,
+        source=path,
         tips=[*dict.fromkeys(tips)],
         title=titles[0] if titles else "",
         ended=max(fold.time for _, fold in folds) or format_rfc3339(system_clock()),
-        size_bytes=sum(file.measure(thread.id) for thread in threads),
+        size_bytes=sum(listing.size_bytes for listing in listings.values()),
     )
