@@ -250,7 +250,7 @@ class OpenAIAgents:
         from agents import SQLiteSession
 
         self._path, self._kind = folder / "agents.db", SQLiteSession
-        self._session = SQLiteSession("t", self._path)
+        self._session: Any = SQLiteSession("t", self._path)
         self._run = asyncio.Runner().run
         self._forks = 0
 
@@ -262,7 +262,7 @@ class OpenAIAgents:
 
     def fork(self, place: int, said: list[Said]) -> None:
         self._forks += 1
-        copy = self._kind(f"t{self._forks}", self._path)
+        copy: Any = self._kind(f"t{self._forks}", self._path)
         items = self._run(self._session.get_items())[:place]
         self._run(copy.add_items([*items, *_dicts(said)]))
         copy.close()
