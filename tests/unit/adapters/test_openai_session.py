@@ -271,6 +271,17 @@ def test_a_fork_copies_nothing(session: HarkenSession) -> None:
     assert run(run(HarkenSession("new", store=MemoryStore()).fork("empty")).get_items()) == []
 
 
+def test_a_fork_from_which_items_are_popped_stays_a_session(session: HarkenSession) -> None:
+    for text in ("a", "b", "c"):
+        run(session.add_items([user(text)]))
+    fork = run(session.fork("fork"))
+    for text in ("c", "b", "a"):
+        assert run(fork.pop_item()) == user(text)
+        stored = fork._conversation.store.commits([fork.head or CommitId("")])
+        assert [commit.commit.thread_id for commit in stored.values()] == ["fork"]
+    assert texts(run(session.get_items())) == ["a", "b", "c"]
+
+
 def test_a_session_begins_with_any_commit(tmp_path: Path) -> None:
     store: Store = SqliteStore(tmp_path / "store.db")
     call = ToolCall("c1", FunctionCall("look", '{"at":"door"}'))
