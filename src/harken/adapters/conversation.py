@@ -43,7 +43,7 @@ from harken.formats.frameworks.item_lines import encode_item, join_lines
 from harken.store.base import BranchMove, Store, StoredCommit, WriteBatch
 
 MAX_ATTEMPTS = 1000
-"""How often a write is repeated because other writers were faster."""
+"""The number of times that a write is tried while other writers are faster."""
 _INITIAL_DEPTH, _MAX_DEPTH = 16, 4096
 
 
