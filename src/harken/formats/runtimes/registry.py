@@ -20,7 +20,7 @@ _MODULES = (
     "harken.formats.runtimes.gemini_cli.reader",
     "harken.formats.runtimes.copilot_cli.reader",
     "harken.formats.runtimes.opencode.reader",
-    "harken.formats.runtimes.atif",
+    "harken.formats.runtimes.research.atif",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
 
