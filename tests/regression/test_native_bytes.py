@@ -23,7 +23,7 @@ from harken.store.tiered.store import TieredStore
 from tests.acceptance.shared_data import DATA, needed
 from tests.unit.capture.session_samples import STORIES, lines
 from tests.unit.formats.runtimes.opencode.test_reader import TALK, export_bytes, write_database
-from tests.unit.formats.runtimes.research.samples import SAMPLES
+from tests.unit.formats.runtimes.research.samples import SAMPLES, inspect_archive, inspect_sample
 from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 
 GIBBERISH = b"\xff\xfe\x00 not UTF-8 \x80\n"
@@ -125,6 +125,15 @@ def test_native_bytes_come_back_identical(tmp_path: Path, format: str, variant: 
 def test_compressed_rollout_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "rollout-2026-01-31T12-00-00-5e55.jsonl.zst"
     data = zstandard.ZstdCompressor(level=19).compress(sample("codex-v1"))
+    path.write_bytes(data)
+    store = MemoryStore()
+    assert store.raw(import_file(store, path)) == data
+
+
+@pytest.mark.req("D-04")
+def test_archive_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "doors.eval"
+    data = inspect_archive({f"{number}_epoch_1": inspect_sample(number) for number in range(9)})
     path.write_bytes(data)
     store = MemoryStore()
     assert store.raw(import_file(store, path)) == data

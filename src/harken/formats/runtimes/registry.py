@@ -21,6 +21,7 @@ _MODULES = (
     "harken.formats.runtimes.copilot_cli.reader",
     "harken.formats.runtimes.opencode.reader",
     "harken.formats.runtimes.research.atif",
+    "harken.formats.runtimes.research.inspect_ai.reader",
     "harken.formats.runtimes.research.who_and_when",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
