@@ -22,6 +22,8 @@ _MODULES = (
     "harken.formats.runtimes.opencode.reader",
     "harken.formats.runtimes.research.atif",
     "harken.formats.runtimes.research.inspect_ai.reader",
+    "harken.formats.runtimes.research.swe_agent",
+    "harken.formats.runtimes.research.mini_swe_agent",
     "harken.formats.runtimes.research.who_and_when",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
