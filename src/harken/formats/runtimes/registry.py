@@ -25,6 +25,7 @@ _MODULES = (
     "harken.formats.runtimes.research.swe_agent",
     "harken.formats.runtimes.research.mini_swe_agent",
     "harken.formats.runtimes.research.tau",
+    "harken.formats.runtimes.research.chatdev",
     "harken.formats.runtimes.research.who_and_when",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
