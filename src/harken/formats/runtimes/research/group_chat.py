@@ -108,7 +108,9 @@ def _read_perspective(
         is_own = speech.speaker == agent.agent
         if not is_own and not speech.is_heard_by(agent.agent):
             continue
-        prompt_entries = _prompt_entries(prompts, speech.scene, speech.time)
+        prompt_entries = _prompt_entries(
+            prompts, speech.scene, speech.time, is_first=agent.head is None
+        )
         node = f"{agent.agent} {position}"
         if agent.head is None:
             agent.origin = steps[position]
@@ -127,11 +129,12 @@ def _read_perspective(
 
 
 def _prompt_entries(
-    prompts: Mapping[int, str], scene: int, time: str | None = None
+    prompts: Mapping[int, str], scene: int, time: str | None = None, *, is_first: bool = True
 ) -> list[ConversationEntry]:
     """Return the system prompt of a scene as the beginning of a context."""
     text = prompts.get(scene)
-    source = {"kind": INSTRUCTIONS}
+    # Agents may have equal prompts. That of a further scene repeats that of an earlier one.
+    source = {"kind": INSTRUCTIONS, **({REPEATS: False} if is_first else {})}
     return [ConversationEntry(Message("system", text), time, source)] if text else []
 
 
