@@ -122,7 +122,7 @@ class ReadReport(msgspec.Struct, kw_only=True):
 
         The number of kinds is limited, because the file names them.
         """
-        kind = kind[:_MAX_KIND_CHARS]
+        kind = kind[:_MAX_KIND_CHARS].encode("utf-8", "replace").decode()
         if kind not in self.uninterpreted and len(self.uninterpreted) >= _MAX_KINDS:
             kind = "other"
         self.uninterpreted[kind] += 1

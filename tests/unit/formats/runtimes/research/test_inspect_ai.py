@@ -278,3 +278,19 @@ def test_files_are_recognized_by_their_beginning() -> None:
     archive = inspect_archive({"1_epoch_1": inspect_sample()})
     assert detect_runtime_format("a.eval", archive) is NATIVE
     assert detect_runtime_format("a.zip", archive) is None
+
+
+def test_each_member_is_counted_once_if_the_header_is_damaged() -> None:
+    data = inspect_archive({"1_epoch_1": inspect_sample()}, method=zipfile.ZIP_STORED)
+    _, reading = read(NATIVE, data.replace(b'"status": "success"', b'"status": "s?ccess"'))
+    [bad] = reading.bad
+    assert bad.reason.startswith("header.json: it is damaged")
+    kept = sum(reading.uninterpreted.values())
+    assert reading.lines == reading.used_lines + kept + len(reading.bad)
+    assert reading.sessions
+
+
+def test_a_kind_that_is_no_valid_text_is_counted() -> None:
+    message = {"role": "\ud800", "content": "?"}
+    _, reading = read(NATIVE, inspect_log(inspect_sample(messages=[message])))
+    assert reading.uninterpreted["message/?"] == 1

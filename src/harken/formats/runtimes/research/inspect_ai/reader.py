@@ -101,10 +101,10 @@ def _read_archive(archive: Archive, reading: ReadReport) -> Iterator[ImportStep]
     header: Record = {}
     for name in ("header.json", "_journal/start.json", "start.json"):
         if name in members and not header:
-            value = _read_json(archive, name, reading)
-            header = value if isinstance(value, dict) else {}
-            reading.lines += 1
-            reading.used_lines += bool(header)
+            header = _read_object(archive, name, reading) or {}
+            if header:
+                reading.lines += 1
+                reading.used_lines += 1
     log, chunked = _LogReader(reading, get_object(header, "eval")), 0
     if not header:
         reading.notes.append("it has no header: the task and its versions are unknown")
@@ -121,8 +121,8 @@ def _read_archive(archive: Archive, reading: ReadReport) -> Iterator[ImportStep]
             chunked += rest.endswith("/sample.json")
             reading.count_uninterpreted("member/chunked sample")
         else:
-            sample = _read_json(archive, name, reading)
-            if isinstance(sample, dict):
+            sample = _read_object(archive, name, reading)
+            if sample is not None:
                 yield from log.read_sample(sample)
     if chunked:
         reading.notes.append(f"{chunked} samples are stored in chunks, which are not read")
@@ -130,11 +130,14 @@ def _read_archive(archive: Archive, reading: ReadReport) -> Iterator[ImportStep]
         raise FormatError(NAME, "it has no samples that can be read")
 
 
-def _read_json(archive: Archive, name: str, reading: ReadReport) -> Any:
-    """Return the value in a member. Return None, after a report, if it cannot be read."""
+def _read_object(archive: Archive, name: str, reading: ReadReport) -> Record | None:
+    """Return the object in a member. Return None, after a report, if there is none."""
     member = archive.zip.getinfo(name)
     try:
-        return canonical.from_json(archive.read_member(member))
+        value: Any = canonical.from_json(archive.read_member(member))
+        if not isinstance(value, dict):
+            raise MemberUnreadable("it is not a JSON object")
+        return value
     except (MemberUnreadable, ValueError) as error:
         reading.lines += 1
         reason = f"{name[:60]}: {error}"[:120]
