@@ -90,6 +90,14 @@ def test_bytes_come_back(imported: Cli, format_: str, tmp_path: Path) -> None:
     assert out.read_bytes() == data
 
 
+def test_summary_counts_the_sessions_of_a_file(cli: Cli, tmp_path: Path) -> None:
+    samples = {f"{number}_epoch_1": inspect_sample(number) for number in (1, 2)}
+    path = tmp_path / "more.eval"
+    path.write_bytes(inspect_archive(samples))
+    assert "inspect  2 sessions, 6 new commits in 2 sessions" in cli.ok("import", str(path)).out
+    assert "inspect  2 sessions, 0 new commits\n" in cli.ok("import", str(path)).out
+
+
 def test_refused_files_have_one_line_each(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
