@@ -277,10 +277,9 @@ class CommitIngest(msgspec.Struct):
             and not is_new_answer
         )
         repeats = message.source.get(REPEATS)
-        is_same_content = is_same_content and repeats is not False
-        is_repeat = (
-            repeats is True or is_same_content or not existing_keys.isdisjoint(message.others)
-        )
+        is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
+        if isinstance(repeats, bool):  # Its reader knows it: agents may have equal messages.
+            is_repeat = repeats
         keys = message.others if repeats is True else (message.content, *message.others)
         existing_keys.update(keys)
         self.ledger.keys.update(keys)

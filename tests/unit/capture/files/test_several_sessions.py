@@ -55,6 +55,8 @@ def test_outcome_and_times_are_those_of_the_session(tmp_path: Path) -> None:
     home.add(tmp_path / "a.json", encode(tau_results(first, second)))
     rows = home.query("SELECT native, outcome, began IS NULL OR began = 0 FROM sessions ORDER BY 1")
     assert rows == [("sim-1", "user_stop", 0), ("sim-2", "max_steps", 1)]
+    query = "SELECT max(time) > 0 FROM commits GROUP BY session_id ORDER BY session_id"
+    assert home.query(query) == [(1,), (0,)]
 
 
 def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:

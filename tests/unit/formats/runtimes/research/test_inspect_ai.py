@@ -185,10 +185,13 @@ def test_samples_with_equal_ids_have_different_names() -> None:
     assert names == ["e-1-1-1", "e-1-1-2", "e-1-1-1-2"]
 
 
-def _zstandard_archive(name: str, content: bytes, *, size: int | None = None) -> bytes:
+def _zstandard_archive(
+    name: str, content: bytes, *, size: int | None = None, crc: int | None = None
+) -> bytes:
     """Return an archive with a member that is compressed with Zstandard."""
     packed = zstandard.compress(content)
-    size, crc = len(content) if size is None else size, zlib.crc32(content)
+    size = len(content) if size is None else size
+    crc = zlib.crc32(content) if crc is None else crc
     header = (20, 0, 93, 0, 0, crc, len(packed), size, len(name), 0)
     local = struct.pack("<4s5H3I2H", b"PK\x03\x04", *header) + name.encode() + packed
     entry = struct.pack("<4s6H3I5H2I", b"PK\x01\x02", 20, *header, 0, 0, 0, 0, 0) + name.encode()
@@ -294,3 +297,20 @@ def test_a_kind_that_is_no_valid_text_is_counted() -> None:
     message = {"role": "\ud800", "content": "?"}
     _, reading = read(NATIVE, inspect_log(inspect_sample(messages=[message])))
     assert reading.uninterpreted["message/?"] == 1
+
+
+def test_equal_answers_belong_to_different_calls() -> None:
+    answer = {"role": "assistant", "content": "Ho"}
+    events = [
+        model_event([], answer, {"input_tokens": count, "output_tokens": 1}, count)
+        for count in (1, 2)
+    ]
+    steps, _ = read(NATIVE, inspect_log(inspect_sample(messages=[answer, answer], events=events)))
+    entries = [entry for step in steps for entry in step.entries]
+    assert [(entry.source or {})["usage"]["input_tokens"] for entry in entries] == [1, 2]
+
+
+def test_a_member_with_another_checksum_is_not_read() -> None:
+    data = _zstandard_archive("samples/1.json", encode(inspect_sample()), crc=7)
+    with pytest.raises(FormatError, match="no samples that can be read"):
+        read(NATIVE, data)

@@ -142,3 +142,11 @@ def test_files_are_recognized_by_their_beginning() -> None:
     assert detect_runtime_format("1.json", long) is NATIVE
     assert detect_runtime_format("1.json", encode({"history": [{"content": "Hi"}]})) is None
     assert detect_runtime_format("1.json", encode({"Coding": {"assistant_role_name": "x"}})) is None
+
+
+def test_equal_system_prompts_count_for_each_agent(tmp_path: Path) -> None:
+    home = MemoryHome()
+    prompts = {"Planner": "You help.", "Searcher": "You help."}
+    home.add(tmp_path / "a.json", encode(who_and_when(system_prompt=prompts)))
+    query = "SELECT count(*) FROM messages WHERE role = 'system' AND NOT is_repeat"
+    assert home.query(query) == [(2,)]
