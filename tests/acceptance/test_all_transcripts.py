@@ -17,13 +17,16 @@ from harken.core.commits import CommitId
 from harken.formats.runtimes.base import ReadReport, SessionFile
 from harken.formats.runtimes.registry import list_runtime_formats
 from harken.store.sqlite.store import SqliteStore
-from tests.acceptance.plainly import READERS, items_of
+from tests.acceptance import research
+from tests.acceptance.plainly import READERS as AGENT_READERS
+from tests.acceptance.plainly import items_of
 from tests.acceptance.shared_data import DATA, needed
 
 TRANSCRIPTS = DATA / "transcripts"
 FOLDERS = sorted(path.name for path in TRANSCRIPTS.glob("*"))
 TITLE = "imported from all transcripts"
 NOBODY = "(nobody reads)"
+READERS = {**AGENT_READERS, **research.READERS}
 Report: TypeAlias = dict[str, Any]
 
 pytestmark = needed
@@ -108,7 +111,7 @@ def lines_of(report: Report, data: bytes) -> Counter[str]:
     )
     kept_count = sum(reading.uninterpreted.values())
     assert reading.used_lines + kept_count + len(reading.bad) == reading.lines
-    assert reading.lines == report["lines"] == data.count(b"\n") + (data[-1:] not in (b"\n", b""))
+    assert reading.lines == report["lines"] == research.count_records(report["format"], data)
     assert (dict(reading.uninterpreted), len(reading.bad)) == (
         report.get("kept", {}),
         report["bad_lines"],

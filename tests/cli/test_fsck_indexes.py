@@ -23,6 +23,7 @@ from tests.cli.git_kit import Repository
 from tests.cli.kit import Cli
 from tests.two_sources_kit import Exchange, TwoSources
 from tests.unit.capture.session_samples import lines
+from tests.unit.formats.runtimes.research.samples import SAMPLES
 from tests.unit.formats.transcript_kit import (
     Transcript,
     text_block,
@@ -37,7 +38,7 @@ TABLES = {
         *("sessions", "agents", "commits", "messages", "tool_calls", "verdicts", "requests"),
         *("edges", "state", "roots", "said", "logs", "log_agents", "places", "links", "linked"),
         *("native_agents", "recorded", "unpaired", "repeats", "pairs", "text_keys", "outcomes"),
-        "main_names",
+        *("main_names", "scores", "labels"),
         *("words_data", "words_idx", "words_config"),
     },
     CATALOGUE: {"source", "reading", "lineage", "spawned", "lost", "restored"},
@@ -84,6 +85,7 @@ def write_sessions(path: Path) -> None:
     path.with_name("agent-ann.jsonl").write_bytes(sidechain.data)
     rollout = path.with_name("rollout-2026-01-31T12-00-00-5e55.jsonl")
     rollout.write_bytes(b"".join(line + b"\n" for line in lines("codex-v1")))
+    path.with_name("chat.json").write_bytes(SAMPLES["who-and-when-v1"][1])
 
 
 MENU = "def drinks(order):\n    return order.teas + order.coffees\n"

@@ -7,12 +7,12 @@ import pytest
 from harken.formats import events_v1, messages_v1, narrative
 from harken.formats.base import ConversationEntry
 from harken.formats.frameworks import openai_items
-from harken.formats.runtimes import atif
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.opencode import reader as opencode
 from harken.formats.runtimes.pi import reader as pi
+from harken.formats.runtimes.research import atif
 from harken.testing import FormatSuite
 from tests.unit.context.toy_formats import TOY_1, TOY_2, read_v1
 from tests.unit.formats.transcript_kit import (

@@ -23,6 +23,7 @@ from harken.store.tiered.store import TieredStore
 from tests.acceptance.shared_data import DATA, needed
 from tests.unit.capture.session_samples import STORIES, lines
 from tests.unit.formats.runtimes.opencode.test_reader import TALK, export_bytes, write_database
+from tests.unit.formats.runtimes.research.samples import SAMPLES, inspect_archive, inspect_sample
 from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 
 GIBBERISH = b"\xff\xfe\x00 not UTF-8 \x80\n"
@@ -48,11 +49,17 @@ def sample(format: str) -> bytes:
         agent = {"name": "cafe", "version": "1"}
         record = {"schema_version": "ATIF-v1.4", "session_id": "s", "agent": agent, "steps": [step]}
         return json.dumps(record).encode()
+    if format in SAMPLES:
+        return SAMPLES[format][1]
     return b"".join(line + b"\n" for line in lines(format))
 
 
 FORMATS = [native.name for native in list_runtime_formats()]
-FILE_NAMES = {"opencode-v1": "ses_1.json", "atif-v1": "trajectory.json"}
+FILE_NAMES = {
+    "opencode-v1": "ses_1.json",
+    "atif-v1": "trajectory.json",
+    **{name: file_name for name, (file_name, _) in SAMPLES.items()},
+}
 LINE_FORMATS = [*STORIES]
 """Formats whose files are lines of JSON, which may be damaged one by one."""
 
@@ -61,6 +68,8 @@ def vary(format: str) -> dict[str, bytes]:
     """Return session files of a format, as written and as they may be found."""
     data = sample(format)
     variants = {"as written": data, "with a byte order mark": b"\xef\xbb\xbf" + data}
+    if format == "chatdev-v1":
+        return variants
     if format not in LINE_FORMATS:
         return variants | {"indented": json.dumps(json.loads(data), indent=3).encode()}
     return variants | {
@@ -116,6 +125,15 @@ def test_native_bytes_come_back_identical(tmp_path: Path, format: str, variant: 
 def test_compressed_rollout_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "rollout-2026-01-31T12-00-00-5e55.jsonl.zst"
     data = zstandard.ZstdCompressor(level=19).compress(sample("codex-v1"))
+    path.write_bytes(data)
+    store = MemoryStore()
+    assert store.raw(import_file(store, path)) == data
+
+
+@pytest.mark.req("D-04")
+def test_archive_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "doors.eval"
+    data = inspect_archive({f"{number}_epoch_1": inspect_sample(number) for number in range(9)})
     path.write_bytes(data)
     store = MemoryStore()
     assert store.raw(import_file(store, path)) == data

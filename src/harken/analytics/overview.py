@@ -10,6 +10,16 @@ from datetime import tzinfo
 import apsw
 
 from harken.analytics.activity import ActivityByHour, Concurrency, activity, concurrency
+from harken.analytics.evaluations import (
+    LabelStats,
+    ScorerStats,
+    SessionLabel,
+    SessionScore,
+    label_stats,
+    scorer_stats,
+    session_labels,
+    session_scores,
+)
 from harken.analytics.profile import Profile, profile
 from harken.analytics.quarter_hours import load_quarter_hours
 from harken.analytics.scope import Scope
@@ -58,6 +68,8 @@ class Overview(Record, frozen=True, kw_only=True):
     tools: Tools
     compactions: Compactions
     outcomes: list[EndingStats]
+    scores: list[ScorerStats]
+    labels: list[LabelStats]
     sessions: list[Lifecycle]
     """The most recently written session comes first."""
 
@@ -72,6 +84,8 @@ class OneSession(Record, frozen=True, kw_only=True):
     models: list[ModelUsage]
     agents: list[AgentUsage]
     tools: Tools
+    scores: list[SessionScore]
+    labels: list[SessionLabel]
 
 
 def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
@@ -91,6 +105,8 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
         tools=tool_stats,
         compactions=compactions(sessions),
         outcomes=outcomes(sessions),
+        scores=scorer_stats(database, scope),
+        labels=label_stats(database, scope),
         sessions=sessions,
     )
 
@@ -110,4 +126,6 @@ def session_overview(
         models=usage_by_model(usage_rows),
         agents=usage_by_agent(database, scope),
         tools=tool_stats,
+        scores=session_scores(database, scope),
+        labels=session_labels(database, scope),
     )

@@ -22,7 +22,7 @@ from harken.core.record import Record
 
 _SESSIONS_SQL = """
     SELECT id, name, title, project, runtime, began, ended, outcome FROM sessions
-    WHERE {scope} ORDER BY ended DESC, id DESC
+    WHERE {scope} ORDER BY ended DESC, name
 """
 _COMPACTIONS_SQL = """
     SELECT session_id, count(*) FROM commits WHERE type = 'compaction' AND NOT is_repeat AND {scope}

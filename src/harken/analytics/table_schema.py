@@ -250,6 +250,38 @@ TABLES: tuple[TableSchema, ...] = (
         ),
     ),
     TableSchema(
+        "scores",
+        "A score of a session, as an evaluation reports it.",
+        (
+            TableColumn("id", "int64", "Key"),
+            _SESSION,
+            TableColumn("sample", "string", "The sample, task or question; empty: none"),
+            TableColumn("scorer", "string", "The scorer"),
+            TableColumn("value", "string", "JSON: a number, a text, or an object"),
+            TableColumn("number", "double", "The value as a number; null: it has none"),
+            TableColumn("answer", "string", "What was scored; empty: unknown"),
+            TableColumn("explanation", "string", "The scorer's explanation; empty: none"),
+            TableColumn("metadata", "string", "JSON: an object"),
+        ),
+    ),
+    TableSchema(
+        "labels",
+        "An annotator's label of a session, an agent or a message.",
+        (
+            TableColumn("id", "int64", "Key"),
+            _SESSION,
+            TableColumn("agent_id", "int64", "agents.id of the agent that it names; null: none"),
+            TableColumn(
+                "message_id", "int64", "messages.id of the message that it names; null: none"
+            ),
+            TableColumn("name", "string", "What it reports: `mistake`"),
+            TableColumn("value", "string", "The value, as the file has it"),
+            TableColumn("agent", "string", "The name of the agent, as the file has it"),
+            TableColumn("explanation", "string", "The annotator's explanation; empty: none"),
+            TableColumn("metadata", "string", "JSON: an object"),
+        ),
+    ),
+    TableSchema(
         "edges",
         "Edges of the commit graph.",
         (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GROUP = "harken.formats"
 _BUILT_IN = {
-    "atif-v1": "harken.formats.runtimes.atif",
+    "atif-v1": "harken.formats.runtimes.research.atif",
     "claude-code-v1": "harken.formats.runtimes.claude_code.reader",
     "codex-v1": "harken.formats.runtimes.codex.reader",
     "events-v1": "harken.formats.events_v1",

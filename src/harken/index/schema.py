@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 TABLES_SQL = """
 CREATE TABLE sessions (
@@ -134,6 +134,30 @@ CREATE TABLE edges (
     child_id INTEGER NOT NULL,      -- a commit
     kind TEXT NOT NULL              -- 'next', 'compaction', 'spawn', 'fork' (a second 'next')
 ) STRICT;
+CREATE TABLE scores (
+    id INTEGER PRIMARY KEY,
+    session_id INTEGER NOT NULL,
+    sample TEXT NOT NULL,           -- the sample, task or question; '' where the file names none
+    scorer TEXT NOT NULL,
+    value TEXT NOT NULL,            -- JSON: a number, a text, or an object
+    number REAL,                    -- the value as a number; NULL: it has none
+    answer TEXT NOT NULL,           -- what was scored; '' where the file does not say it
+    explanation TEXT NOT NULL,
+    metadata TEXT NOT NULL          -- JSON: an object
+) STRICT;
+CREATE TABLE labels (
+    id INTEGER PRIMARY KEY,
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER,               -- the agent that it names; NULL: none, or none of the session
+    message_id INTEGER,             -- the message that it names; NULL: none
+    name TEXT NOT NULL,             -- what it reports: 'mistake'
+    value TEXT NOT NULL,
+    agent TEXT NOT NULL,            -- the name of the agent, as the file has it
+    explanation TEXT NOT NULL,
+    metadata TEXT NOT NULL          -- JSON: an object
+) STRICT;
+CREATE INDEX scores_by_session ON scores (session_id);
+CREATE INDEX labels_by_session ON labels (session_id);
 CREATE INDEX commits_by_agent ON commits (agent_id);
 CREATE INDEX messages_by_commit ON messages (commit_id);
 CREATE INDEX messages_by_session ON messages (session_id);

@@ -79,6 +79,10 @@ def story() -> apsw.Connection:
     db.executemany(f"INSERT INTO tool_calls VALUES ({','.join('?' * 11)})", calls)
     verdict = (1, 1, 1, 2, "msg_9", "msg_2", 2, "action", "deny", 0, BEGAN)
     db.execute(f"INSERT INTO verdicts VALUES ({','.join('?' * 11)})", verdict)
+    score = (1, 1, "q-1", "grader", '"C"', 1.0, "the door", "It is right.", "{}")
+    db.execute(f"INSERT INTO scores VALUES ({','.join('?' * 9)})", score)
+    label = (1, 1, 2, 2, "mistake", "2", "sub", "It did not look.", "{}")
+    db.execute(f"INSERT INTO labels VALUES ({','.join('?' * 9)})", label)
     request = (1, 2, 1, 1, "msg_1", "m", BEGAN, "tool_use", 5, 100, 0, 9, None, 0.25, 0, 0)
     db.execute(f"INSERT INTO requests VALUES ({','.join('?' * 16)})", request)
     return db

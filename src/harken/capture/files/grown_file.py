@@ -145,6 +145,10 @@ class CommitBuilder(msgspec.Struct):
         """Return the commit of a step."""
         return CommitId(f"ctx-{self._of(step)[:32].hex()}")
 
+    def find_commit(self, step: str) -> CommitId | None:
+        """Return the commit of a step, or None if it was not read."""
+        return self.get_commit(step) if step in self.steps else None
+
     def has_commits(self, names: Iterable[CommitId]) -> bool:
         """Whether each of these commits is that of a step."""
         missing = {bytes.fromhex(name.removeprefix("ctx-")) for name in names}

@@ -16,8 +16,15 @@ from harken.capture.files.report import MAIN_AGENT, ConversationTip
 from harken.core.clock import format_rfc3339
 from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
+from harken.index.report_sessions import split_report
 from harken.recording.from_commits.branches import BranchTip
 from harken.store.base import Store
+
+
+class _SessionOfSeveral(msgspec.Struct, frozen=True):
+    session: str = ""
+    title: str = ""
+    ended: str = ""
 
 
 class _SessionReport(msgspec.Struct, frozen=True):
@@ -34,6 +41,7 @@ class _SessionReport(msgspec.Struct, frozen=True):
     raw: str | None = None
     agent_type: str = ""
     task: str = ""
+    sessions: tuple[_SessionOfSeveral, ...] = ()
 
 
 class Subagent(msgspec.Struct, frozen=True):
@@ -170,9 +178,10 @@ def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
             report = _reports.decode(cached.record)
         except msgspec.DecodeError:
             continue  # The record has another version. The next import reads the file again.
-        if report.format is not None and report.tips:
-            key = (report.runtime or report.format, report.session or Path(path).stem)
-            parts.setdefault(key, []).append(_Part(report, cached.fingerprint))
+        for part in split_report(report):
+            if part.format is not None and part.tips:
+                key = (part.runtime or part.format, part.session or Path(path).stem)
+                parts.setdefault(key, []).append(_Part(part, cached.fingerprint))
     sessions = [
         ImportedSession(*key, _sort_parts(session_parts)) for key, session_parts in parts.items()
     ]

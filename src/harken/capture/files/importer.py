@@ -37,14 +37,8 @@ from harken.capture.files.grown_file import (
     decode_reading,
     open_grown_file,
 )
-from harken.capture.files.parsed_file import FileSummary, PreparedStep, sanitize_name
-from harken.capture.files.report import (
-    MAIN_AGENT,
-    ConversationTip,
-    ImportProgress,
-    ImportResult,
-    Report,
-)
+from harken.capture.files.parsed_file import FileSummary, PreparedStep, complete_report
+from harken.capture.files.report import ImportProgress, ImportResult, Report
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles, summarize_stored
 from harken.capture.files.worker_pool import start_pool
@@ -279,7 +273,11 @@ class Importer:
         if self._has_purged(opened):
             self._write()
             ending = summarize_stored(self._store, opened, ending)
-        report = _report(ending, history)
+        report = structs.replace(
+            complete_report(ending, history.find_commit),
+            commits=history.count_commits(),
+            orphan=history.orphan,
+        )
         if self._redact is not None and opened.credentials is not None:
             self._redact.add(opened.credentials)
             report = structs.replace(report, redacted=opened.credentials.kinds)
@@ -403,20 +401,6 @@ class _StoreLargeFiles:
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
         return self._store.read_chunks(name)
-
-
-def _report(ending: FileSummary, history: CommitBuilder) -> Report:
-    ends = [*ending.tips.items(), *ending.branches]
-    return structs.replace(
-        ending.report,
-        tips=tuple(
-            ConversationTip(sanitize_name(agent) or MAIN_AGENT, history.get_commit(step))
-            for agent, step in ends
-            if step in history.steps
-        ),
-        commits=history.count_commits(),
-        orphan=history.orphan,
-    )
 
 
 def _build_record(

@@ -6,13 +6,21 @@ also in another process. The parent is set by the importer, which knows the stor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
 
 from harken.capture.files.companions import AgentMeta, Outputs
-from harken.capture.files.report import MAX_BAD_RECORDS, BadRecord, Report
+from harken.capture.files.report import (
+    MAIN_AGENT,
+    MAX_BAD_RECORDS,
+    BadRecord,
+    ConversationTip,
+    MessageLabel,
+    Report,
+    SessionReport,
+)
 from harken.context.checkpoint import (
     CommitDraft,
     CommitIdentity,
@@ -21,8 +29,9 @@ from harken.context.checkpoint import (
     prepare,
 )
 from harken.core import canonical, structs
-from harken.core.commits import Commit, CommitNotes, DeltaEntry
+from harken.core.commits import Commit, CommitId, CommitNotes, DeltaEntry
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
+from harken.formats.runtimes.evaluation import Label
 from harken.formats.runtimes.read_point import ReadPoint
 from harken.formats.tool_calls import replace_surrogates
 from harken.store.base import StoredObject
@@ -57,13 +66,23 @@ class PreparedStep(msgspec.Struct, array_like=True, gc=False):
     """
 
 
+class SessionEnds(msgspec.Struct, array_like=True):
+    """The ends of the conversations of a session, by step, and its labels."""
+
+    session: str
+    """Empty if the file has only one session."""
+    tips: dict[str, str] = {}
+    branches: list[tuple[str, str]] = []
+    labels: list[Label] = []
+
+
 class FileSummary(msgspec.Struct, array_like=True):
     """The metadata of a file, apart from its steps."""
 
     report: Report
     """The report, without the commits of the steps."""
-    tips: dict[str, str] = {}
-    branches: list[tuple[str, str]] = []
+    ends: list[SessionEnds] = []
+    """The ends of each session."""
     spawned: dict[str, str] = {}
     session: str = ""
     """The session id exactly as in the file."""
@@ -82,6 +101,8 @@ class CommitReader(msgspec.Struct):
     agent: AgentMeta = _NO_META
     """The metadata of a subagent's transcript."""
     _time: str = NO_TIME
+    _times: dict[str, str] = msgspec.field(default_factory=dict)
+    """Session -> the time of its last step, if the file has several sessions."""
     _steps: int = 0
     """The number of steps."""
     _point: ReadPoint | None = None
@@ -103,11 +124,11 @@ class CommitReader(msgspec.Struct):
                 step.id,
                 step.parent,
                 step.agent,
-                self._session() if step.trigger == "spawn" else None,
+                self._session(step) if step.trigger == "spawn" else None,
                 prepared.commit,
                 prepared.notes,
                 build_objects(prepared.content),
-                _encode_identity(step, prepared.content.entries),
+                self._encode_identity(step, prepared.content.entries),
             )
 
     def _note_point(self) -> None:
@@ -137,23 +158,46 @@ class CommitReader(msgspec.Struct):
             version=sanitize_name(reading.version),
             ended=max("" if self._time == NO_TIME else self._time, reading.end_time),
             outcome=sanitize_name(reading.outcome),
+            scores=tuple(reading.scores),
+            sessions=tuple(map(self._describe_session, reading.sessions)),
             notes=tuple(reading.notes),
             agent_type=sanitize_name(self.agent.agent_type),
             task=sanitize_name(self.agent.task),
         )
         self._note_point()
-        return FileSummary(
-            *(full_report, reading.tips, reading.branches, reading.spawned, reading.session_id),
-            self._point,
+        ends = [
+            SessionEnds(sanitize_name(part.session_id), part.tips, part.branches, part.labels)
+            for part in reading.sessions
+        ] or [SessionEnds("", reading.tips, reading.branches, reading.labels)]
+        return FileSummary(full_report, ends, reading.spawned, reading.session_id, self._point)
+
+    def _describe_session(self, reading: ReadReport) -> SessionReport:
+        """Return the report of one session of several."""
+        return SessionReport(
+            session=sanitize_name(reading.session_id),
+            title=sanitize_name(reading.title),
+            ended=max(self._times.get(reading.session_id, ""), reading.end_time),
+            outcome=sanitize_name(reading.outcome),
+            scores=tuple(reading.scores),
         )
 
-    def _session(self) -> str:
-        return self.reading.parent or self.reading.session_id
+    def _session(self, step: ImportStep) -> str:
+        return step.session or self.reading.parent or self.reading.session_id
+
+    def _encode_identity(self, step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:
+        identity = _encode_identity(step, entries)
+        if self.native.copies_histories:
+            return identity
+        session = canonical.to_json_line(step.session or self.reading.session_id)
+        return b"%b,%b" % (session, identity)
 
     def _create_draft(self, step: ImportStep) -> CommitDraft:
         """Return the commit draft of a step."""
         times = [step.time, *(entry.time for entry in reversed(step.entries))]
-        self._time = next(filter(None, times), self._time)
+        earlier = self._times.get(step.session, NO_TIME) if step.session else self._time
+        self._time = next(filter(None, times), earlier)
+        if step.session and self._time != NO_TIME:
+            self._times[step.session] = self._time
         entries, kind, task = step.entries, "", ""
         if self.outputs is not None:
             entries = self.outputs.link_outputs(entries)
@@ -164,10 +208,45 @@ class CommitReader(msgspec.Struct):
             entries=entries,
             type=step.type,
             trigger=step.trigger,
-            origin=_create_origin(self.native.runtime, self.reading.session_id, step.agent, kind),
+            origin=_create_origin(
+                self.native.runtime, step.session or self.reading.session_id, step.agent, kind
+            ),
             summary=step.summary or task,
             created_at=self._time,
         )
+
+
+def complete_report(ending: FileSummary, find_commit: Callable[[str], CommitId | None]) -> Report:
+    """Return the report of a file with its tips and labels, which name commits."""
+    tips: list[ConversationTip] = []
+    labels: dict[str, tuple[MessageLabel, ...]] = {}
+    for part in ending.ends:
+        for agent, step in (*part.tips.items(), *part.branches):
+            ctx = find_commit(step)
+            if ctx is not None:
+                tips.append(ConversationTip(sanitize_name(agent) or MAIN_AGENT, ctx, part.session))
+        labels[part.session] = tuple(
+            _locate_label(label, find_commit(label.step)) for label in part.labels
+        )
+    sessions = (
+        structs.replace(part, labels=labels.get(part.session, ()))
+        for part in ending.report.sessions
+    )
+    return structs.replace(
+        ending.report, tips=tuple(tips), labels=labels.get("", ()), sessions=tuple(sessions)
+    )
+
+
+def _locate_label(label: Label, ctx: CommitId | None) -> MessageLabel:
+    return MessageLabel(
+        name=label.name,
+        value=label.value,
+        agent=label.agent,
+        explanation=label.explanation,
+        ctx=ctx or "",
+        position=label.position,
+        metadata=label.metadata,
+    )
 
 
 @lru_cache(64)

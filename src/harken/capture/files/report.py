@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from harken.formats.runtimes.evaluation import Score
+
 MAIN_AGENT = "main"
 """The name of the main conversation among the agents of a source."""
 MAX_BAD_RECORDS = 100
@@ -18,6 +20,33 @@ class ConversationTip(msgspec.Struct, frozen=True):
 
     agent: str
     ctx: str
+    session: str = ""
+    """The id of the session, if the source has several."""
+
+
+class MessageLabel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A label of a session, or of a message of it."""
+
+    name: str
+    value: str = ""
+    agent: str = ""
+    explanation: str = ""
+    ctx: str = ""
+    """The commit with the labeled message. Empty if the label names no message."""
+    position: int = 0
+    """The position of the message in the commit."""
+    metadata: str = "{}"
+
+
+class SessionReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session of a source that has several."""
+
+    session: str
+    title: str = ""
+    ended: str = ""
+    outcome: str = ""
+    scores: tuple[Score, ...] = ()
+    labels: tuple[MessageLabel, ...] = ()
 
 
 class BadRecord(msgspec.Struct, frozen=True):
@@ -54,6 +83,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The time of the last message, or of the report of the outcome: UTC, RFC 3339."""
     outcome: str = ""
     """How the session ended, as the runtime reports it."""
+    scores: tuple[Score, ...] = ()
+    labels: tuple[MessageLabel, ...] = ()
+    sessions: tuple[SessionReport, ...] = ()
+    """The sessions of a source that has several. `tips` has the tips of all of them."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """The number of its commits. Earlier imports may have created some of them."""

@@ -96,13 +96,23 @@ def _check_report(record: FileRecord) -> Report | None:
         report = msgspec.json.decode(msgspec.json.encode(record.report), type=Report)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    ended = ""
-    with suppress(ValueError, OverflowError):
-        ended = normalize_rfc3339(report.ended) if report.ended else ""
     return structs.replace(
         report,
         runtime=sanitize_name(report.runtime),
         session=sanitize_name(report.session),
-        ended=ended,
+        ended=_normalize_time(report.ended),
+        sessions=tuple(
+            structs.replace(
+                part, session=sanitize_name(part.session), ended=_normalize_time(part.ended)
+            )
+            for part in report.sessions
+        ),
         tips=tuple(tip for tip in report.tips if _CTX_PATTERN.fullmatch(tip.ctx)),
     )
+
+
+def _normalize_time(time: str) -> str:
+    """Return a time as commits have it, or an empty string if it is none."""
+    with suppress(ValueError, OverflowError):
+        return normalize_rfc3339(time) if time else ""
+    return ""

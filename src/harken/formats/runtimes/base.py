@@ -20,6 +20,7 @@ from harken.core import structs
 from harken.core.clock import normalize_rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.evaluation import Label, Score
 from harken.formats.runtimes.read_point import (
     MAX_BAD_LINES,
     BadLine,
@@ -55,6 +56,8 @@ class ImportStep(msgspec.Struct, frozen=True, kw_only=True):
     """The previous step, which was already yielded. None if a conversation begins here."""
     agent: str = ""
     """The agent of the step, or an empty string for the main conversation."""
+    session: str = ""
+    """The session of the step, if the file has several: an id in `ReadReport.sessions`."""
     type: CommitType = "delta"
     """For a `delta`, `entries` are the new entries. Otherwise they are the complete context from
     here on."""
@@ -100,6 +103,11 @@ class ReadReport(msgspec.Struct, kw_only=True):
     spawned: dict[str, str] = msgspec.field(default_factory=dict)
     """The spawning step of each agent with a file of its own. Such a file has the same
     `session_id`, and its first step has no parent."""
+    scores: list[Score] = msgspec.field(default_factory=list)
+    labels: list[Label] = msgspec.field(default_factory=list)
+    sessions: list[ReadReport] = msgspec.field(default_factory=list)
+    """The sessions of a file that has several. Each has its own id, title, outcome, tips, branches,
+    scores and labels; lines are counted for the file."""
     extra: int = 0
     """The number of additional records in earlier lines, which are not one record each."""
     is_joined: bool = False
@@ -114,7 +122,7 @@ class ReadReport(msgspec.Struct, kw_only=True):
 
         The number of kinds is limited, because the file names them.
         """
-        kind = kind[:_MAX_KIND_CHARS]
+        kind = kind[:_MAX_KIND_CHARS].encode("utf-8", "replace").decode()
         if kind not in self.uninterpreted and len(self.uninterpreted) >= _MAX_KINDS:
             kind = "other"
         self.uninterpreted[kind] += 1
@@ -284,6 +292,9 @@ class RuntimeFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     None if sessions have no other files. Raises OSError, FormatError.
     """
+    copies_histories: bool = True
+    """Whether the runtime copies the beginning of a session into others, so that equal messages
+    after an equal beginning are the same history. False for independent runs of one task."""
     sent_requests: SentRequestReader | None = None
     """None if transcripts of the runtime have no requests."""
 

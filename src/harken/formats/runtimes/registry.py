@@ -20,7 +20,13 @@ _MODULES = (
     "harken.formats.runtimes.gemini_cli.reader",
     "harken.formats.runtimes.copilot_cli.reader",
     "harken.formats.runtimes.opencode.reader",
-    "harken.formats.runtimes.atif",
+    "harken.formats.runtimes.research.atif",
+    "harken.formats.runtimes.research.inspect_ai.reader",
+    "harken.formats.runtimes.research.swe_agent",
+    "harken.formats.runtimes.research.mini_swe_agent",
+    "harken.formats.runtimes.research.tau",
+    "harken.formats.runtimes.research.chatdev",
+    "harken.formats.runtimes.research.who_and_when",
     "harken.formats.runtimes.claude_code.reader",  # Last, because it matches many JSON lines.
 )
 

@@ -31,12 +31,16 @@ PROMPT, SYSTEM = "prompt", "system"
 NOTIFICATION = "notification"
 """The `kind` of a system message that the runtime received from another source than the user: a
 background task, a schedule, another session. The user approved nothing in it."""
+REPEATS = "repeats"
+"""A member of the source of an entry in a group chat: true if it repeats a message of another agent
+of the session, which is counted there; false if the agent spoke it."""
 INSTRUCTIONS = "instructions"
 """The `kind` of a system message with a runtime's instructions for its model."""
 
 _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
     "delta": ("delta", "import"),
     "compaction": ("compaction", "compaction"),
+    "replacement": ("snapshot", "import"),
     "spawn": ("snapshot", "spawn"),
 }
 
@@ -165,6 +169,18 @@ class StepBuilder(msgspec.Struct):
         yield from self._seal_step(summary)
         yield from self._finish_node(node)
 
+    def replace(
+        self, node: str, parent: str | None, entries: Sequence[ConversationEntry]
+    ) -> Iterator[ImportStep]:
+        """Add a node with another context than the previous one: entries that no summary begins."""
+        yield from self._move_to(parent)
+        yield from self._seal_step()
+        if entries:
+            self._open_step()
+        self._entries = list(entries)
+        yield from self._seal_step(kind="replacement")
+        yield from self._finish_node(node)
+
     def pause(self) -> Iterator[ImportStep]:
         """End the current step, because another conversation continues from it."""
         yield from self._seal_step()
@@ -173,6 +189,11 @@ class StepBuilder(msgspec.Struct):
     def step(self) -> str | None:
         """The last step that has ended, if no entry was added since."""
         return self._parent
+
+    @property
+    def last_position(self) -> int:
+        """The position of the last entry in the current step."""
+        return max(len(self._entries) - 1, 0)
 
     @property
     def current(self) -> str | None:
@@ -211,18 +232,20 @@ class StepBuilder(msgspec.Struct):
         if not self._entries:
             self._step_id = self.numbers.next_name()
 
-    def _seal_step(self, summary: str | None = None) -> Iterator[ImportStep]:
+    def _seal_step(self, summary: str | None = None, kind: str = "delta") -> Iterator[ImportStep]:
         """End the step, if it is not empty. With a summary, it is a compaction."""
         if not self._entries:
             return
-        kind, trigger = _KINDS["delta" if summary is None else "compaction"]
-        if summary is None and self._parent is None and self.origin is not None:
-            kind, trigger = _KINDS["spawn"]
+        if summary is not None:
+            kind = "compaction"
+        elif self._parent is None and self.origin is not None:
+            kind = "spawn"
+        type_, trigger = _KINDS[kind]
         yield ImportStep(
             id=self._step_id,
             parent=self.origin if self._parent is None else self._parent,
             agent=self.agent,
-            type=kind,
+            type=type_,
             trigger=trigger,
             entries=self._entries,
             summary=summary or "",

@@ -22,6 +22,7 @@ from blake3 import blake3
 
 from harken.context.checkpoint import SEPARATOR
 from harken.core.commits import Commit, CommitId, DeltaEntry
+from harken.formats.runtimes.steps import REPEATS
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.new_commits import CommitText
 from harken.index.ingest.outcomes import OutcomeSource, note_outcome
@@ -275,9 +276,13 @@ class CommitIngest(msgspec.Struct):
             and message.content in existing_keys
             and not is_new_answer
         )
+        repeats = message.source.get(REPEATS)
         is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
-        existing_keys.update((message.content, *message.others))
-        self.ledger.keys.update((message.content, *message.others))
+        if isinstance(repeats, bool):  # Its reader knows it: agents may have equal messages.
+            is_repeat = repeats
+        keys = message.others if repeats is True else (message.content, *message.others)
+        existing_keys.update(keys)
+        self.ledger.keys.update(keys)
         logged_answer = None if is_repeat else _find_logged_answer(message, answer)
         is_counted = not is_repeat
         if not is_repeat:

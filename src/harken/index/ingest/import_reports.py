@@ -1,4 +1,4 @@
-"""Update sessions from import reports: title, folder, version, outcome and source file."""
+"""Update sessions from import reports: title, folder, version, outcome, source file, and scores."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from operator import itemgetter
 import apsw
 import msgspec
 
+from harken.formats.runtimes.evaluation import Score
 from harken.formats.runtimes.registry import list_runtime_formats
+from harken.index.ingest.evaluations import ReportedLabel, write_labels, write_scores
 from harken.index.ingest.outcomes import OutcomeSource, note_outcome
 from harken.index.ingest.row_writer import time_us
 from harken.index.message_text import to_utf8
+from harken.index.report_sessions import split_report
 
 
 class _Tip(msgspec.Struct, frozen=True):
     agent: str = ""
+    session: str = ""
+
+
+class _SessionOfSeveral(msgspec.Struct, frozen=True):
+    session: str = ""
+    title: str = ""
+    end_time: str = msgspec.field(name="ended", default="")
+    outcome: str = ""
+    scores: tuple[Score, ...] = ()
+    labels: tuple[ReportedLabel, ...] = ()
 
 
 class ImportedMetadata(msgspec.Struct, frozen=True):
@@ -30,6 +43,9 @@ class ImportedMetadata(msgspec.Struct, frozen=True):
     outcome: str = ""
     end_time: str = msgspec.field(name="ended", default="")
     tips: tuple[_Tip, ...] = ()
+    scores: tuple[Score, ...] = ()
+    labels: tuple[ReportedLabel, ...] = ()
+    sessions: tuple[_SessionOfSeveral, ...] = ()
 
     @property
     def is_main(self) -> bool:
@@ -50,14 +66,32 @@ def update_sessions(database: apsw.Connection, records: Iterable[bytes]) -> None
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         runtime = runtimes.get(report.format or "")
-        if runtime is not None and report.tips:
-            reports.append((report, runtime))
+        if runtime is not None:
+            reports += [(part, runtime) for part in split_report(report) if part.tips]
     reports.sort(key=lambda item: item[0].is_main)
     rows = [_build_row(*item) for item in reports]
     database.executemany(_UPDATE_SQL, rows)
     for row in filter(itemgetter("is_main"), rows):
         if row["outcome"]:
             _note_outcome(database, row)
+    _write_evaluations(database, [*zip((report for report, _ in reports), rows, strict=True)])
+
+
+def _write_evaluations(
+    database: apsw.Connection,
+    reports: Iterable[tuple[ImportedMetadata, Mapping[str, str | int | None]]],
+) -> None:
+    """Write the scores and labels of sessions, in place of earlier ones.
+
+    Of several files of a session, the last one with scores or labels counts.
+    """
+    database.execute("DELETE FROM scores")
+    database.execute("DELETE FROM labels")
+    evaluated = {row["name"]: report for report, row in reports if report.scores or report.labels}
+    for name, report in evaluated.items():
+        for (session,) in database.execute("SELECT id FROM sessions WHERE name = ?", (name,)):
+            write_scores(database, session, report.scores)
+            write_labels(database, session, report.labels)
 
 
 def _note_outcome(database: apsw.Connection, row: Mapping[str, str | int | None]) -> None:

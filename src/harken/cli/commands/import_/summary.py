@@ -91,21 +91,23 @@ def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
     from harken.capture.files.sources import SOURCE_LOCATIONS
 
     names = {place.runtime: place.name for place in SOURCE_LOCATIONS}
-    sessions: dict[str, dict[str, int]] = {}
+    sessions: dict[str, set[str]] = {}
+    changed: dict[str, set[str]] = {}
+    new_counts: dict[str, int] = {}
     for result in transcripts:
         report = result.report
         name = names.get(report.runtime, one_line(report.runtime or report.format or "", 20))
-        session = report.session or Path(report.source).stem
-        of_name = sessions.setdefault(name, {})
-        of_name[session] = of_name.get(session, 0) + result.new
+        ids = {part.session for part in report.sessions}
+        ids = ids or {report.session or Path(report.source).stem}
+        sessions.setdefault(name, set()).update(ids)
+        # Which sessions of a file with several have new commits is not known.
+        changed.setdefault(name, set()).update(ids if result.new else ())
+        new_counts[name] = new_counts.get(name, 0) + result.new
     width = max(map(len, sessions), default=0)
-    counts = {
-        name: format_count(len(new_counts), "session") for name, new_counts in sessions.items()
-    }
+    counts = {name: format_count(len(ids), "session") for name, ids in sessions.items()}
     session_width = max(map(len, counts.values()), default=0)
-    for name, new_by_session in sorted(sessions.items()):
-        new, changed_count = sum(new_by_session.values()), sum(map(bool, new_by_session.values()))
-        where = f" in {format_count(changed_count, 'session')}" if new else ""
+    for name, new in sorted(new_counts.items()):
+        where = f" in {format_count(len(changed[name]), 'session')}" if new else ""
         begin = f"{name:<{width}}  {counts[name]:>{session_width}}"
         yield f"{begin}, {format_count(new, 'new commit')}{where}"
 

@@ -129,11 +129,13 @@ def _show(
 
 def _draw(sheet: Any, data: Overview | OneSession, zone: tzinfo) -> None:
     from harken.analytics.overview import OneSession
+    from harken.cli.commands.stats.evaluations import show_session_evaluation
     from harken.cli.commands.stats.overview import show_overview
     from harken.cli.commands.stats.sections import show_session
 
     if isinstance(data, OneSession):
         show_session(sheet, data, zone)
+        show_session_evaluation(sheet, data.scores, data.labels)
     elif not data.sessions:
         click.echo("No messages in this range; choose a larger one.", err=True)
     else:

@@ -13,6 +13,7 @@ from harken.analytics.overview import Overview
 from harken.analytics.sessions import Compactions, EndingStats, Lifecycle
 from harken.analytics.times import format_minute
 from harken.analytics.usage import DayUsage, ProjectUsage, RuntimeUsage
+from harken.cli.commands.stats.evaluations import show_labels, show_scorers
 from harken.cli.commands.stats.sections import (
     NAMELESS,
     SHOWN,
@@ -55,6 +56,12 @@ def show_overview(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
     if overview.tools.calls:
         sheet.heading("Tools")
         show_tools(sheet, overview.tools)
+    if overview.scores:
+        sheet.heading("Scores")
+        show_scorers(sheet, overview.scores)
+    if overview.labels:
+        sheet.heading("Labels")
+        show_labels(sheet, overview.labels)
     sheet.heading("Sessions")
     _show_outcomes(sheet, overview.outcomes)
     _show_compactions(sheet, overview.compactions)

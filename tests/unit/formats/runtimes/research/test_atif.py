@@ -18,9 +18,9 @@ from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes import atif
 from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile
 from harken.formats.runtimes.registry import detect_runtime_format
+from harken.formats.runtimes.research import atif
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 

@@ -1,0 +1,1 @@
+"""Logs of evaluations and of multi-agent frameworks."""
