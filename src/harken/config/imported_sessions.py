@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from harken.config.home import Home, command_prefix
 from harken.config.store import open_configured_store
 from harken.context.history import get_commit
 from harken.context.refs import abbreviate_name
+from harken.errors import StoreError
 from harken.store.branches import SOURCE_PREFIX
 from harken.store.sqlite.store import SqliteStore
 from harken.terminal.text import one_line
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from harken.store.base import Store
 
 T = TypeVar("T")
+_logger = logging.getLogger("harken")
 _MAX_SHOWN_ENDS = 4
 """Commits that a view names as its source, at most."""
 
@@ -114,16 +117,25 @@ def list_imported(home: Home) -> list[ImportedSession]:
 
         sessions += read_catalogue(home, list_imported_sessions) or []
     if home.store_file.exists():
-        from harken.adapters.sessions import list_conversations
-
-        with closing(SqliteStore(home.store_file)) as store:
-            sessions += list_conversations(store, home.store_file)
+        sessions += _list_conversations(home)
     if home.checkpoints_file.exists():
         from harken.adapters.sessions import list_threads
 
         sessions += list_threads(home.checkpoints_file, home.store_file)
     sessions.sort(key=lambda session: (session.last_message_time, session.name), reverse=True)
     return sessions
+
+
+def _list_conversations(home: Home) -> list[ImportedSession]:
+    """Return the conversations in the store of the home. A damaged store hides no other session."""
+    from harken.adapters.sessions import list_conversations
+
+    try:
+        with closing(SqliteStore(home.store_file)) as store:
+            return list_conversations(store, home.store_file)
+    except StoreError as error:
+        _logger.warning("conversations of agent frameworks are not listed: %s", error)
+        return []
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
@@ -182,7 +194,6 @@ def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
 
 def _read_sent_requests(store: Store, session: ImportedSession) -> list[SentRequests]:
     """Return the requests that the files of a session record. A missing file has none."""
-    from harken.errors import StoreError
     from harken.formats.runtimes.registry import find_runtime_format
 
     runtime_format = find_runtime_format(session.runtime)
