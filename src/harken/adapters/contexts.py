@@ -33,7 +33,7 @@ from harken.adapters.records import (
     pack,
     unpack,
 )
-from harken.adapters.thread_messages import find_first_text, read_entries
+from harken.adapters.thread_messages import read_entries
 from harken.context.checkpoint import (
     SEPARATOR,
     CommitDraft,
@@ -46,13 +46,13 @@ from harken.core.clock import format_rfc3339, normalize_rfc3339
 from harken.core.commits import CommitId, hash_raw
 from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
+from harken.formats.runtimes.steps import find_title
 from harken.store.base import Name, RetentionPolicy, Store, WriteBatch
 
 RUNTIME = "langgraph"
 """The runtime in the names of sessions."""
 MESSAGES = "messages"
 """The channel with the conversation, in graphs that have several lists of messages."""
-_TITLE_CHARS = 200
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def fold_chain(
         ctx=ctx if commit.is_readable else None,
         messages=commit.messages + (0 if commit.is_full else len(commit.entries)),
         start="" if before is None else before.id,
-        title=commit.title or find_first_text(commit.entries)[:_TITLE_CHARS],
+        title=commit.title or find_title(commit.entries),
         time=time or "",
     )
     checkpoint_writer.add_fold(file, fold, [row.number for row in chain])

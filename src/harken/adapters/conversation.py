@@ -186,11 +186,14 @@ class StoredConversation:
         raise self._conflict(None)
 
     def load_state(self) -> bytes | None:
-        """Return the state of a run that was saved last, or None. Raises StoreError."""
+        """Return the state of a run that was saved last, or None.
+
+        Raises NameNotFound, ObjectNotFound if a purge removed it; StoreError.
+        """
         head = self.store.find_branch(self._state_branch)
         if head is None:
             return None
-        return self.store.raw(self.store.commits([head])[head].commit.artifact)
+        return self.store.raw(get_commit(self.store, head).commit.artifact)
 
     def delete_state(self) -> None:
         """Delete the branch of the state of a run. The commit stays. Raises StoreError."""

@@ -14,17 +14,16 @@ from harken.adapters.conversation_lines import decode_lines, read_commit_lines
 from harken.core.commits import CommitId, hash_raw
 from harken.core.messages import Message, text_of
 from harken.errors import StoreError
+from harken.formats.json_records import truncate_title
 from harken.store.base import Store, WriteBatch
-
-_MAX_TITLE_CHARS = 120
 
 
 def find_title(messages: Iterable[Message]) -> str:
     """Return the beginning of the first text of a user on one line, or an empty text."""
     for message in messages:
-        text = text_of(message.content)
-        if message.role == "user" and text.strip():
-            return " ".join(text[: 8 * _MAX_TITLE_CHARS].split())[:_MAX_TITLE_CHARS]
+        title = truncate_title(text_of(message.content)) if message.role == "user" else ""
+        if title:
+            return title
     return ""
 
 

@@ -26,7 +26,6 @@ from harken.recording.from_commits.branches import BranchTip
 from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
 
-_TITLE_CHARS = 120
 _logger = logging.getLogger("harken")
 
 
@@ -127,7 +126,7 @@ def _build_thread(
     tips = [BranchTip(agent, fold.ctx) for agent, fold in folds if fold.ctx is not None]
     if not tips:
         return None
-    titles = [" ".join(fold.title.split())[:_TITLE_CHARS] for _, fold in folds if fold.title]
+    titles = [fold.title for _, fold in folds if fold.title]
     return build_session(
         (contexts.RUNTIME, name),
         source=path,

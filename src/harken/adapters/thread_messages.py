@@ -10,7 +10,6 @@ Items of another encoding, such as an encrypted one, have no messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -192,11 +191,3 @@ def _to_plain(value: Any, depth: int = 0) -> Any:
 
 def _to_json(value: Any) -> str:
     return json.dumps(_to_plain(value), ensure_ascii=False)
-
-
-def find_first_text(entries: Sequence[ConversationEntry]) -> str:
-    """Return the first text that a user wrote, or an empty text."""
-    for entry in entries:
-        if entry.message.role == "user" and isinstance(entry.message.content, str):
-            return entry.message.content
-    return ""

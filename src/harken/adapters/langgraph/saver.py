@@ -107,7 +107,7 @@ class HarkenSaver(BaseCheckpointSaver[int]):
         self._file = CheckpointFile(path / CHECKPOINTS_NAME)
         self._resources.callback(self._file.close)
         if store is None:
-            store = SqliteStore(path / "store.db")
+            store = SqliteStore(path / "store.db", clock=clock)
             self._resources.callback(store.close)
         self._store = store
         self._folds = FoldCache(store)

@@ -17,7 +17,6 @@ from harken.capture.files.report import (
     MAX_BAD_RECORDS,
     BadRecord,
     ConversationTip,
-    MessageLabel,
     Report,
     SessionReport,
 )
@@ -219,14 +218,15 @@ class CommitReader(msgspec.Struct):
 def complete_report(ending: FileSummary, find_commit: Callable[[str], CommitId | None]) -> Report:
     """Return the report of a file with its tips and labels, which name commits."""
     tips: list[ConversationTip] = []
-    labels: dict[str, tuple[MessageLabel, ...]] = {}
+    labels: dict[str, tuple[Label, ...]] = {}
     for part in ending.ends:
         for agent, step in (*part.tips.items(), *part.branches):
             ctx = find_commit(step)
             if ctx is not None:
                 tips.append(ConversationTip(sanitize_name(agent) or MAIN_AGENT, ctx, part.session))
         labels[part.session] = tuple(
-            _locate_label(label, find_commit(label.step)) for label in part.labels
+            structs.replace(label, step="", ctx=find_commit(label.step) or "")
+            for label in part.labels
         )
     sessions = (
         structs.replace(part, labels=labels.get(part.session, ()))
@@ -234,18 +234,6 @@ def complete_report(ending: FileSummary, find_commit: Callable[[str], CommitId |
     )
     return structs.replace(
         ending.report, tips=tuple(tips), labels=labels.get("", ()), sessions=tuple(sessions)
-    )
-
-
-def _locate_label(label: Label, ctx: CommitId | None) -> MessageLabel:
-    return MessageLabel(
-        name=label.name,
-        value=label.value,
-        agent=label.agent,
-        explanation=label.explanation,
-        ctx=ctx or "",
-        position=label.position,
-        metadata=label.metadata,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harken.formats.runtimes.evaluation import Score
+from harken.formats.runtimes.evaluation import Label, Score
 
 MAIN_AGENT = "main"
 """The name of the main conversation among the agents of a source."""
@@ -24,20 +24,6 @@ class ConversationTip(msgspec.Struct, frozen=True):
     """The id of the session, if the source has several."""
 
 
-class MessageLabel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A label of a session, or of a message of it."""
-
-    name: str
-    value: str = ""
-    agent: str = ""
-    explanation: str = ""
-    ctx: str = ""
-    """The commit with the labeled message. Empty if the label names no message."""
-    position: int = 0
-    """The position of the message in the commit."""
-    metadata: str = "{}"
-
-
 class SessionReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of a source that has several."""
 
@@ -46,7 +32,7 @@ class SessionReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ended: str = ""
     outcome: str = ""
     scores: tuple[Score, ...] = ()
-    labels: tuple[MessageLabel, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
 class BadRecord(msgspec.Struct, frozen=True):
@@ -84,7 +70,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
     """How the session ended, as the runtime reports it."""
     scores: tuple[Score, ...] = ()
-    labels: tuple[MessageLabel, ...] = ()
+    labels: tuple[Label, ...] = ()
     sessions: tuple[SessionReport, ...] = ()
     """The sessions of a source that has several. `tips` has the tips of all of them."""
     notes: tuple[str, ...] = ()

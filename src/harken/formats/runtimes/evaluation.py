@@ -50,7 +50,10 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The name of the agent. Empty if the label names none."""
     explanation: str = ""
     step: str = ""
-    """The step with the labeled message. Empty if the label names no message of the file."""
+    """The step with the labeled message, as its reader names it, until the file is imported. Empty
+    if the label names no message."""
+    ctx: str = ""
+    """The commit of that step, once the file is imported."""
     position: int = 0
     """The position of the message in the entries of its step."""
     metadata: str = "{}"

@@ -160,25 +160,30 @@ class StepBuilder(msgspec.Struct):
     def compact(
         self, node: str, parent: str | None, summary: str, entries: Sequence[ConversationEntry]
     ) -> Iterator[ImportStep]:
-        """Add a node that replaces the previous context by entries."""
-        yield from self._move_to(parent)
-        yield from self._seal_step()
-        if entries:
-            self._open_step()
-        self._entries = list(entries)
-        yield from self._seal_step(summary)
-        yield from self._finish_node(node)
+        """Add a node that replaces the previous context by entries, under a summary."""
+        return self._replace_context(node, parent, entries, summary=summary)
 
     def replace(
         self, node: str, parent: str | None, entries: Sequence[ConversationEntry]
     ) -> Iterator[ImportStep]:
         """Add a node with another context than the previous one: entries that no summary begins."""
+        return self._replace_context(node, parent, entries, kind="replacement")
+
+    def _replace_context(
+        self,
+        node: str,
+        parent: str | None,
+        entries: Sequence[ConversationEntry],
+        *,
+        summary: str | None = None,
+        kind: str = "delta",
+    ) -> Iterator[ImportStep]:
         yield from self._move_to(parent)
         yield from self._seal_step()
         if entries:
             self._open_step()
         self._entries = list(entries)
-        yield from self._seal_step(kind="replacement")
+        yield from self._seal_step(summary, kind)
         yield from self._finish_node(node)
 
     def pause(self) -> Iterator[ImportStep]:

@@ -9,22 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import apsw
-import msgspec
 
-from harken.formats.runtimes.evaluation import Score
+from harken.formats.runtimes.evaluation import Label, Score
 from harken.index.message_text import to_utf8
-
-
-class ReportedLabel(msgspec.Struct, frozen=True):
-    """The label of a session, agent or message, as an import report has it."""
-
-    name: str = ""
-    value: str = ""
-    agent: str = ""
-    explanation: str = ""
-    ctx: str = ""
-    position: int = 0
-    metadata: str = "{}"
 
 
 def write_scores(database: apsw.Connection, session: int, scores: Sequence[Score]) -> None:
@@ -43,7 +30,7 @@ def write_scores(database: apsw.Connection, session: int, scores: Sequence[Score
     )
 
 
-def write_labels(database: apsw.Connection, session: int, labels: Sequence[ReportedLabel]) -> None:
+def write_labels(database: apsw.Connection, session: int, labels: Sequence[Label]) -> None:
     """Add the labels of a session, each with its agent and message."""
     for label in labels:
         agent = database.execute(

@@ -8,9 +8,9 @@ from operator import itemgetter
 import apsw
 import msgspec
 
-from harken.formats.runtimes.evaluation import Score
+from harken.formats.runtimes.evaluation import Label, Score
 from harken.formats.runtimes.registry import list_runtime_formats
-from harken.index.ingest.evaluations import ReportedLabel, write_labels, write_scores
+from harken.index.ingest.evaluations import write_labels, write_scores
 from harken.index.ingest.outcomes import OutcomeSource, note_outcome
 from harken.index.ingest.row_writer import time_us
 from harken.index.message_text import to_utf8
@@ -28,7 +28,7 @@ class _SessionOfSeveral(msgspec.Struct, frozen=True):
     end_time: str = msgspec.field(name="ended", default="")
     outcome: str = ""
     scores: tuple[Score, ...] = ()
-    labels: tuple[ReportedLabel, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
 class ImportedMetadata(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class ImportedMetadata(msgspec.Struct, frozen=True):
     end_time: str = msgspec.field(name="ended", default="")
     tips: tuple[_Tip, ...] = ()
     scores: tuple[Score, ...] = ()
-    labels: tuple[ReportedLabel, ...] = ()
+    labels: tuple[Label, ...] = ()
     sessions: tuple[_SessionOfSeveral, ...] = ()
 
     @property

@@ -76,8 +76,9 @@ class CommitAgents:
             version = source.key, source.find_version()
             with self._lock:
                 agents = self._sessions.get(session)
-            if agents is not None and agents.version == version:
-                return agents
+                if agents is not None and agents.version == version:
+                    self._sessions.move_to_end(session)
+                    return agents
             if time.monotonic() >= deadline:
                 return None
             agents = _read_agents(source, version, deadline)
