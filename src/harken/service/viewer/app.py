@@ -1,4 +1,4 @@
-"""The ASGI application of the viewer: built files, routes, and security headers."""
+"""The ASGI application of the viewer: built files, routes, security headers, compression."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp
 
 from harken.errors import HarkenError
@@ -24,8 +25,7 @@ from harken.service.viewer.home_pages.statistics import StatisticsSource
 from harken.service.viewer.library import SessionLibrary
 from harken.service.viewer.long_work import WorkThreads
 from harken.service.viewer.open_sessions import OpenSessions
-from harken.service.viewer.responses.compression import JsonCompression
-from harken.service.viewer.responses.headers import SecurityHeaders
+from harken.service.viewer.responses.headers import LINES_TYPE, SecurityHeaders
 from harken.service.viewer.routes import (
     analysis,
     commits,
@@ -47,6 +47,10 @@ from harken.service.viewer.session_runner import SessionRunner
 from harken.store.remote.errors import ErrorBody, Problem
 
 LIMITS = ServiceLimits(body_bytes=1 << 20, body_s=20, requests=64, connections=128, threads=8)
+_MIN_COMPRESSED_BYTES = 1024
+"""A smaller answer fits into one packet."""
+_GZIP_LEVEL = 4
+"""Higher levels take several times as long, for answers that are a tenth smaller."""
 
 
 class ViewerApp(NamedTuple):
@@ -97,8 +101,14 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     def end_streams() -> None:
         app.state.is_closing = True
 
-    guarded = ErrorMiddleware(app, access, LIMITS)
-    return ViewerApp(SecurityHeaders(JsonCompression(guarded)), end_streams)
+    # The token is in no answer, so the size of a compressed answer tells nobody anything.
+    compressed = GZipMiddleware(
+        ErrorMiddleware(app, access, LIMITS),
+        minimum_size=_MIN_COMPRESSED_BYTES,
+        compresslevel=_GZIP_LEVEL,
+        exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, LINES_TYPE),
+    )
+    return ViewerApp(SecurityHeaders(compressed), end_streams)
 
 
 async def _handle_no_route(_: Request, error: Exception) -> Json:

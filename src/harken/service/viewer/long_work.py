@@ -19,6 +19,7 @@ from fastapi.responses import StreamingResponse
 
 from harken.core import canonical
 from harken.service.viewer.code_library import Tell, WorkAbandoned
+from harken.service.viewer.responses.headers import LINES_TYPE
 from harken.store.remote.errors import ErrorBody, encode_error
 
 Send: TypeAlias = Callable[[object], None]
@@ -30,7 +31,6 @@ _CHECK_POLL_S = 0.01
 _MAX_CHECK_S = 5.0
 """The time after which a response begins although the work has reported no progress."""
 _HEARTBEAT_S = 15.0
-_NDJSON = "application/x-ndjson"
 
 
 class WorkThreads:
@@ -68,7 +68,7 @@ class WorkThreads:
             finally:
                 task.is_abandoned.set()
 
-        return StreamingResponse(iter_lines(), media_type=_NDJSON)
+        return StreamingResponse(iter_lines(), media_type=LINES_TYPE)
 
 
 class _Task:

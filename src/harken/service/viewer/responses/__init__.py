@@ -1,1 +1,1 @@
-"""The middleware of all responses: security headers, compression."""
+"""The headers of all responses."""

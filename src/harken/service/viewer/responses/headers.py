@@ -1,4 +1,4 @@
-"""Security headers of every response of the viewer.
+"""Security headers of every response of the viewer, and the media type of its streams.
 
 The page shows texts that models, tools and web sites wrote. If one of them reaches the page as
 markup in spite of its sanitizer, the policy leaves it nothing to run, load or send.
@@ -11,6 +11,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 API_PREFIX = "/api/"
+LINES_TYPE = "application/x-ndjson"
+"""The media type of a stream of JSON lines."""
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "

@@ -5,17 +5,12 @@ A path is looked up among the files that exist, so no path leads out of their fo
 
 from __future__ import annotations
 
-import gzip
-from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
-
-from harken.service.viewer.responses.compression import GZIP_HEADERS, accepts_gzip
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -31,31 +26,18 @@ _TYPES = {
 _HASHED_FOLDER = "assets/"
 """The names of the files in this folder contain the hash of their content."""
 _MAX_DEPTH = 4
-_LEVEL = 9
 NOT_BUILT = "The page of the viewer is not built: run `make web` in the checkout of Harken.\n"
 routes = APIRouter(include_in_schema=False)
 
 
-class PageFile(msgspec.Struct, frozen=True, dict=True):
-    """A built file."""
-
-    data: bytes
-
-    @cached_property
-    def compressed(self) -> bytes | None:
-        """The file with gzip, or None if that is no smaller. It is computed at the first use."""
-        data = gzip.compress(self.data, _LEVEL, mtime=0)
-        return data if len(data) < len(self.data) else None
-
-
-def read_page_files() -> dict[str, PageFile]:
+def read_page_files() -> dict[str, bytes]:
     """Return the built files by path. Empty if the page was not built."""
-    contents: dict[str, PageFile] = {}
+    contents: dict[str, bytes] = {}
     _read_folder(files("harken") / "web", "", contents)
     return contents
 
 
-def _read_folder(folder: Traversable, prefix: str, contents: dict[str, PageFile]) -> None:
+def _read_folder(folder: Traversable, prefix: str, contents: dict[str, bytes]) -> None:
     if prefix.count("/") > _MAX_DEPTH or not folder.is_dir():
         return
     for item in folder.iterdir():
@@ -63,26 +45,22 @@ def _read_folder(folder: Traversable, prefix: str, contents: dict[str, PageFile]
         if item.is_dir():
             _read_folder(item, f"{path}/", contents)
         elif _media_type(path) is not None:
-            contents[path] = PageFile(item.read_bytes())
+            contents[path] = item.read_bytes()
 
 
 @routes.get("/{path:path}")
 async def page_file(request: Request, path: str) -> Response:
     """Return a built file; the page itself at `/`."""
-    contents: dict[str, PageFile] = request.app.state.page_files
+    contents: dict[str, bytes] = request.app.state.page_files
     if path == "" and "index.html" not in contents:
         return PlainTextResponse(NOT_BUILT)
     name = path or "index.html"
-    file, media_type = contents.get(name), _media_type(name)
-    if file is None or media_type is None:
+    data, media_type = contents.get(name), _media_type(name)
+    if data is None or media_type is None:
         raise HTTPException(404)
     is_hashed = name.startswith(_HASHED_FOLDER)
     caching = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
-    headers = {"cache-control": caching}
-    compressed = file.compressed if accepts_gzip(request.headers.raw) else None
-    if compressed is not None:
-        headers |= {key.decode(): value.decode() for key, value in GZIP_HEADERS}
-    return Response(compressed or file.data, media_type=media_type, headers=headers)
+    return Response(data, media_type=media_type, headers={"cache-control": caching})
 
 
 def _media_type(path: str) -> str | None:

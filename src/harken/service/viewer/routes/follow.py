@@ -26,6 +26,7 @@ from harken.errors import HarkenError
 from harken.service.viewer.item_lists import find_panel
 from harken.service.viewer.open_sessions import OpenSession, OpenSessions
 from harken.service.viewer.requests import MAX_PANELS, Text, sessions_of
+from harken.service.viewer.responses.headers import LINES_TYPE
 from harken.service.viewer.routes.runs import Runner, run_value
 from harken.service.viewer.rows import MAX_ITEMS, state_of
 from harken.service.viewer.session_runner import SessionRunner
@@ -35,7 +36,6 @@ from harken.store.remote.errors import ErrorBody, encode_error
 routes = APIRouter(prefix="/api/sessions/{name:path}", include_in_schema=False)
 POLL_INTERVAL_S = 0.2
 _HEARTBEAT_S = 15.0
-_NDJSON = "application/x-ndjson"
 _MAX_EVENTS = 10**9
 
 
@@ -92,7 +92,7 @@ async def follow(
                 yield _encode_line(ErrorBody(encode_error(error)))
                 return
 
-    return StreamingResponse(iter_lines(), media_type=_NDJSON)
+    return StreamingResponse(iter_lines(), media_type=LINES_TYPE)
 
 
 class PanelChanges:
