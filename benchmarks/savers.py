@@ -65,15 +65,13 @@ class Side:
         """Close the saver, and open it again."""
         close = getattr(self.saver, "close", None) or self.saver.conn.close
         close()
-        for file in self.folder.glob("*.db"):
-            with closing(sqlite3.connect(file)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        truncate_wals(self.folder)
         self.saver = self._open(self.folder)
 
     @property
     def kilobytes(self) -> float:
         """The size of its files."""
-        return sum(file.stat().st_size for file in self.folder.iterdir()) / 1024
+        return measure_kilobytes(self.folder)
 
     def list_states(self) -> None:
         """List the last states."""
@@ -90,6 +88,25 @@ class Side:
             self.saver.put(config, checkpoint, metadata, checkpoint["channel_versions"])
 
         return _cost(work)
+
+
+def truncate_wals(folder: Path) -> None:
+    """Move the write-ahead logs of the databases of a folder into their files."""
+    for file in folder.glob("*.db"):
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def measure_kilobytes(folder: Path) -> float:
+    """Return the size of the files of a folder."""
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1024
+
+
+def describe_ends(steps: Sequence[Cost]) -> Iterator[tuple[str, str]]:
+    """Yield a label and the median cost of the first and of the last steps."""
+    for when, part in (("first", steps[:_ENDS]), ("last", steps[-_ENDS:])):
+        wall, cpu = median(s.wall_ms for s in part), median(s.cpu_ms for s in part)
+        yield f"ms a step, the {when} {_ENDS}", f"{wall:.2f} (CPU {cpu:.2f})"
 
 
 def rows() -> Iterator[Row]:
@@ -119,9 +136,8 @@ def _compare(kind: str, folder: Path, build: Callable[[list[Said], int], Message
     for side in sides:
         side.reopen()
         note("KB on disk", side, f"{side.kilobytes:,.0f}")
-        for when, steps in (("first", side.steps[:_ENDS]), ("last", side.steps[-_ENDS:])):
-            wall, cpu = median(s.wall_ms for s in steps), median(s.cpu_ms for s in steps)
-            note(f"ms a step, the {when} {_ENDS}", side, f"{wall:.2f} (CPU {cpu:.2f})")
+        for label, form in describe_ends(side.steps):
+            note(label, side, form)
         mean = sum(s.wall_ms for s in side.steps) / STEPS
         note("ms a step, mean and slowest", side, f"{mean:.2f}, {max(side.steps).wall_ms:.0f}")
         loads = [_cost(partial(side.saver.get_tuple, _THREAD)) for _ in range(5)]

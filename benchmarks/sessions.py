@@ -8,22 +8,19 @@ SQLiteSession has no forks: its fork is a copy of the items.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.measure import Row
-from benchmarks.savers import Cost
+from benchmarks.savers import Cost, describe_ends, measure_kilobytes, truncate_wals
 from benchmarks.stores import Words
 
 STEPS = 1000
 FORKS = 10
-_ENDS = 50
 
 
 class Side:
@@ -47,15 +44,13 @@ class Side:
     def reopen(self) -> None:
         """Close the session, and open it again."""
         self.session.close()
-        for file in self.folder.glob("*.db"):
-            with closing(sqlite3.connect(file)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        truncate_wals(self.folder)
         self.session = self._open(self.folder, "s")
 
     @property
     def kilobytes(self) -> float:
         """The size of its files."""
-        return sum(file.stat().st_size for file in self.folder.iterdir()) / 1024
+        return measure_kilobytes(self.folder)
 
     async def fork(self, number: int) -> Cost:
         """Continue the session as another one."""
@@ -96,9 +91,8 @@ async def _compare(folder: Path) -> list[Row]:
     for side in sides:
         side.reopen()
         note("KB on disk", side, f"{side.kilobytes:,.0f}")
-        for when, steps in (("first", side.steps[:_ENDS]), ("last", side.steps[-_ENDS:])):
-            wall, cpu = median(s.wall_ms for s in steps), median(s.cpu_ms for s in steps)
-            note(f"ms a step, the {when} {_ENDS}", side, f"{wall:.2f} (CPU {cpu:.2f})")
+        for label, form in describe_ends(side.steps):
+            note(label, side, form)
         loads = [await _cost(side.session.get_items()) for _ in range(5)]
         load = f"{loads[0].cpu_ms:.1f}, then {median(c.cpu_ms for c in loads[1:]):.1f}"
         note("CPU ms to load all items", side, load)

@@ -69,7 +69,8 @@ class Reader:
         folders = (write_command(home / ".programs").parent, Path(sys.executable).parent)
         programs = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
         self.environment = {**os.environ, "HOME": str(home), "PATH": programs}
-        self.environment.pop("HARKEN_HOME", None)
+        for name in ("HARKEN_HOME", "PYTEST_ADDOPTS"):
+            self.environment.pop(name, None)
 
     def follow(self, page: Path) -> int:
         """Do what a page says; return how many examples were run."""
@@ -109,6 +110,6 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=60,
             check=False,
         )
