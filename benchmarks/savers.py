@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from benchmarks.stores import Said, Words
 STEPS = 1000
 FORKS = 10
 LISTED = 100
-_ENDS = 50
+ENDS = 50
+"""The number of steps at each end that are compared."""
 _THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 Messages: TypeAlias = list[Any]
 
@@ -104,9 +105,9 @@ def measure_kilobytes(folder: Path) -> float:
 
 def describe_ends(steps: Sequence[Cost]) -> Iterator[tuple[str, str]]:
     """Yield a label and the median cost of the first and of the last steps."""
-    for when, part in (("first", steps[:_ENDS]), ("last", steps[-_ENDS:])):
+    for when, part in (("first", steps[:ENDS]), ("last", steps[-ENDS:])):
         wall, cpu = median(s.wall_ms for s in part), median(s.cpu_ms for s in part)
-        yield f"ms a step, the {when} {_ENDS}", f"{wall:.2f} (CPU {cpu:.2f})"
+        yield f"ms a step, the {when} {ENDS}", f"{wall:.2f} (CPU {cpu:.2f})"
 
 
 def rows() -> Iterator[Row]:

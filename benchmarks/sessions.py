@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measure import Row
-from benchmarks.savers import Cost, describe_ends, measure_kilobytes, truncate_wals
+from benchmarks.savers import ENDS, Cost, describe_ends, measure_kilobytes, truncate_wals
 from benchmarks.stores import Words
 
 STEPS = 1000
@@ -114,7 +114,7 @@ async def _compare(folder: Path) -> list[Row]:
 
 _NOTES = {
     "KB on disk": f"{STEPS:,} steps: a text of 500 bytes of the user, and one of the agent",
-    f"ms a step, the first {_ENDS}": "aim: at most 1.5 times SQLiteSession; median; two writes",
+    f"ms a step, the first {ENDS}": "aim: at most 1.5 times SQLiteSession; median; two writes",
     "CPU ms to load all items": "the first time after opening, then again",
 }
 

@@ -96,20 +96,33 @@ def _decode_leniently(data: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record:
     """Parse a file that is one object on any number of lines. Raises FormatError."""
+    data = _read_bytes(source, name)
+    value = _decode_bytes(data, name)
+    if not isinstance(value, dict):
+        raise FormatError(name, "it is not a JSON object")
+    reading.lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    return value
+
+
+def read_json(source: SessionFile, name: str) -> Any:
+    """Parse a file that is one JSON value of any type. Raises FormatError."""
+    return _decode_bytes(_read_bytes(source, name), name)
+
+
+def _read_bytes(source: SessionFile, name: str) -> bytes:
     buffer = bytearray()
     for chunk in source.chunks():
         buffer += chunk
         if len(buffer) > MAX_LINE_BYTES:
             raise FormatError(name, f"it is one document of more than {MAX_LINE_BYTES} bytes")
-    data = bytes(buffer)
+    return bytes(buffer)
+
+
+def _decode_bytes(data: bytes, name: str) -> Any:
     try:
-        value = _decode_leniently(data.removeprefix(BOM), canonical.from_json)
+        return _decode_leniently(data.removeprefix(BOM), canonical.from_json)
     except ValueError as error:
         raise FormatError(name, _format_reason(error)) from None
-    if not isinstance(value, dict):
-        raise FormatError(name, "it is not a JSON object")
-    reading.lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    return value
 
 
 def normalize_time(value: object) -> str | None:

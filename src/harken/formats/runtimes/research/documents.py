@@ -15,7 +15,6 @@ from harken.core.messages import Message
 from harken.errors import FormatError
 from harken.formats.json_records import Record, as_objects, get_count, get_text, to_safe_json
 from harken.formats.providers.openai_chat import parse_request_messages
-from harken.formats.runtimes.base import BOM, MAX_LINE_BYTES, SessionFile
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _DIGEST_CHARS = 12
@@ -34,20 +33,6 @@ def parse_message(message: Record) -> Message | None:
 def digest_id(value: Any) -> str:
     """Return an id of a value: the beginning of its hash."""
     return hash_raw(canonical.to_json_line(to_safe_json(value)))[4 : 4 + _DIGEST_CHARS]
-
-
-def read_json(source: SessionFile, name: str) -> Any:
-    """Return the value of a file that is one JSON value of any type. Raises FormatError."""
-    buffer = bytearray()
-    for chunk in source.chunks():
-        buffer += chunk
-        if len(buffer) > MAX_LINE_BYTES:
-            raise FormatError(name, f"it is one document of more than {MAX_LINE_BYTES} bytes")
-    data = bytes(buffer).removeprefix(BOM)
-    try:
-        return canonical.from_json(data)
-    except ValueError as error:
-        raise FormatError(name, f"invalid JSON ({error})"[:120]) from None
 
 
 def sum_usage(counts: Record, input_name: str, output_name: str, cost_name: str) -> Record:

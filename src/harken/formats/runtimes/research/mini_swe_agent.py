@@ -13,13 +13,12 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_object, get_text
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.json_lines import normalize_time
+from harken.formats.runtimes.json_lines import normalize_time, read_json
 from harken.formats.runtimes.research.documents import (
     digest_id,
     find_last_answer,
     objects_or_fail,
     parse_message,
-    read_json,
     sum_usage,
 )
 from harken.formats.runtimes.steps import INSTRUCTIONS, PROMPT, SYSTEM, StepBuilder

@@ -29,8 +29,8 @@ from harken.formats.json_records import (
 )
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.evaluation import build_score
-from harken.formats.runtimes.json_lines import normalize_time
-from harken.formats.runtimes.research.documents import digest_id, parse_message, read_json
+from harken.formats.runtimes.json_lines import normalize_time, read_json
+from harken.formats.runtimes.research.documents import digest_id, parse_message
 from harken.formats.runtimes.steps import (
     INSTRUCTIONS,
     PROMPT,

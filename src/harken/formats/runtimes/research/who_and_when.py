@@ -13,19 +13,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harken.core import canonical
-from harken.core.commits import hash_raw
 from harken.errors import FormatError
 from harken.formats.json_records import (
     Record,
     get_object,
     get_text,
-    to_safe_json,
     truncate_title,
 )
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.evaluation import Label, build_score, limit_text
 from harken.formats.runtimes.json_lines import read_document
+from harken.formats.runtimes.research.documents import digest_id
 from harken.formats.runtimes.research.group_chat import Speech, read_group_chat
 
 NAME = "who-and-when-v1"
@@ -55,7 +53,7 @@ def iter_steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]
         raise FormatError(NAME, "it has no history or no mistake_agent")
     question_id = get_text(document, "question_ID")
     # Both kinds of documents, and further runs, may have the same question.
-    digest = hash_raw(canonical.to_json_line(to_safe_json(history)))[4:12]
+    digest = digest_id(history)
     reading.session_id = f"{question_id}-{digest}" if question_id else digest
     reading.title = truncate_title(get_text(document, "question"))
     _report_result(document, question_id, reading)
