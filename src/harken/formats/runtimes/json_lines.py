@@ -96,7 +96,7 @@ def _decode_leniently(data: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record:
     """Parse a file that is one object on any number of lines. Raises FormatError."""
-    data = _read_bytes(source, name)
+    data = read_bytes(source, name)
     value = _decode_bytes(data, name)
     if not isinstance(value, dict):
         raise FormatError(name, "it is not a JSON object")
@@ -106,10 +106,11 @@ def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record
 
 def read_json(source: SessionFile, name: str) -> Any:
     """Parse a file that is one JSON value of any type. Raises FormatError."""
-    return _decode_bytes(_read_bytes(source, name), name)
+    return _decode_bytes(read_bytes(source, name), name)
 
 
-def _read_bytes(source: SessionFile, name: str) -> bytes:
+def read_bytes(source: SessionFile, name: str) -> bytes:
+    """Return the bytes of a file that is one document. Raises FormatError if it is too large."""
     buffer = bytearray()
     for chunk in source.chunks():
         buffer += chunk

@@ -19,13 +19,12 @@ import msgspec
 from harken.errors import FormatError
 from harken.formats.json_records import truncate_title
 from harken.formats.runtimes.base import (
-    MAX_LINE_BYTES,
     ImportStep,
     ReadReport,
     RuntimeFormat,
     SessionFile,
 )
-from harken.formats.runtimes.json_lines import normalize_time
+from harken.formats.runtimes.json_lines import normalize_time, read_bytes
 from harken.formats.runtimes.research.documents import digest_id
 from harken.formats.runtimes.research.group_chat import Speech, read_group_chat
 
@@ -65,17 +64,12 @@ def iter_steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]
         log.add(text[start:end])
     if not log.speeches:
         raise FormatError(NAME, "nobody speaks in it")
-    reading.session_id = log.session_id or digest_id(text[:MAX_LINE_BYTES])
+    reading.session_id = log.session_id or digest_id(text)
     yield from read_group_chat(log.speeches, log.prompts, {}, reading)
 
 
 def _read_text(source: SessionFile) -> str:
-    buffer = bytearray()
-    for chunk in source.chunks():
-        buffer += chunk
-        if len(buffer) > MAX_LINE_BYTES:
-            raise FormatError(NAME, f"it has more than {MAX_LINE_BYTES} bytes")
-    text = bytes(buffer).decode("utf-8-sig", "replace")
+    text = read_bytes(source, NAME).decode("utf-8-sig", "replace")
     return text.replace("\r\n", "\n")
 
 

@@ -35,6 +35,21 @@ def digest_id(value: Any) -> str:
     return hash_raw(canonical.to_json_line(to_safe_json(value)))[4 : 4 + _DIGEST_CHARS]
 
 
+def add_unique(name: str, names: set[str]) -> str:
+    """Add a name to others, with a number if it is among them. Return it.
+
+    >>> names = {"run"}
+    >>> add_unique("run", names), add_unique("run", names)
+    ('run-2', 'run-3')
+    """
+    unique, number = name, 1
+    while unique in names:
+        number += 1
+        unique = f"{name}-{number}"
+    names.add(unique)
+    return unique
+
+
 def sum_usage(counts: Record, input_name: str, output_name: str, cost_name: str) -> Record:
     """Return the total usage of a session that only reports totals, or an empty object."""
     usage: Record = {}

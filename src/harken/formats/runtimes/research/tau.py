@@ -30,7 +30,7 @@ from harken.formats.json_records import (
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.evaluation import build_score
 from harken.formats.runtimes.json_lines import normalize_time, read_json
-from harken.formats.runtimes.research.documents import digest_id, parse_message
+from harken.formats.runtimes.research.documents import add_unique, digest_id, parse_message
 from harken.formats.runtimes.steps import (
     INSTRUCTIONS,
     PROMPT,
@@ -112,10 +112,9 @@ def _describe(run: Record, messages: Sequence[Record], ids: set[str]) -> ReadRep
     """Return the report of a simulation, with a name that no other one of the file has."""
     task = run.get("task_id")
     name = get_text(run, "id") or f"task-{task}-{run.get('trial', 0)}-{digest_id(messages)}"
-    while name in ids:
-        name += "-2"
-    ids.add(name)
-    report = ReadReport(session_id=name, outcome=get_text(run, "termination_reason"))
+    report = ReadReport(
+        session_id=add_unique(name, ids), outcome=get_text(run, "termination_reason")
+    )
     report.end_time = normalize_time(_with_zone(run.get("end_time"))) or ""
     first = next((m for m in messages if get_text(m, "role") == USER), {})
     report.title = truncate_title(get_text(first, "content"))

@@ -19,6 +19,7 @@ from harken.formats.json_records import Record, get_object, get_objects, get_tex
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.json_lines import read_document
 from harken.formats.runtimes.read_point import BadLine
+from harken.formats.runtimes.research.documents import add_unique
 from harken.formats.runtimes.research.inspect_ai.archive import (
     MAGIC,
     Archive,
@@ -88,12 +89,7 @@ class _LogReader(msgspec.Struct):
         parts = [self.reading.session_id, str(sample.get("id")), str(sample.get("epoch"))]
         name = get_text(sample, "uuid") or "-".join(parts)
         name = _UNSAFE_PATTERN.sub("_", name)[:_MAX_ID_CHARS]
-        unique, number = name, 1
-        while unique in self._ids:
-            number += 1
-            unique = f"{name}-{number}"
-        self._ids.add(unique)
-        return unique
+        return add_unique(name, self._ids)
 
 
 def _read_archive(archive: Archive, reading: ReadReport) -> Iterator[ImportStep]:

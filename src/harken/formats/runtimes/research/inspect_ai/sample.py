@@ -139,7 +139,7 @@ class SampleReader(msgspec.Struct):
                 self.file.used_lines += 1
             elif get_text(event, "event") == "model":
                 self.file.used_lines += 1
-                yield from self._read_side_call(event, spans.find_name(event), origin)
+                yield from self._read_side_call(number, spans.find_name(event), origin)
             elif spans.add(event) or get_text(event, "event") in ("score", "tool"):
                 self.file.used_lines += 1
             else:
@@ -163,15 +163,16 @@ class SampleReader(msgspec.Struct):
         source = {"model": name or provider, "usage": counts}
         return {answers[-1]: CallFacts(source)} if counts else {}
 
-    def _read_side_call(self, event: Record, name: str, origin: str | None) -> Iterator[ImportStep]:
-        """Yield the steps of a model call beside the main conversation."""
+    def _read_side_call(self, number: int, name: str, origin: str | None) -> Iterator[ImportStep]:
+        """Yield the steps of a model call beside the main conversation. `number`: its event."""
+        event = self._events[number]
         if name not in self._sides and len(self._sides) >= MAX_AGENTS:
             name = next(reversed(self._sides))
         if name not in self._sides:
             builder = StepBuilder(self.reading, agent=name, origin=origin, numbers=self.numbers)
             self._sides[name] = _SideAgent(builder)
         side, given = self._sides[name], expand_input(event, self._pool)
-        node, builder = f"{name} {id(event)}", side.builder
+        node, builder = f"{name} {number}", side.builder
         known = len(side.context)
         is_continued = given[:known] == side.context
         entries = [parse_entry(message) for message in (given[known:] if is_continued else given)]
