@@ -104,6 +104,15 @@ def test_named_file_of_unknown_kind_is_an_error(cli: Cli, session: Path, tmp_pat
     assert "1 session" in ran.out
 
 
+def test_a_named_file_that_cannot_be_read_is_told_and_fails(cli: Cli, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"version": 2, "eval": {"task": "t", "run_id": "r", "')
+    for path, code in ((broken, 2), (tmp_path, 0)):
+        ran = cli("import", path)
+        assert ran.code == code
+        assert f"not imported: {broken}: not valid inspect-ai-v2: invalid JSON" in ran.out
+
+
 def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path) -> None:
     (session.parent / "notes.txt").write_text("Buy tea.")
     with session.open("ab") as file:

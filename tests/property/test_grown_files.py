@@ -202,6 +202,9 @@ def test_long_transcript_refers_to_older_records_than_the_state_has(
 
 
 def test_totals_have_each_member_of_a_report() -> None:
-    private = {"offset", "extra", "is_joined", "size_bytes", "point"}
+    private = {"offset", "extra", "is_joined", "size_bytes", "point", "sessions"}
     members = {*ReadReport.__struct_fields__} - private
     assert members == {*ReadTotals.__struct_fields__}
+    several = ReadReport(size_bytes=10, sessions=[ReadReport()])
+    assert not several.needs_point(9)
+    assert ReadReport(size_bytes=10).needs_point(9)

@@ -24,7 +24,7 @@ _READING = {
     *("objects", "deltas", "sequences", "raw", "raws", "read_chunks", "chunk_names"),
     *("find_derived", "commits", "chain", "children", "latest_commit", "newest_commits"),
     *("names_with_prefix", "branches", "heads", "commits_by_label", "retention", "tombstones"),
-    *("iter_objects", "stats"),
+    *("find_branch", "iter_objects", "stats"),
 }
 
 pytestmark = pytest.mark.req("D-06")

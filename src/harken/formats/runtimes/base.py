@@ -139,6 +139,8 @@ class ReadReport(msgspec.Struct, kw_only=True):
         """
         if self.size_bytes is None or self.is_joined or len(self.bad) > MAX_BAD_LINES:
             return False
+        if self.sessions:  # A file with several sessions is read from its beginning.
+            return False
         return start >= (self.size_bytes + (self.point.start if self.point else 0)) // 2
 
     def copy_totals(self, *, lines: int, used_lines: int) -> ReadTotals:
@@ -159,6 +161,8 @@ class ReadReport(msgspec.Struct, kw_only=True):
             tips=dict(self.tips),
             branches=[*self.branches],
             spawned=dict(self.spawned),
+            scores=[*self.scores],
+            labels=[*self.labels],
         )
 
     def set_point(
@@ -196,6 +200,8 @@ class ReadReport(msgspec.Struct, kw_only=True):
             tips=dict(totals.tips),
             branches=[*totals.branches],
             spawned=dict(totals.spawned),
+            scores=[*totals.scores],
+            labels=[*totals.labels],
             extra=point.extra,
             point=structs.replace(point, steps=0),
         )

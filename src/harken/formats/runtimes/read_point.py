@@ -18,6 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
+from harken.formats.runtimes.evaluation import Label, Score
+
 S = TypeVar("S", bound=msgspec.Struct)
 MAX_BAD_LINES = 1000
 """A file with more bad lines is always read from its beginning: the report would be too large."""
@@ -53,6 +55,8 @@ class ReadTotals(msgspec.Struct, array_like=True):
     tips: dict[str, str]
     branches: list[tuple[str, str]]
     spawned: dict[str, str]
+    scores: list[Score]
+    labels: list[Label]
 
 
 class ReadPoint(msgspec.Struct, array_like=True):

@@ -74,18 +74,22 @@ def command(
             tell(results, is_verbose=verbose)
     if not no_index:
         read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
-    _refuse_unknown_files(paths, results)
-    return 2 if failure_count else 0
+    has_failed = _check_named_files(paths, results)
+    return 2 if failure_count or has_failed else 0
 
 
-def _refuse_unknown_files(paths: Sequence[Path], results: Sequence[ImportResult]) -> None:
-    """Raise ConfigError if a file that was named itself is of an unknown kind."""
+def _check_named_files(paths: Sequence[Path], results: Sequence[ImportResult]) -> bool:
+    """Whether a file that was named itself was not imported. The summary has the reason.
+
+    Raises ConfigError if one is of an unknown kind.
+    """
     files = [path for path in paths if path.is_file() and path.stat().st_size]
     names = {file.display_name for file in _named_files(files)}
-    reports = [result.report for result in results if result.report.is_unknown]
-    unknown = [one_line(report.source, 200) for report in reports if report.source in names]
+    named = [result.report for result in results if result.report.source in names]
+    unknown = [one_line(report.source, 200) for report in named if report.is_unknown]
     if unknown:
         raise ConfigError(f"{', '.join(unknown)}: not a session file of a known runtime")
+    return any(report.has_failed for report in named)
 
 
 def _named_files(paths: Sequence[Path]) -> list[File]:
