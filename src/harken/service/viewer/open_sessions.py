@@ -95,6 +95,11 @@ class OpenSession:
         finally:
             self._waiting.discard(request)
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a request waits for the lock."""
+        return bool(self._waiting)
+
     def let_others_pass(self) -> None:
         """Wait until the requests that wait for the lock have it, at most some time."""
         until = time.monotonic() + _MAX_PAUSE_S
