@@ -13,6 +13,11 @@ export interface ImportSource {
   new_files: number;
 }
 
+/** Whether an import in this phase goes on. */
+export function isRunningPhase(phase: ImportState["phase"]): boolean {
+  return phase === "searching" || phase === "reading" || phase === "indexing";
+}
+
 export interface ImportProblem {
   source: string;
   reason: string;

@@ -1,18 +1,17 @@
 /** The import of the server, and what it found on the machine. They outlive their views. */
 
 import type { Api } from "../api";
-import { cancelImport, loadImport, loadSources, startImport, type ImportSource, type ImportState } from "../api/imports";
+import { cancelImport, isRunningPhase, loadImport, loadSources, startImport, type ImportSource, type ImportState } from "../api/imports";
 import { api } from "./client";
 
 const POLL_MS = 400;
 const IDLE_POLL_MS = 5_000;
-const RUNNING = ["searching", "reading", "indexing"];
 
 export class Imports {
   state = $state.raw<ImportState | null>(null);
   sources = $state.raw<ImportSource[] | null>(null);
   error = $state.raw<Error | null>(null);
-  readonly isRunning = $derived(RUNNING.includes(this.state?.phase ?? "none"));
+  readonly isRunning = $derived(isRunningPhase(this.state?.phase ?? "none"));
   /** The number of files that were never imported, or have changed since. */
   readonly newFiles = $derived((this.sources ?? []).reduce((sum, source) => sum + source.new_files, 0));
   #watchers = 0;
