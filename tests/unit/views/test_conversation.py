@@ -209,6 +209,24 @@ def test_an_agent_that_is_renamed_has_its_new_name_in_all_items(tmp_path: Path) 
     assert conversations.items(agent, 0, 1)[0].author_name == "Eve"
 
 
+def test_an_answer_of_another_agent_in_a_group_chat_names_its_speaker(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        chat = create_agent(session, relation="primary", name="main")
+        call = log_tool_calls(session, chat, "c1", tool="task")
+        surfer = create_agent(session, cause=call, name="WebSurfer")
+        log_tool_result(session, chat, "c1")
+        for name in ("WebSurfer", "main", "Nobody", None):
+            message = {"role": "assistant", "content": "hi", **({"name": name} if name else {})}
+            session.log_transcript_entry(chat, message)
+        items = read(read_events(session.path)).items(chat, 0, MAX)
+    assert [(item.author, item.author_name) for item in items[1:]] == [
+        (surfer, "WebSurfer"),
+        (chat, "main"),
+        (None, "Nobody"),
+        (chat, "main"),
+    ]
+
+
 def test_a_rewritten_answer_and_call_have_both_texts(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent, guard = session.allocate_agent_id(), session.allocate_agent_id()

@@ -305,6 +305,7 @@ class Conversations:
             note = event.reason if isinstance(event, TurnStop) else describe_subject(event, names)
             parts = [builder.build_text(text_of_event(event, self._links) or "")]
         self.steps += builder.work.spent
+        speaker, speaker_name = self._find_speaker(event, author)
         return ConversationItem(
             message_id=event.message_id,
             time=event.time,
@@ -312,10 +313,26 @@ class Conversations:
             note=note,
             purpose=purpose,
             original=original,
-            author=author,
-            author_name=names.latest_name(author),
+            author=speaker,
+            author_name=speaker_name,
             parts=parts,
         )
+
+    def _find_speaker(
+        self, event: Event, author: AgentId | None
+    ) -> tuple[AgentId | None, str | None]:
+        """Return the agent that spoke a message, and its name.
+
+        A context may have answers of other agents, as that of a group chat.
+        """
+        names = self._links.names
+        name = None
+        if isinstance(event, TranscriptEntry) and event.role == "assistant":
+            name = event.name
+        if not name or name in names.all_names(author):
+            return author, names.latest_name(author)
+        speakers = names.find_by_name(name)
+        return (speakers[0] if len(speakers) == 1 else None), name
 
     def _build_parts(
         self, entry: TranscriptEntry, slot: _Slot, builder: PartBuilder
