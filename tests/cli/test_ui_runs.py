@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harken.chat.hook_errors import LOGGER, HookErrorLog
 from harken.session.session import Session
 from harken.session.verify import verify
 from tests.cli.kit import Cli
@@ -364,4 +365,5 @@ def test_a_run_whose_log_fails_ends_and_says_why(runs: Runs, tea: str, home: Pat
     runs.send(tea, "hello")
     row = runs.wait(tea, lambda row: row if row["state"] == "failed" else None)
     assert "deleted" in row["error"]
+    assert not [handler for handler in LOGGER.handlers if isinstance(handler, HookErrorLog)]
     assert runs.start(session=tea)["state"] == "running"

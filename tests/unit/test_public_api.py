@@ -34,15 +34,14 @@ import harken
 {use}
 modules = (".py", ".pyc", ".so", ".dylib", "__pycache__")
 for name in opened:
-    is_new_bytecode = ".pyc." in name  # Python writes it under such a name first.
-    if not name.endswith(modules) and not is_new_bytecode and not os.path.isdir(name):
+    if not name.endswith(modules) and not os.path.isdir(name):
         raise AssertionError(name)
 """
 
 
 def child(use: str) -> subprocess.CompletedProcess[str]:
     code = WATCHED.replace("{use}", use)
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-B", "-c", code]  # Bytecode that Python writes is no file of ours.
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

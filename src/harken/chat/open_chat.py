@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from harken.agents.agent import Agent
@@ -51,15 +52,19 @@ class OpenChat:
         self.session.end("chat")
 
     def close(self) -> None:
-        """Close session, sockets and store. A second call does nothing."""
-        self.session.close()
-        if self.hook_errors is not None:
-            self.hook_errors.close()
-        checkpoints = self.runtime.checkpoints
-        if checkpoints is not None and checkpoints.sockets is not None:
-            checkpoints.sockets.close()
-        if self.store is not None:
-            self.store.close()
+        """Close session, sockets and store. A second call does nothing.
+
+        All of them are closed, also if the log fails. Raises LogError then.
+        """
+        with ExitStack() as resources:  # It calls the last one first.
+            if self.store is not None:
+                resources.callback(self.store.close)
+            checkpoints = self.runtime.checkpoints
+            if checkpoints is not None and checkpoints.sockets is not None:
+                resources.callback(checkpoints.sockets.close)
+            if self.hook_errors is not None:
+                resources.callback(self.hook_errors.close)
+            resources.callback(self.session.close)
 
     def __enter__(self) -> Session:
         return self.session

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from harken.core.event_types.spec import PermissionMode
 from harken.core.record import Record
 
 RunState: TypeAlias = Literal["running", "ending", "failed"]
@@ -109,7 +110,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     template: str | None = None
     folder: str | None = None
     """The working folder. None: that of the session, else that of the server."""
-    permission: Literal["plan", "ask", "edits", "all"] | None = None
+    permission: PermissionMode | None = None
     name: str | None = None
     """The name of a new session."""
 

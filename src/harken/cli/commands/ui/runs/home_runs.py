@@ -131,7 +131,7 @@ class HomeRuns:
         run = self._runs.get(name)
         if run is None or not (run.is_alive or run.error is not None):
             return None
-        return id(run), run.version
+        return id(run), run.version, run.is_alive
 
     def find(self, name: str, *, agents: Collection[str] = (), upto: int = 0) -> RunRow | None:
         """Return the run of a session. Return None if there is none."""

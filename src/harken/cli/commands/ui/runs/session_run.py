@@ -111,7 +111,7 @@ class SessionRun:
         permissions = chat.runtime.world.permissions
         return RunRow(
             name=name,
-            state="failed" if self.error is not None else state,
+            state="failed" if self.error is not None and not self.is_alive else state,
             error=self.error,
             began=self.began,
             folder=str(chat.settings.working_folder),
