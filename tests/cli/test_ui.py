@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import signal
 import socket
@@ -70,22 +71,30 @@ def test_it_prints_a_link_and_serves_until_a_signal(demo: Cli, how: signal.Signa
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_the_token_stays_in_a_private_file_until_a_new_one_is_requested(demo: Cli) -> None:
-    tokens: list[str] = []
-    for options in ([], [], ["--new-token"]):
-        with showing(demo.home, "--no-open", "--port", "0", *options) as (_, link):
-            tokens.append(token_of(link))
-            assert ask(link) == 200
+def test_each_start_has_its_own_token_which_is_in_no_file(demo: Cli) -> None:
+    links: list[str] = []
+    for _ in range(2):
+        with showing(demo.home, "--no-open", "--port", "0") as (_, link):
+            links.append(link)
+            assert (len(token_of(link)) >= 43, ask(link)) == (True, 200)
             assert ask(link.replace(token_of(link), "x" * 43)) == 401
-            assert [ask(link.replace(tokens[-1], token)) for token in tokens[:-1]] == [
-                200 if token == tokens[-1] else 401 for token in tokens[:-1]
-            ]
-    assert tokens[0] == tokens[1] != tokens[2]
-    assert len(tokens[0]) >= 43
-    file = demo.home / "ui.token"
-    assert (file.read_text().strip(), file.stat().st_mode & 0o777) == (tokens[2], 0o600)
-    file.chmod(0o644)
-    assert "other users can read this token" in demo.refused("ui", "--no-open", "--port", "0")
+            assert ask(link.replace(token_of(link), token_of(links[0]))) == (
+                200 if link == links[0] else 401
+            )
+            files = [path for path in demo.home.rglob("*") if path.is_file()]
+            assert [path for path in files if token_of(link).encode() in path.read_bytes()] == []
+    assert token_of(links[0]) != token_of(links[1])
+
+
+def test_the_server_proves_that_it_has_the_token(demo: Cli) -> None:
+    nonce = "0123456789abcdef" * 4
+    with showing(demo.home, "--no-open", "--port", "0") as (_, link):
+        base, key = link.partition("/#")[0], token_of(link).encode()
+        with httpx.Client(base_url=base, trust_env=False) as client:
+            proof = client.get("/api/proof", params={"nonce": nonce}).json()["proof"]
+            for invalid in ("", nonce[1:], nonce + "0", nonce.upper(), f"{nonce}\n"):
+                assert client.get("/api/proof", params={"nonce": invalid}).status_code == 422
+    assert proof == hmac.digest(key, b"harken ui proof:" + nonce.encode(), "sha256").hex()
 
 
 def test_the_next_free_port_is_used_if_the_default_one_is_taken(demo: Cli) -> None:

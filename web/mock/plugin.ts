@@ -3,6 +3,7 @@
  * `npm run dev` serves it with the sources, `npm run preview` with the built files and the headers
  * that the server sends. The token is `mock`. */
 
+import { createHmac } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Connect, Plugin } from "vite";
 import type { ConversationItem } from "../src/api";
@@ -43,6 +44,10 @@ function fail(response: ServerResponse, status: number, message: string): void {
 }
 
 function route(sessions: Map<string, MockSession>, url: URL, request: IncomingMessage, response: ServerResponse): void {
+  if (url.pathname === "/api/proof") {
+    const proof = createHmac("sha256", "mock").update(`harken ui proof:${url.searchParams.get("nonce")}`).digest("hex");
+    return send(response, { proof });
+  }
   if (request.headers.authorization !== "Bearer mock") return fail(response, 401, "The token is missing or wrong.");
   const [kind, name, view, id] = url.pathname.replace(/^\/api\//, "").split("/").map(decodeURIComponent);
   const query = url.searchParams;

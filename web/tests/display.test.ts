@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { address, Api, ApiError, HttpTransport } from "../src/api";
+import { address, Api, type Params } from "../src/api";
 import { colorClass, COLORS, initials } from "../src/lib/colors";
 import { describeRole, inputTokens, readBlocks } from "../src/lib/context";
 import { sourceOf } from "../src/lib/conversation.svelte";
 import { NO_FILTERS } from "../src/lib/route";
-import { access, readToken, refuseToken } from "../src/lib/router.svelte";
 import { SessionList } from "../src/lib/sessions.svelte";
 import { settings } from "../src/lib/settings.svelte";
 import { formatAge, formatBytes, formatCost, formatDuration, plural } from "../src/lib/format";
@@ -71,18 +70,13 @@ describe("whole texts", () => {
   });
   it("are requested by part, version and agents", async () => {
     const urls: string[] = [];
-    const before = globalThis.fetch;
-    globalThis.fetch = (async (url: string) => {
-      urls.push(url);
+    const send = async ({ path, params }: { path: string; params?: Params | undefined }) => {
+      urls.push(address(path, params));
       return new Response('{"text":"whole"}');
-    }) as typeof fetch;
-    try {
-      const api = new Api(new HttpTransport(() => "s3cret", () => null));
-      expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
-      await api.text("s", { message: "msg_5", part: 0, version: "diff" });
-    } finally {
-      globalThis.fetch = before;
-    }
+    };
+    const api = new Api({ send });
+    expect(await api.text("s", { message: "msg_5", version: "shown", agents: ["a", "b"] })).toBe("whole");
+    await api.text("s", { message: "msg_5", part: 0, version: "diff" });
     expect(urls).toEqual(["api/sessions/s/text?message=msg_5&version=shown&agents=a%2Cb", "api/sessions/s/text?message=msg_5&part=0&version=diff"]);
   });
 });
@@ -90,25 +84,6 @@ describe("whole texts", () => {
 describe("the API", () => {
   it("is asked relative to the page, without empty parameters", () => {
     expect(address("sessions", { text: "a b", runtime: "", since: null, limit: 5 })).toBe("api/sessions?text=a+b&limit=5");
-  });
-  it("gets the token in a header, and says when it is refused", async () => {
-    const requests: [string, RequestInit | undefined][] = [];
-    let refusals = 0;
-    const before = globalThis.fetch;
-    globalThis.fetch = (async (url: string, init?: RequestInit) => {
-      requests.push([url, init]);
-      return new Response('{"error":{"code":"unauthorized","message":"Wrong token."}}', { status: 401 });
-    }) as typeof fetch;
-    try {
-      const api = new Api(new HttpTransport(() => "s3cret", () => ((refusals += 1), null)));
-      await expect(api.session("a/b")).rejects.toMatchObject({ status: 401, message: "Wrong token." });
-    } finally {
-      globalThis.fetch = before;
-    }
-    expect(requests[0]?.[0]).toBe("api/sessions/a%2Fb");
-    expect(requests[0]?.[1]?.headers).toEqual({ Authorization: "Bearer s3cret" });
-    expect(refusals).toBe(1);
-    expect(new ApiError(0, "x", "y").name).toBe("ApiError");
   });
 });
 
@@ -118,31 +93,6 @@ it("the choice of texts as written is kept", () => {
   expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([true, "written"]);
   settings.toggleAsWritten();
   expect([settings.isAsWritten, localStorage.getItem("harken.text")]).toEqual([false, "rendered"]);
-});
-
-describe("a refused token", () => {
-  const refusing = (good: string) => (async (_url: string, init?: RequestInit) => {
-    const sent = new Headers(init?.headers).get("Authorization");
-    return new Response('{"sessions":[]}', { status: sent === `Bearer ${good}` ? 200 : 401 });
-  }) as typeof fetch;
-  it("of the tab is dropped, and the stored one is tried once", async () => {
-    const before = globalThis.fetch;
-    sessionStorage.setItem("harken.token", "old");
-    localStorage.setItem("harken.token", "new");
-    try {
-      globalThis.fetch = refusing("new");
-      const api = new Api(new HttpTransport(readToken, refuseToken));
-      const answers = await Promise.all([api.sessions({}), api.sessions({})]);
-      expect(answers.map((page) => page.sessions)).toEqual([[], []]);
-      expect([sessionStorage.getItem("harken.token"), access.isRefused]).toEqual([null, false]);
-      globalThis.fetch = refusing("newest");
-      await expect(api.sessions({})).rejects.toMatchObject({ status: 401 });
-      expect([readToken(), access.isRefused]).toEqual([null, true]);
-    } finally {
-      globalThis.fetch = before;
-      access.isRefused = false;
-    }
-  });
 });
 
 it("a failed search is not an empty one", async () => {

@@ -82,11 +82,6 @@ class Home:
         return self.folder / "mcp.token"
 
     @property
-    def ui_token_file(self) -> Path:
-        """The file of the token of this home's page in the browser."""
-        return self.folder / "ui.token"
-
-    @property
     def logins_file(self) -> Path:
         """The file of the credentials that MCP servers issued at login."""
         return self.folder / "mcp-logins.json"

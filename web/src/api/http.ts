@@ -1,5 +1,7 @@
 /** Requests to the server of `harken ui`. */
 
+import { findProvenToken, makeNonce } from "./proof";
+
 export class ApiError extends Error {
   readonly status: number;
   readonly kind: string;
@@ -38,51 +40,89 @@ export interface ApiRequest {
   body?: unknown;
 }
 
-/** The server that the page is from. */
-export class HttpTransport implements Transport {
-  readonly #token: () => string | null;
-  readonly #onRefused: (token: string | null) => string | null;
+/** The tokens of links to this page. */
+export interface Tokens {
+  /** All that may be the one of the server, the most probable first. */
+  candidates(): string[];
+  /** The server has proven that it has this token. */
+  accept(token: string): void;
+  /** The server has none of the tokens. */
+  refuse(): void;
+}
 
-  /** `onRefused` gets the token that the server refused, and returns another one to try, or null. */
-  constructor(token: () => string | null, onRefused: (token: string | null) => string | null) {
-    this.#token = token;
-    this.#onRefused = onRefused;
+/** The server that the page is from. Nothing is sent to it before it has proven that it has the token:
+ * each time again, since another program may listen at the port by then. */
+export class HttpTransport implements Transport {
+  readonly #tokens: Tokens;
+  /** The proof that all requests wait for which were made since it was asked for. */
+  #proof: Promise<string> | null = null;
+
+  constructor(tokens: Tokens) {
+    this.#tokens = tokens;
   }
 
   async send(request: ApiRequest, signal?: AbortSignal): Promise<Response> {
-    const token = this.#token();
-    let response = await this.#fetch(request, token, signal);
+    let response = await this.#fetch(request, await this.#getToken(), signal);
     if (response.status === 401) {
-      const other = this.#onRefused(token);
-      if (other !== null) {
-        response = await this.#fetch(request, other, signal);
-        if (response.status === 401) this.#onRefused(other);
-      }
+      // The viewer was started again in between.
+      response = await this.#fetch(request, await this.#getToken(), signal);
     }
-    if (response.ok) return response;
-    const body = (await response.json().catch(() => null)) as {
-      error?: { code?: string; message?: string };
-    } | null;
-    throw new ApiError(
-      response.status,
-      body?.error?.code ?? "error",
-      body?.error?.message ?? `The server answered with status ${response.status}.`,
-    );
+    await raiseForStatus(response);
+    return response;
   }
 
-  async #fetch(request: ApiRequest, token: string | null, signal?: AbortSignal): Promise<Response> {
-    const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
+  /** Return the token that the server has. Raises ApiError if it has none of this page's. */
+  #getToken(): Promise<string> {
+    this.#proof ??= this.#prove().finally(() => (this.#proof = null));
+    return this.#proof;
+  }
+
+  async #prove(): Promise<string> {
+    const nonce = makeNonce();
+    const tokens = this.#tokens.candidates();
+    const response = await fetchFromServer(address("proof", { nonce }), { credentials: "omit", cache: "no-store" });
+    await raiseForStatus(response);
+    const answer = (await response.json().catch(() => null)) as { proof?: unknown } | null;
+    const token = await findProvenToken(tokens, nonce, String(answer?.proof ?? ""));
+    if (token !== null) {
+      this.#tokens.accept(token);
+      return token;
+    }
+    this.#tokens.refuse();
+    throw new ApiError(401, "unauthorized", "This page needs the link that `harken ui` printed.");
+  }
+
+  #fetch(request: ApiRequest, token: string, signal?: AbortSignal): Promise<Response> {
+    const headers: Record<string, string> = { Authorization: `Bearer ${token}` };
     const init: RequestInit = { credentials: "omit", cache: "no-store", signal: signal ?? null, headers };
     if (request.body !== undefined) {
       init.method = "POST";
       init.body = JSON.stringify(request.body);
       headers["Content-Type"] = "application/json";
     }
-    try {
-      return await fetch(address(request.path, request.params), init);
-    } catch (error) {
-      if (signal?.aborted) throw error;
-      throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
-    }
+    return fetchFromServer(address(request.path, request.params), init);
   }
+}
+
+/** Raises ApiError if nothing answers. */
+async function fetchFromServer(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", "The server does not answer. Is `harken ui` running?");
+  }
+}
+
+/** Raises ApiError for every answer but a success. */
+async function raiseForStatus(response: Response): Promise<void> {
+  if (response.ok) return;
+  const body = (await response.json().catch(() => null)) as {
+    error?: { code?: string; message?: string };
+  } | null;
+  throw new ApiError(
+    response.status,
+    body?.error?.code ?? "error",
+    body?.error?.message ?? `The server answered with status ${response.status}.`,
+  );
 }

@@ -6,7 +6,7 @@ import type { ApiRequest, Params, Transport } from "./http";
 import type { RunRow } from "./runs";
 import type { IndexState, LeftOut } from "./sessions";
 
-export { address, ApiError, HttpTransport, type Params, type Transport } from "./http";
+export { address, ApiError, HttpTransport, type Params, type Tokens, type Transport } from "./http";
 
 export interface SessionSummary {
   name: string;

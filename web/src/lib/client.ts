@@ -1,8 +1,8 @@
 import { Api, HttpTransport, type Transport } from "../api";
 import { WhyApi } from "../api/why";
-import { readToken, refuseToken } from "./router.svelte";
+import { tokens } from "./router.svelte";
 
-let transport: Transport = new HttpTransport(readToken, refuseToken);
+let transport: Transport = new HttpTransport(tokens);
 
 /** Answer all later requests of the page by another transport than the server: by a file. */
 export function setTransport(next: Transport): void {

@@ -1,8 +1,11 @@
 /** The current route, and the token that the link had. */
 
+import type { Tokens } from "../api";
 import { formatRoute, parseRoute, takeToken, type Route } from "./route";
 
 const TOKEN_KEY = "harken.token";
+/** The token of a link, until the server has proven that it has it. */
+const LINK_KEY = "harken.link";
 
 class Router {
   route = $state.raw<Route>(parseRoute(""));
@@ -34,26 +37,30 @@ export function startRouter(): void {
   });
 }
 
-/** The token of this page's links: of this tab, else of the last link that any tab opened. */
-export function readToken(): string | null {
-  return sessionStorage.getItem(TOKEN_KEY) ?? localStorage.getItem(TOKEN_KEY);
-}
-
-/** Forget a token that the server refused. Return the one that another tab has stored since, or null. */
-export function refuseToken(refused: string | null): string | null {
-  for (const storage of [sessionStorage, localStorage]) {
-    if (refused !== null && storage.getItem(TOKEN_KEY) === refused) storage.removeItem(TOKEN_KEY);
-  }
-  const other = readToken();
-  if (other === null || other === refused) access.isRefused = true;
-  return access.isRefused ? null : other;
-}
+/** The tokens of the link that was opened, of this tab, and of the last link that any tab opened. */
+export const tokens: Tokens = {
+  candidates() {
+    const stored = [sessionStorage.getItem(LINK_KEY), sessionStorage.getItem(TOKEN_KEY), localStorage.getItem(TOKEN_KEY)];
+    return [...new Set(stored.filter((token) => token !== null))];
+  },
+  /** Keep the token for all tabs. One that a link has is kept only now: any page may have made that link. */
+  accept(token) {
+    for (const storage of [sessionStorage, localStorage]) {
+      if (storage.getItem(TOKEN_KEY) !== token) storage.setItem(TOKEN_KEY, token);
+    }
+    sessionStorage.removeItem(LINK_KEY);
+    access.isRefused = false;
+  },
+  refuse() {
+    sessionStorage.removeItem(LINK_KEY);
+    access.isRefused = true;
+  },
+};
 
 function readAddress(): void {
   const { token, rest } = takeToken(location.hash);
   if (token) {
-    sessionStorage.setItem(TOKEN_KEY, token);
-    localStorage.setItem(TOKEN_KEY, token);
+    sessionStorage.setItem(LINK_KEY, token);
     access.isRefused = false;
   }
   if (rest !== location.hash && location.hash) history.replaceState(null, "", rest);
@@ -63,7 +70,7 @@ function readAddress(): void {
   router.visits += 1;
 }
 
-/** Whether the server refused the token. */
+/** Whether the server has another token than the page. */
 class Access {
   isRefused = $state(false);
 }

@@ -34,6 +34,7 @@ from harken.service.viewer.routes import (
     files,
     follow,
     forks,
+    proof,
     runs,
     sessions,
     steps,
@@ -76,7 +77,7 @@ class ViewerSources(NamedTuple):
 def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerApp:
     """Return the viewer of these sources."""
     app = make_api("Harken viewer", LIMITS)
-    app.state.limits = LIMITS
+    app.state.limits, app.state.access = LIMITS, access
     app.state.library, app.state.sessions = sources.library, OpenSessions(sources.library)
     app.state.commit_agents = CommitAgents(sources.library)
     app.state.code, app.state.work_threads = sources.code, WorkThreads()
@@ -86,8 +87,8 @@ def make_viewer_app(sources: ViewerSources, access: PageAccessCheck) -> ViewerAp
     app.state.page_files, app.state.is_closing = files.read_page_files(), False
     # The path of a session matches those below it too, so it is the last one.
     groups = (
-        *(analysis, commits, compare, conversation, follow, forks, import_routes, runs),
-        *(statistics_routes, steps, why),
+        *(analysis, commits, compare, conversation, follow, forks, import_routes),
+        *(proof, runs, statistics_routes, steps, why),
         sessions,
     )
     for group_routes in (why.session_routes, *(group.routes for group in groups)):

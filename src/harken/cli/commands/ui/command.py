@@ -32,24 +32,20 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "anyio"}
     help=f"The port; 0 means any free port (default: {PORT}, or the next free one).",
 )
 @click.option("--no-open", is_flag=True, help="Only print the link; do not open the browser.")
-@click.option("--new-token", is_flag=True, help="Make a new token: earlier links stop working.")
 @home_option
-def command(
-    session: str | None, port: int | None, no_open: bool, new_token: bool, home: Home
-) -> None:
+def command(session: str | None, port: int | None, no_open: bool, home: Home) -> None:
     """Show the sessions in the browser, until Ctrl-C.
 
     The page has all conversations with their tool calls, what each model call read, and what hooks
     changed, and follows running sessions. Only programs of this machine that know the printed link
-    can read it. Its token is kept in the home, readable by you alone, so bookmarks stay valid.
+    can read it. The link is for this start: open it once, and bookmarks and earlier tabs work on.
     """
     try:
         from harken.cli.commands.ui.browser import has_display, open_in_browser
         from harken.cli.commands.ui.viewer import open_home_viewer
-        from harken.service.access import ensure_token
         from harken.service.server import serve_streams
         from harken.service.sockets import address_of
-        from harken.service.viewer.access import PageAccessCheck
+        from harken.service.viewer.access import PageAccessCheck, make_page_token
         from harken.service.viewer.app import LIMITS
     except ImportError as error:
         if error.name not in _NEEDED:
@@ -59,9 +55,7 @@ def command(
         ) from None
 
     home.create_folders()
-    if new_token:
-        home.ui_token_file.unlink(missing_ok=True)
-    token = ensure_token(home.ui_token_file)
+    token = make_page_token()
     with open_home_viewer(
         home,
         PageAccessCheck(token),
