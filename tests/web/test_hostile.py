@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from harken.core.events import TranscriptEntry
+from harken.core.messages import ContentPart, ImagePart
 from harken.session.session import Session
 from tests.cli.ui_kit import show_home
 from tests.session_kit import (
@@ -18,8 +21,8 @@ from tests.session_kit import (
     session_options,
 )
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
-from tests.web.browser_kit import Browser, Page, Tab, expect
-from tests.web.scenes import IMPORTED, run
+from tests.web.browser_kit import Browser, Page, Tab, expect, open_own_tab
+from tests.web.scenes import IMPORTED, png, run
 
 RUN = "window.attacked=1"
 TEXTS = [
@@ -183,3 +186,27 @@ def test_a_long_line_opens_to_its_end(browser: Browser, tmp_path: Path, size: in
         expect(dialog).to_have_count(0)
         assert tab.problems == []
         context.close()
+
+
+def test_images_that_cannot_be_shown_are_named_without_an_error(
+    tmp_path: Path, browser: Browser
+) -> None:
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.attacked=1'/>"
+    datas = [
+        base64.b64encode(svg).decode(),
+        "no base64!",
+        base64.b64encode(png(4, 4)[:20]).decode(),
+    ]
+    (tmp_path / "sessions").mkdir()
+    with Session(tmp_path / "sessions" / "images.jsonl", options=session_options()) as session:
+        agent = create_agent(session, relation="primary", name="Painter")
+        images: list[ContentPart] = [ImagePart(media_type="image/png", data=data) for data in datas]
+        session.append(TranscriptEntry(agent_id=agent, role="user", content=images))
+    with open_own_tab(browser, tmp_path) as tab:
+        page = tab.open("#/session/images")
+        notes = page.locator("article figure .absent")
+        expect(notes).to_have_count(3)
+        expect(notes.first).to_contain_text("its data is not PNG, JPEG, GIF or WebP")
+        expect(notes.last).to_contain_text("its data is damaged")
+        expect(page.locator("article img")).to_have_count(0)
+        tab.save_screenshot("images-not-shown")

@@ -94,7 +94,7 @@ function parserSession(): MockSession {
         result: { message_id: "msg_r_c5", time: at(110), text: "..F\n1 failed, 2 passed in 0.12s", length: 31, is_error: true, closed: null, images: [] },
       }),
       call("c6", "browser_screenshot", { url: "http://localhost:8000/coverage" }, "http://localhost:8000/coverage", "", {
-        result: { message_id: "msg_r_c6", time: at(120), text: "Screenshot of the coverage report", length: 33, is_error: false, closed: null, images: [{ kind: "image", hash: "red", media_type: "image/png", size: 1_240 }] },
+        result: { message_id: "msg_r_c6", time: at(120), text: "Screenshot of the coverage report", length: 33, is_error: false, closed: null, images: [{ kind: "image", hash: "red", media_type: "image/png", size: 1_240, is_shown: true }] },
       }),
       call("c7", "bash", { command: "git push --force" }, "git push --force", "Denied: no pushes in this session.", { result: { message_id: "msg_r_c7", time: at(121), text: "Denied: no pushes in this session.", length: 34, is_error: true, closed: "denied", images: [] } }),
     ]),
@@ -176,7 +176,7 @@ function hostileSession(): MockSession {
     items: {
       agent_001: [
         ...attacks.map((attack) => item("Said", main, [text(attack)])),
-        item("Action", main, [{ ...call("h1", "cat", { path: "big.bin" }, "big.bin", ""), result: { message_id: "msg_big", time: at(1), text: line, length: 10_000_000, is_error: false, closed: null, images: [{ kind: "image", hash: null, media_type: null, size: null, url: "https://evil.example/i.png" }] } }]),
+        item("Action", main, [{ ...call("h1", "cat", { path: "big.bin" }, "big.bin", ""), result: { message_id: "msg_big", time: at(1), text: line, length: 10_000_000, is_error: false, closed: null, images: [{ kind: "image", hash: null, media_type: null, size: null, is_shown: false, url: "https://evil.example/i.png" }] } }]),
       ],
     },
     steps: [],

@@ -23,6 +23,7 @@ from harken.edits.patch_text import (
     is_patch,
 )
 from harken.edits.replacement_calls import (
+    PATH_MEMBERS,
     find_editor_edits,
     find_insertions,
     find_notebook_edits,
@@ -87,7 +88,19 @@ _NAMES_OF_FINDERS: Mapping[Finder, str] = {
 _FINDERS: Mapping[str, Finder] = {
     name: finder for finder, names in _NAMES_OF_FINDERS.items() for name in names.split()
 }
+_FILE_FINDERS = frozenset(
+    {find_writes, find_replacements, find_editor_edits, find_insertions, find_notebook_edits}
+)
+"""The finders of tools with the path of one file among their arguments."""
 _VIEWERS = frozenset({"read", "view", "readfile", "readtextfile", "viewfile", "cat"})
+
+
+def find_file_argument(name: str, arguments: Record) -> str | None:
+    """Return the path in the arguments of a tool that reads or edits one file, or None."""
+    plain_name = _plain_name(name)
+    if plain_name not in _VIEWERS and _FINDERS.get(plain_name) not in _FILE_FINDERS:
+        return None
+    return first_text(arguments, (*PATH_MEMBERS, "notebook_path"))
 
 
 def find_edits(name: str, arguments: str) -> list[FileEdit]:

@@ -173,6 +173,7 @@ def test_an_image_is_a_hash_and_a_result_has_its_images(tmp_path: Path) -> None:
     assert isinstance(first, ImageItem)
     assert isinstance(second, ImageItem)
     assert (first.hash, first.media_type, first.size) == (hash_image(image), "image/png", 12)
+    assert [part.is_shown for part in (first, second)] == [True, False]
     assert (second.hash, second.url) == (None, "https://example.org/a.png")
     assert third == first
     [call] = called.parts

@@ -93,6 +93,8 @@ export interface ImagePart {
   hash: string | null;
   media_type: string | null;
   size: number | null;
+  /** Whether the data is in the log, and of a type that is shown. */
+  is_shown: boolean;
   url?: string | null;
 }
 

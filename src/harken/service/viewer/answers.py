@@ -19,7 +19,7 @@ from harken.service.viewer.open_sessions import OpenSession
 from harken.service.viewer.rows import MAX_ITEMS, agents_of, cut_value, find_message, take_rows
 from harken.views.context import ContextMessage
 from harken.views.conversation.differences import Work, compare_intervention
-from harken.views.conversation.images import decode_image
+from harken.views.conversation.images import decode_image, read_shown_image
 from harken.views.dialogs.dialog import find_primary_agents
 from harken.views.flow import hearers, origins, spread
 from harken.views.interventions import Intervention
@@ -31,13 +31,6 @@ _MAX_SPAN_CHARS = 16_384
 """The number of characters of the changes that a hook made."""
 MAX_READERS = 20
 """The maximum number of model calls that are listed as readers of a message."""
-_IMAGE_STARTS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
-"""The types of images that are shown, and how their data begins: SVG may contain scripts."""
 
 
 def describe_session(
@@ -142,13 +135,9 @@ def find_shown_image(session: OpenSession, hash_: str) -> tuple[str, bytes] | No
     Raises NameNotFound.
     """
     part: ImagePart | None = session.find_image(hash_)
-    data = None if part is None else decode_image(part)
-    if data is None:
+    if part is None or decode_image(part) is None:
         raise NameNotFound("image", hash_, [])
-    for media_type, starts in _IMAGE_STARTS.items():
-        if data.startswith(starts) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
-            return media_type, data
-    return None
+    return read_shown_image(part)
 
 
 def _find_place(session: OpenSession, message_id: MessageId) -> tuple[str, int] | tuple[None, None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harken.edits.tools import find_file_argument
 from harken.formats.tool_calls import parse_json_object
 from harken.views.message_text import format_count
 
@@ -17,6 +18,8 @@ def summarize_arguments(name: str, arguments: str) -> str:
 
     >>> summarize_arguments("bash", '{"command": "ls"}')
     'ls'
+    >>> summarize_arguments("Edit", '{"file_path": "a.py", "old_string": "1", "new_string": "2"}')
+    'a.py'
     >>> summarize_arguments("task", '{"name": "Ann", "prompt": "Tea?"}')
     'Ann: Tea?'
     """
@@ -28,7 +31,7 @@ def summarize_arguments(name: str, arguments: str) -> str:
 
 
 def describe_subject(name: str, arguments: Mapping[str, Any], *, subject: str | None = None) -> str:
-    """Return the subject of a call: its argument `subject`, or all arguments in short."""
+    """Return the subject of a call: its argument `subject`, its file, or all arguments in short."""
     by_name = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
     if name == "task":
         return _join_parts(str(by_name.get("name", "?")), by_name.get("prompt"))
@@ -36,6 +39,8 @@ def describe_subject(name: str, arguments: Mapping[str, Any], *, subject: str | 
         return _join_parts(_join_names(by_name.get("speakers")), by_name.get("prompt"))
     if subject is not None and subject in arguments:
         return _format_value(arguments[subject])
+    if path := find_file_argument(name, dict(arguments)):
+        return path
     if len(arguments) == 1:
         return _format_value(next(iter(arguments.values())))
     return ", ".join(

@@ -59,6 +59,8 @@ class ImageItem(Record, frozen=True, kw_only=True, tag_field="kind", tag="image"
     media_type: str | None
     size: int | None
     """The size of the data in bytes."""
+    is_shown: bool
+    """Whether the data is in the log, and of a type that browsers show without risk."""
     url: str | None = None
 
 
