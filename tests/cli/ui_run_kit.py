@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tests.cli.ui_kit import Page
 
+LONG_COMMAND = "true " + "1234567 " * 9000 + "the end \x1b[;. ./made"
+"""A command that is longer than a text in an answer of the viewer."""
 SCRIPT = """\
 rules:
   - agent: Ann
@@ -30,6 +33,8 @@ rules:
   - pattern: "^wait"
     answer: one two three four five six
     delay_s: 1.5
+  - pattern: "^long"
+    calls: [{bash: {command: LONG_COMMAND}}]
   - pattern: "^touch"
     calls: [{bash: {command: "touch made.txt"}}]
   - pattern: "^hide"
@@ -41,7 +46,7 @@ rules:
   - pattern: "green"
     answer: You said green.
   - answer: Done.
-"""
+""".replace("LONG_COMMAND", json.dumps(LONG_COMMAND))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.ui_kit import show_home
-from tests.cli.ui_run_kit import Runs, folder, model
+from tests.cli.ui_run_kit import LONG_COMMAND, Runs, folder, model
 from tests.web.browser_kit import Browser, Locator, Page, Tab, expect
 from tests.web.test_live import LOST_CONNECTION
 
@@ -137,6 +137,22 @@ def test_an_action_is_shown_with_what_a_terminal_would_hide(stage: Stage, tea: s
     page = stage.open_tab().page
     say(page, "hide it")
     expect(question(page)).to_contain_text("true ⟨U+001B⟩[;. ./made⟨U+009B⟩>0m")
+    question(page).get_by_role("button", name="Deny", exact=True).click()
+    expect(panel(page).get_by_text("Done.")).to_be_visible()
+
+
+def test_all_of_a_long_action_can_be_read_before_it_is_allowed(stage: Stage, tea: str) -> None:
+    tab = stage.open_tab()
+    page = tab.page
+    say(page, "long command")
+    expect(question(page)).to_contain_text("Only the beginning is shown here")
+    assert len(question(page).locator(".preview").inner_text()) < len(LONG_COMMAND)
+    question(page).get_by_role("button", name="Show all").click()
+    text = page.get_by_role("dialog")
+    text.locator(".scroller").evaluate("(node) => void (node.scrollTop = node.scrollHeight)")
+    expect(text.get_by_text("the end ⟨U+001B⟩[;. ./made")).to_be_visible()
+    tab.save_screenshot("run-long-question")
+    page.keyboard.press("Escape")
     question(page).get_by_role("button", name="Deny", exact=True).click()
     expect(panel(page).get_by_text("Done.")).to_be_visible()
 

@@ -87,5 +87,8 @@ export const runs = {
   interrupt: (name: string, agent: string | null = null) => change(path(name, "interrupt"), { agent }),
   decide: (name: string, question: string, decision: Decision) =>
     change(path(name, `permissions/${encodeURIComponent(question)}`), decision),
+  /** The whole preview of an action, of which the row of a question has the beginning. */
+  preview: async (name: string, question: string) =>
+    (await api.get<{ text: string }>(path(name, `permissions/${encodeURIComponent(question)}/preview`))).text,
   end: (name: string) => change(path(name, "end"), {}),
 };

@@ -11,6 +11,7 @@ from typing import Annotated, cast
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Request
 
+from harken.errors import NameNotFound
 from harken.service.body import Json, RequestBody
 from harken.service.viewer.requests import MAX_NAME_CHARS, Text
 from harken.service.viewer.rows import cut_value
@@ -84,6 +85,18 @@ async def decide(
     request = body.json(DecisionRequest)
     row = await to_thread.run_sync(runner.decide, name, question, request)
     return Json({"run": run_value(row)})
+
+
+@routes.get("/{name:path}/permissions/{question}/preview", response_model=None)
+def preview(
+    name: str, question: Annotated[str, Path(max_length=MAX_NAME_CHARS)], runner: Runner
+) -> Json:
+    """Return the whole preview of an action that waits for approval."""
+    run = runner.find(name)
+    for row in () if run is None else run.questions:
+        if row.id == question:
+            return Json({"text": row.preview})
+    raise NameNotFound("question", question, [])
 
 
 @routes.post("/{name:path}/end", response_model=None)
