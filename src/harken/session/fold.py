@@ -202,19 +202,24 @@ def _add_result(state: SessionState, agent: AgentState, event: ev.TranscriptEntr
         agent.early_results.append((call, event))
         return
     _add_entry(agent, event)
-    while due := [pair for pair in agent.early_results if not _is_early(agent, pair[0])]:
-        first = min(due, key=lambda pair: pair[0].index)
-        agent.early_results = [pair for pair in agent.early_results if pair is not first]
-        _add_entry(agent, first[1])
+    if due := [pair for pair in agent.early_results if not _is_early(agent, pair[0])]:
+        agent.early_results = [pair for pair in agent.early_results if _is_early(agent, pair[0])]
+        for _, result in sorted(due, key=lambda pair: pair[0].index):
+            _add_entry(agent, result)
 
 
 def _is_early(agent: AgentState, call: OpenCall) -> bool:
     """Whether an earlier call of the same message has no result."""
-    message = reference_message_id(call.reference)
-    return any(
-        other.index < call.index and reference_message_id(other.reference) == message
-        for other in agent.open_calls.values()
-    )
+    first = _find_first_open(agent, reference_message_id(call.reference))
+    return first is not None and first.index < call.index
+
+
+def _find_first_open(agent: AgentState, message: MessageId) -> OpenCall | None:
+    """Return the first call of a message that has no result, or None. Usually it is the oldest."""
+    for call in agent.open_calls.values():
+        if reference_message_id(call.reference) == message:
+            return call
+    return None
 
 
 def _note_report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
@@ -238,6 +243,7 @@ def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntr
     for index, call in enumerate(event.tool_calls or ()):
         reference = format_call_reference(event, call.id)
         function = call.function
+        agent.open_calls.pop(call.id, None)  # The calls of a message are in their order.
         agent.open_calls[call.id] = OpenCall(
             call.id, function.name, function.arguments, reference, index
         )
@@ -252,10 +258,7 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> OpenCal
     state.open_references.discard(call.reference)
     state.rounds.pop(call.reference, None)
     message = reference_message_id(call.reference)
-    others = agent.open_calls.values()
-    if not others or message not in {
-        reference_message_id(open_call.reference) for open_call in others
-    }:
+    if _find_first_open(agent, message) is None:
         state.cause_owners.pop(message, None)
     return call
 

@@ -6,6 +6,7 @@ so a resumed session equals the live one by construction.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, TypeAlias
 
 import msgspec
@@ -183,8 +184,9 @@ class AgentState(msgspec.Struct):
     """The beginning of the context if `request` is None: after an edit or a commit."""
     new_entries: list[MessageId] = msgspec.field(default_factory=list)
     """The entries that were added since the last request or edit."""
-    open_calls: dict[str, OpenCall] = msgspec.field(default_factory=dict)
-    """Calls without a result, by call id, oldest first."""
+    open_calls: dict[str, OpenCall] = msgspec.field(default_factory=OrderedDict)
+    """Calls without a result, by call id, oldest first. The oldest of an `OrderedDict` is found at
+    once, while a dict looks through all that were removed before it."""
     early_results: list[tuple[OpenCall, TranscriptEntry]] = msgspec.field(default_factory=list)
     """Results that are in the log, but not in the context yet: an earlier call of their message has
     none. The context has results in the order of the calls."""
