@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench peers backends docs req venv lock web pictures
+.PHONY: help demo test test-full check bench peers backends frameworks docs req venv lock web pictures
 
 # The first Python that is new enough, and how many tests run at once: more than two cores, since
 # tests of terminals, servers and clocks wait.
@@ -17,6 +17,9 @@ bin := .venv/bin
 ready := .venv/.stamp
 uv = $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(bin)/uv)
 compile = $(uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" $(ARGS)
+
+# The extras that `all` leaves out, because each installs more than 100 MB.
+large = --extra claude-agent-sdk --extra google-adk
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -45,6 +48,8 @@ peers: .venv-peers/.stamp ## .venv-peers, from its lock: what `python -m benchma
 
 backends: .venv-backends/.stamp ## .venv-backends, from its lock: Phoenix, which the long tests send spans to
 
+frameworks: .venv-frameworks/.stamp ## .venv-frameworks, from its lock: large agent frameworks, which the long tests use
+
 docs: $(ready) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict
 
@@ -61,7 +66,8 @@ venv: $(ready) ## .venv, from the lock; the others do this by themselves
 
 lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--upgrade
 	$(compile) pyproject.toml -o requirements/base.txt
-	$(compile) pyproject.toml --all-extras --group dev -c requirements/base.txt -o requirements/dev.txt
+	$(compile) pyproject.toml --extra all --group dev -c requirements/base.txt -o requirements/dev.txt
+	$(compile) pyproject.toml $(large) --group frameworks -c requirements/base.txt -o requirements/frameworks.txt
 	$(compile) --group peers -o requirements/peers.txt
 	$(compile) --group backends -o requirements/backends.txt
 	$(compile) --group bootstrap -o requirements/uv.txt
@@ -81,6 +87,11 @@ $(ready): requirements/dev.txt pyproject.toml | $(bin)/.uv
 .venv-backends/.stamp: requirements/backends.txt | $(bin)/python
 	$(bin)/python -m venv .venv-backends
 	.venv-backends/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/backends.txt
+	@touch $@
+
+.venv-frameworks/.stamp: requirements/frameworks.txt | $(bin)/python
+	$(bin)/python -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/frameworks.txt
 	@touch $@
 
 $(bin)/.uv: | $(bin)/python

@@ -6,7 +6,7 @@ import pytest
 
 from harken.formats import events_v1, messages_v1, narrative
 from harken.formats.base import ConversationEntry
-from harken.formats.frameworks import openai_items
+from harken.formats.frameworks import adk_events, openai_items, pydantic_messages
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
@@ -39,6 +39,14 @@ class TestMessages(FormatSuite):
 
 class TestOpenAiItems(FormatSuite):
     format = openai_items.FORMAT
+
+
+class TestPydanticMessages(FormatSuite):
+    format = pydantic_messages.FORMAT
+
+
+class TestAdkEvents(FormatSuite):
+    format = adk_events.FORMAT
 
 
 class TestClaudeCode(FormatSuite):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,18 @@ PAGES = [
     ROOT / "docs" / "reference" / "hooks.md",
 ]
 
+LARGE_PACKAGES = {
+    "use-with-claude-agent-sdk.md": "claude_agent_sdk",
+    "use-with-google-adk.md": "google.adk",
+}
+"""Pages that need a package that is not installed everywhere: `make frameworks`."""
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_print_the_documented_output(tmp_path: Path, page: Path) -> None:
+    package = LARGE_PACKAGES.get(page.name)
+    if package is not None and find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: its tests run the page where it is")
     Reader(tmp_path).follow(page)
 
 

@@ -47,12 +47,13 @@ def read_titles(
     titles = {
         keys[key]: texts[ref].decode("utf-8", "surrogatepass")
         for key, ref in refs.items()
-        if ref in texts
+        if texts.get(ref)
     }
     for branch in heads.keys() - titles.keys():
         titles[branch] = _find_session_title(store, kind, heads[branch])
-        with suppress(StoreError):  # A store that cannot be written finds it each time.
-            store.write(build_title_batch(branch, titles[branch]))
+        if titles[branch]:
+            with suppress(StoreError):  # A store that cannot be written finds it each time.
+                store.write(build_title_batch(branch, titles[branch]))
     return titles
 
 

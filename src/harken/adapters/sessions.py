@@ -12,10 +12,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from harken.adapters import contexts
 from harken.adapters.checkpoint_file import CheckpointFile, CheckpointThread
-from harken.adapters.conversation_kinds import KINDS
+from harken.adapters.conversation_kinds import KINDS, ConversationKind
 from harken.adapters.conversation_titles import read_titles
 from harken.adapters.records import ThreadListing
 from harken.capture.files.imported_sessions import ImportedSession, build_session
@@ -23,7 +24,7 @@ from harken.capture.files.report import MAIN_AGENT
 from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import StoreError
 from harken.recording.from_commits.branches import BranchTip
-from harken.store.base import Store
+from harken.store.base import Store, StoredCommit
 from harken.store.sqlite.store import SqliteStore
 
 _logger = logging.getLogger("harken")
@@ -51,24 +52,45 @@ def list_conversations(store: Store, path: Path) -> list[ImportedSession]:
 
     The cost follows from their number, not from their lengths.
     """
-    sessions: list[ImportedSession] = []
-    for kind in KINDS:
-        heads = store.branches(f"{kind.runtime}/")
-        titles = read_titles(store, kind, heads)
-        commits = store.commits(heads.values())
-        sessions += [
-            build_session(
-                (kind.runtime, commits[head].commit.thread_id),
-                source=path,
-                tips=[BranchTip(MAIN_AGENT, head)],
-                title=titles[branch],
-                ended=commits[head].commit.created_at,
-                size_bytes=0,
-            )
-            for branch, head in heads.items()
-            if head in commits
-        ]
-    return sessions
+    return [session for kind in KINDS for session in _list_conversations(store, path, kind)]
+
+
+def _list_conversations(store: Store, path: Path, kind: ConversationKind) -> list[ImportedSession]:
+    """Return the conversations of a framework, each with the branches of its agents."""
+    commits = kind.list_heads(store)
+    titles = read_titles(store, kind, {branch: stored.id for branch, stored in commits.items()})
+    by_id: dict[str, list[_Branch]] = {}
+    for name, stored in commits.items():
+        branch = _Branch(stored, kind.find_agent(stored.commit), titles[name])
+        by_id.setdefault(stored.commit.thread_id, []).append(branch)
+    return [_build_conversation(kind, path, id_, branches) for id_, branches in by_id.items()]
+
+
+class _Branch(NamedTuple):
+    """A branch of a conversation."""
+
+    head: StoredCommit
+    agent: str
+    """Another agent than the main one, or an empty text."""
+    title: str
+
+
+def _build_conversation(
+    kind: ConversationKind, path: Path, id_: str, branches: Sequence[_Branch]
+) -> ImportedSession:
+    """Return the session of branches. Its first tip is the newest one of the main agent."""
+    oldest_first = sorted(branches, key=lambda branch: branch.head.commit.created_at)
+    titles = [branch.title for branch in sorted(oldest_first, key=lambda b: b.agent != "")]
+    newest_first = [*reversed(oldest_first)]
+    tips = sorted(newest_first, key=lambda branch: branch.agent != "")
+    return build_session(
+        (kind.runtime, id_),
+        source=path,
+        tips=[BranchTip(branch.agent or MAIN_AGENT, branch.head.id) for branch in tips],
+        title=next(filter(None, titles), ""),
+        ended=oldest_first[-1].head.commit.created_at,
+        size_bytes=0,
+    )
 
 
 def fold_threads(file_path: Path, store_path: Path) -> None:

@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 
 GROUP = "harken.formats"
 _BUILT_IN = {
+    "adk-events-v1": "harken.formats.frameworks.adk_events",
     "atif-v1": "harken.formats.runtimes.research.atif",
+    "claude-entries-v1": "harken.formats.frameworks.claude_entries",
     "claude-code-v1": "harken.formats.runtimes.claude_code.reader",
     "codex-v1": "harken.formats.runtimes.codex.reader",
     "events-v1": "harken.formats.events_v1",
+    "framework-records-v1": "harken.formats.frameworks.records",
     "gemini-cli-v1": "harken.formats.runtimes.gemini_cli.reader",
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
     "openai-items-v1": "harken.formats.frameworks.openai_items",
     "openai-run-state-v1": "harken.formats.frameworks.openai_run_state",
     "opencode-v1": "harken.formats.runtimes.opencode.reader",
+    "pydantic-messages-v1": "harken.formats.frameworks.pydantic_messages",
     "pi-v3": "harken.formats.runtimes.pi.reader",
 }
 _REVISIONS: dict[str, int] = {}

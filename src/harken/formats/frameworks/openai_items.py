@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.errors import FormatError
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.client_messages import messages_in, messages_out, read_shape
-from harken.formats.frameworks.item_lines import decode_item, encode_item, join_lines
+from harken.formats.frameworks.item_lines import encode_item, join_lines
+from harken.formats.frameworks.item_reader import make_reader
 from harken.formats.json_records import get_objects, get_text
 from harken.formats.providers.openai_responses import build_items
 
@@ -58,17 +58,8 @@ def _find_text(content: object) -> str:
     )
 
 
-def _read(data: bytes) -> list[ConversationEntry]:
-    entries: list[ConversationEntry] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            item = decode_item(line)
-        except (ValueError, RecursionError) as error:
-            raise FormatError(NAME, f"line {number} is not JSON ({error})") from None
-        entries += [ConversationEntry(message) for message in messages_in(item, shape=_SHAPE)]
-    return entries
+def _read_item(item: Any) -> list[ConversationEntry]:
+    return [ConversationEntry(message) for message in messages_in(item, shape=_SHAPE)]
 
 
 def _write(entries: Sequence[ConversationEntry]) -> bytes:
@@ -85,7 +76,7 @@ def _iter_items(entry: ConversationEntry) -> list[Any]:
 FORMAT = Format(
     name=NAME,
     media_type="application/jsonl",
-    reads=_read,
+    reads=make_reader(NAME, _read_item),
     writes=_write,
     joins=b"".join,
 )

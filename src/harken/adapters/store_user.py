@@ -1,0 +1,119 @@
+"""`StoreUser`: the store that an adapter uses, and the thread in which it is read and written.
+
+The event loop of a program does not wait for the disk. A change that has begun is completed when
+its task is cancelled: the task ends after the outcome is certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Self, TypeVar
+
+from harken.adapters.conversation import StoredConversation
+from harken.adapters.conversation_kinds import ConversationKind
+from harken.core.clock import Clock, system_clock
+from harken.store.base import Store
+from harken.store.sqlite.store import SqliteStore
+
+T = TypeVar("T")
+_MAX_CONVERSATIONS = 64
+"""The number of conversations whose lines a process keeps in memory."""
+
+
+class StoreUser:
+    """The store of a home folder, or one that its owner closes.
+
+    Use as a context manager, or call `close`.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path = "~/.harken",
+        *,
+        store: Store | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        """Open the store.
+
+        folder: a home of Harken, created if it does not exist.
+        store: in place of the store of the folder, closed by its owner. Raises StoreError.
+        """
+        self._own_store: Store | None = None
+        if store is None:
+            path = Path(folder).expanduser()
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            store = self._own_store = SqliteStore(path / "store.db", clock=clock)
+        self._store = store
+        self._clock = clock
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        """Return the object."""
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Close the store."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        """Return the object."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, unless it was passed by the caller. A second call does nothing."""
+        self._is_closed = True
+        if self._own_store is not None:
+            self._own_store.close()
+
+    def _check_open(self, name: str) -> None:
+        """Raise RuntimeError after `close`. name: what is closed."""
+        if self._is_closed:
+            raise RuntimeError(f"{name} is closed")
+
+
+class ConversationCache:
+    """The conversations of a kind that were used last, with the lines that were read."""
+
+    def __init__(self, store: Store, kind: ConversationKind, clock: Clock) -> None:
+        self._store, self._kind, self._clock = store, kind, clock
+        self._conversations: OrderedDict[tuple[str, str], StoredConversation] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, id_: str, agent: str = "") -> StoredConversation:
+        """Return a conversation, which need not exist yet."""
+        with self._lock:
+            conversation = self._conversations.pop((id_, agent), None)
+            if conversation is None:
+                conversation = StoredConversation(
+                    self._store, self._kind, id_, self._clock, agent=agent
+                )
+            self._conversations[id_, agent] = conversation
+            if len(self._conversations) > _MAX_CONVERSATIONS:
+                self._conversations.popitem(last=False)
+            return conversation
+
+
+async def complete(function: Callable[[], T]) -> T:
+    """Call a function in a thread, and wait for its end also if the task is cancelled meanwhile.
+
+    The cancellation is raised afterwards.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(function))
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancellation = cancellation or error
+    if cancellation is not None:
+        task.exception()  # It is read, so that asyncio does not report it as lost.
+        raise cancellation
+    return task.result()
