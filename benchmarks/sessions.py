@@ -39,7 +39,7 @@ class Side:
             for item in items:
                 await self.session.add_items([item])
 
-        self.steps.append(await _cost(work()))
+        self.steps.append(await measure_cost(work()))
 
     def reopen(self) -> None:
         """Close the session, and open it again."""
@@ -64,7 +64,7 @@ class Side:
             await copy.add_items(items)
             copy.close()
 
-        return await _cost(work())
+        return await measure_cost(work())
 
 
 def rows() -> Iterator[Row]:
@@ -93,11 +93,11 @@ async def _compare(folder: Path) -> list[Row]:
         note("KB on disk", side, f"{side.kilobytes:,.0f}")
         for label, form in describe_ends(side.steps):
             note(label, side, form)
-        loads = [await _cost(side.session.get_items()) for _ in range(5)]
+        loads = [await measure_cost(side.session.get_items()) for _ in range(5)]
         load = f"{loads[0].cpu_ms:.1f}, then {median(c.cpu_ms for c in loads[1:]):.1f}"
         note("CPU ms to load all items", side, load)
         side.reopen()
-        last = [await _cost(side.session.get_items(20)) for _ in range(5)]
+        last = [await measure_cost(side.session.get_items(20)) for _ in range(5)]
         load = f"{last[0].cpu_ms:.1f}, then {median(c.cpu_ms for c in last[1:]):.1f}"
         note("CPU ms to load the last 20 items", side, load)
         before = side.kilobytes
@@ -145,7 +145,8 @@ def _build_items(words: Words, number: int) -> list[Any]:
     ]
 
 
-async def _cost(work: Awaitable[object]) -> Cost:
+async def measure_cost(work: Awaitable[object]) -> Cost:
+    """Wait for some work, and return what it took."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     await work
     return Cost((time.perf_counter() - wall_s) * 1e3, (time.process_time() - cpu_s) * 1e3)

@@ -35,7 +35,15 @@ from harken.context.history import get_commit
 from harken.context.refs import abbreviate_name
 from harken.core import structs
 from harken.core.clock import Clock, format_rfc3339, system_clock
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, CommitType, hash_raw
+from harken.core.commits import (
+    ArtifactRef,
+    Checkpoint,
+    Commit,
+    CommitId,
+    CommitNotes,
+    CommitType,
+    hash_raw,
+)
 from harken.core.messages import Message
 from harken.errors import BranchConflict
 from harken.formats.frameworks.item_lines import encode_item, join_lines
@@ -44,6 +52,11 @@ from harken.store.base import BranchMove, RetentionPolicy, Store, StoredCommit, 
 MAX_ATTEMPTS = 1000
 """The number of times that a write is tried while other writers are faster."""
 _INITIAL_DEPTH, _MAX_DEPTH = 16, 4096
+_CHECKPOINTS: dict[CommitType, Checkpoint] = {
+    "delta": "turn_boundary",
+    "compaction": "compaction",
+    "snapshot": "spawn",
+}
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -180,17 +193,21 @@ class StoredConversation:
         is_replacement: bool = False,
         has_title: bool = False,
         parent: CommitId | None = None,
+        spawner: CommitId | None = None,
         summary: str = "",
     ) -> ConversationChange:
         """Return the change that appends lines to the last head that this process has seen.
 
         messages: the outlines of the lines. is_replacement: the lines are the new context.
         has_title: the title of the session is in these lines, also if it exists already.
-        parent: the commit with which a new branch begins. summary: derived if it is empty.
+        parent, spawner: the commit with which a new branch begins, and that of the agent that
+        created a new one, whose messages it does not have. summary: derived if it is empty.
         """
         with self.lock:
             head = self.find_head_seen()
             type_: CommitType = "compaction" if is_replacement and head is not None else "delta"
+            if head is None and spawner is not None:
+                type_, parent = "snapshot", spawner
             commit = self._prepare(_Content(lines, messages), head or parent, type_, summary)
             title = find_title(messages) if has_title or head is None else ""
             return ConversationChange(self, head, commit, lines, title)
@@ -316,7 +333,7 @@ class StoredConversation:
             template=self.origin.template,
             principal=self.origin.principal,
             session_id=self.origin.session_id,
-            checkpoint="turn_boundary" if type_ == "delta" else "compaction",
+            checkpoint=_CHECKPOINTS[type_],
             thread_id=self.origin.thread_id,
             message_count=len(content.messages),
             token_count=estimate_message_tokens(content.messages),

@@ -57,7 +57,7 @@ class StoreUser:
 
     async def __aexit__(self, *exception: object) -> None:
         """Close the store."""
-        await asyncio.to_thread(self.close)
+        await read_in_thread(self.close)
 
     def __enter__(self) -> Self:
         """Return the object."""
@@ -101,11 +101,25 @@ class ConversationCache:
             return conversation
 
 
+async def read_in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread. The task may be one of asyncio or trio."""
+    if _is_in_asyncio():
+        return await asyncio.to_thread(function)
+    from anyio import to_thread  # noqa: PLC0415 - frameworks that run on trio install it
+
+    return await to_thread.run_sync(function)
+
+
 async def complete(function: Callable[[], T]) -> T:
     """Call a function in a thread, and wait for its end also if the task is cancelled meanwhile.
 
-    The cancellation is raised afterwards.
+    The cancellation is raised afterwards. The task may be one of asyncio or trio.
     """
+    if not _is_in_asyncio():
+        from anyio import CancelScope  # noqa: PLC0415 - frameworks that run on trio install it
+
+        with CancelScope(shield=True):
+            return await read_in_thread(function)
     task = asyncio.ensure_future(asyncio.to_thread(function))
     cancellation: asyncio.CancelledError | None = None
     while not task.done():
@@ -117,3 +131,11 @@ async def complete(function: Callable[[], T]) -> T:
         task.exception()  # It is read, so that asyncio does not report it as lost.
         raise cancellation
     return task.result()
+
+
+def _is_in_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

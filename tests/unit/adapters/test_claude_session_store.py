@@ -166,6 +166,21 @@ def test_subagents_are_agents_of_the_session(store: HarkenSessionStore, tmp_path
     tips = {tip.agent for part in session.parts for tip in part.report.tips}
     assert "subagents/agent-1" in tips
     assert len(tips) == 2
+    assert load(store, SUBAGENT) == [entry(0, "Look closer.")]
+    head = CommitId(asyncio.run(store.find_head(SUBAGENT)) or "")
+    first, second = store._store.chain(head)
+    assert (first.commit.checkpoint, second.id) == ("spawn", asyncio.run(store.find_head(KEY)))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_program_on_trio_uses_it(store: HarkenSessionStore) -> None:
+    trio = pytest.importorskip("trio", reason="the test is for programs on trio")
+
+    async def work() -> Any:
+        await store.append(KEY, TRANSCRIPT)
+        return await store.load(KEY)
+
+    assert trio.run(work) == TRANSCRIPT
 
 
 def test_summaries_follow_new_entries(store: HarkenSessionStore) -> None:

@@ -212,6 +212,24 @@ def test_a_run_that_continues_another_one_begins_with_its_commit(
     assert session.title == "a"
 
 
+def test_a_run_of_a_subagent_is_another_agent_of_the_session(
+    steps: HarkenStepStore, tmp_path: Path
+) -> None:
+    run(steps.save_snapshot(snapshot("a", "b", conversation_id="c")))
+    options = {"run_id": "sub", "parent_run_id": "r", "agent_name": "Bob", "conversation_id": "c"}
+    run(steps.save_snapshot(snapshot("look", "seen", **options)))
+    (session,) = list_conversations(steps._store, tmp_path)
+    tips = {tip.agent: tip.ctx for part in session.parts for tip in part.report.tips}
+    assert len(tips) == 2
+    texts = [text_of(m.content) for m in materialize(steps._store, CommitId(tips["Bob"])).messages]
+    assert texts == ["look", "seen"]
+    (chain,) = [steps._store.chain(CommitId(tips["Bob"]))]
+    assert [stored.commit.checkpoint for stored in chain] == ["spawn", "turn_boundary"]
+    saved = run(steps.latest_snapshot(run_id="sub"))
+    assert saved is not None
+    assert saved.messages == messages("look", "seen")
+
+
 def test_a_run_is_persisted_continued_and_forked(steps: HarkenStepStore) -> None:
     async def work() -> None:
         agent = make_agent(capabilities=[StepPersistence(store=steps)])

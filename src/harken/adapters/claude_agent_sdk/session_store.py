@@ -10,7 +10,6 @@ Source: docs/design/020-adapters.md.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +22,7 @@ from harken.adapters.claude_agent_sdk.transcript_cache import TranscriptCache
 from harken.adapters.conversation import StoredConversation
 from harken.adapters.conversation_kinds import CLAUDE_AGENT_SDK, join_id, split_id
 from harken.adapters.conversation_lines import decode_lines
-from harken.adapters.store_user import StoreUser, complete
+from harken.adapters.store_user import StoreUser, complete, read_in_thread
 from harken.core.clock import Clock, parse_rfc3339, system_clock
 from harken.core.commits import CommitId, hash_raw
 from harken.errors import StoreError
@@ -67,12 +66,12 @@ class HarkenSessionStore(StoreUser):
         def read() -> list[Any] | None:
             return conversation.get_items() if conversation.find_head() is not None else None
 
-        return await asyncio.to_thread(read)
+        return await read_in_thread(read)
 
     async def list_sessions(self, project_key: str) -> list[Any]:
         """Return the ids of the sessions of a project, and when they were written last."""
         self._check_open("the session store")
-        commits = await asyncio.to_thread(self._list_transcripts, join_id(project_key, ""))
+        commits = await read_in_thread(lambda: self._list_transcripts(join_id(project_key, "")))
         return [
             {"session_id": _get_session(stored), "mtime": _get_mtime(stored)}
             for stored in commits
@@ -113,7 +112,7 @@ class HarkenSessionStore(StoreUser):
     async def list_subkeys(self, key: Mapping[str, Any]) -> list[str]:
         """Return the subpaths of a session: the transcripts of its subagents."""
         self._check_open("the session store")
-        return await asyncio.to_thread(self._list_agents, _split_key(key)[0])
+        return await read_in_thread(lambda: self._list_agents(_split_key(key)[0]))
 
     async def fork(self, key: Mapping[str, Any], session_id: str, at: str | None = None) -> None:
         """Create a session that continues a commit: by default, the last one of a transcript.
@@ -128,14 +127,16 @@ class HarkenSessionStore(StoreUser):
 
     async def find_head(self, key: Mapping[str, Any]) -> str | None:
         """Return the last commit of a transcript, with which a fork can begin, or None."""
-        return await asyncio.to_thread(self._get(key).find_head)
+        return await read_in_thread(self._get(key).find_head)
 
     def _get(self, key: Mapping[str, Any]) -> StoredConversation:
         self._check_open("the session store")
         return self._transcripts.get(*_split_key(key))
 
     def _list_transcripts(self, id_prefix: str) -> list[StoredCommit]:
-        return [*CLAUDE_AGENT_SDK.list_heads(self._store, id_prefix).values()]
+        """Return the last commits of transcripts, the newest first, also within a millisecond."""
+        heads = CLAUDE_AGENT_SDK.list_heads(self._store, id_prefix).values()
+        return sorted(heads, key=lambda stored: stored.commit.created_at, reverse=True)
 
     def _list_agents(self, id_: str) -> list[str]:
         agents = (

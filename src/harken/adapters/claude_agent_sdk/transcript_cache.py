@@ -37,6 +37,7 @@ class TranscriptCache:
         lines = [encode_item(entry) for entry in entries]
 
         def build() -> list[ConversationChange]:
+            spawner = self.get(id_).find_head_seen() if agent else None
             with conversation.lock:
                 uuids = self._uuids.setdefault(conversation, _Uuids()).read(
                     conversation.get_lines()
@@ -46,7 +47,11 @@ class TranscriptCache:
                     return []
                 messages = CLAUDE_AGENT_SDK.outline([entries[index] for index in indexes])
                 new_lines = [lines[index] for index in indexes]
-                return [conversation.build_change(new_lines, messages, has_title=not uuids)]
+                return [
+                    conversation.build_change(
+                        new_lines, messages, has_title=not uuids, spawner=spawner
+                    )
+                ]
 
         write_changes(build)
 

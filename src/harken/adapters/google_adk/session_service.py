@@ -9,7 +9,6 @@ Source: docs/design/020-adapters.md.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ from harken.adapters.conversation_kinds import GOOGLE_ADK, join_id, split_id
 from harken.adapters.conversation_lines import decode_lines, read_commit_lines
 from harken.adapters.google_adk.stale_sessions import StaleSessionError
 from harken.adapters.google_adk.states import States
-from harken.adapters.store_user import ConversationCache, StoreUser, complete
+from harken.adapters.store_user import ConversationCache, StoreUser, complete, read_in_thread
 from harken.context.history import get_commit
 from harken.core.clock import Clock, parse_rfc3339, system_clock
 from harken.core.commits import CommitId
@@ -290,7 +289,7 @@ class HarkenSessionService(StoreUser, BaseSessionService):
 
     async def _call(self, function: Callable[[], T], *, is_change: bool = False) -> T:
         self._check_open("the session service")
-        return await (complete(function) if is_change else asyncio.to_thread(function))
+        return await (complete(function) if is_change else read_in_thread(function))
 
 
 def _add_state(state: dict[str, Any], prefix: str, values: Mapping[str, Any]) -> None:

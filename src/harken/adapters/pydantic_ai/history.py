@@ -5,7 +5,6 @@ Source: docs/design/020-adapters.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from harken.adapters.pydantic_ai.message_log import (
     decode_messages,
     encode_messages,
 )
-from harken.adapters.store_user import StoreUser, complete
+from harken.adapters.store_user import StoreUser, complete, read_in_thread
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import CommitId
 from harken.errors import BranchConflict
@@ -67,7 +66,7 @@ class HarkenHistory(StoreUser):
                 self._seen = conversation.find_head()
                 return decode_messages(conversation.get_lines())
 
-        return await asyncio.to_thread(read)
+        return await read_in_thread(read)
 
     async def add(self, messages: Sequence[ModelMessage]) -> None:
         """Append the new messages of a run. On return they survive a power failure.

@@ -44,11 +44,17 @@ class MessageLog:
         """The lines of messages, with their changes."""
 
     def build_change(
-        self, messages: Sequence[bytes], *, parent: CommitId | None = None, shared: int = 0
+        self,
+        messages: Sequence[bytes],
+        *,
+        parent: CommitId | None = None,
+        shared: int = 0,
+        spawner: CommitId | None = None,
     ) -> ConversationChange | None:
         """Return the change after which the branch has these messages. Return None if it has them.
 
         parent: the commit with which a new branch begins. shared: the number of its messages.
+        spawner: the commit of the run that started a new one.
         """
         conversation = self.conversation
         if conversation.find_head_seen() is None:
@@ -56,7 +62,7 @@ class MessageLog:
             outline = PYDANTIC_AI.outline(decode_lines(new))
             if not new and parent is None:
                 return None
-            return conversation.build_change(new, outline, parent=parent)
+            return conversation.build_change(new, outline, parent=parent, spawner=spawner)
         stored = self._read()
         count = min(len(stored), len(messages))
         differing = next((i for i in range(count) if not _is_equal(stored[i], messages[i])), count)

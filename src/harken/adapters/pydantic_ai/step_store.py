@@ -9,7 +9,6 @@ Source: docs/design/020-adapters.md; docs/formats/framework-items.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -41,7 +40,7 @@ from harken.adapters.pydantic_ai.run_records import (
     encode_snapshot,
     read_runs,
 )
-from harken.adapters.store_user import StoreUser, complete
+from harken.adapters.store_user import StoreUser, complete, read_in_thread
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import CommitId
 from harken.formats.frameworks.item_lines import encode_item
@@ -174,7 +173,7 @@ class HarkenStepStore(StoreUser):
             agent = (snapshot.agent_name or "") if snapshot.parent_run_id else ""
             log = run.get_messages(snapshot.conversation_id, agent)
             with log.conversation.lock:
-                change = self._build_message_change(log, lines)
+                change = self._build_message_change(log, lines, snapshot.parent_run_id)
                 ctx = log.conversation.find_head_seen() if change is None else change.commit.id
             items = [encode_snapshot(snapshot, ctx)]
             record = _build_change(records.conversation, items)
@@ -183,12 +182,15 @@ class HarkenStepStore(StoreUser):
         await self._write(build)
 
     def _build_message_change(
-        self, log: MessageLog, lines: Sequence[bytes]
+        self, log: MessageLog, lines: Sequence[bytes], parent_run_id: str | None
     ) -> ConversationChange | None:
         """Return the change of a snapshot. A new run begins where it continues an earlier one."""
         conversation = log.conversation
         if conversation.find_head_seen() is not None:
             return log.build_change(lines)
+        if parent_run_id:  # The run of a subagent, also in the conversation of its parent.
+            branch = PYDANTIC_AI.name_branch(conversation.id, part=parent_run_id)
+            return log.build_change(lines, spawner=self._store.find_branch(branch))
         heads = PYDANTIC_AI.list_heads(self._store, conversation.id).values()
         newest = sorted(
             (stored for stored in heads if stored.commit.thread_id == conversation.id),
@@ -310,7 +312,7 @@ class HarkenStepStore(StoreUser):
             with self._lock:
                 return function()
 
-        return await asyncio.to_thread(read)
+        return await read_in_thread(read)
 
 
 def _build_change(
