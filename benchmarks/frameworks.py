@@ -24,8 +24,9 @@ from benchmarks.savers import Cost, describe_ends, measure_kilobytes, truncate_w
 from benchmarks.sessions import measure_cost
 from benchmarks.stores import Words
 
-STEPS = 1000
-FORKS = 10
+STEPS = {"pydantic-ai": 300, "google-adk": 1000}
+"""Steps of pydantic-ai cost SqliteStepStore more with each one: 1,000 of them take ten minutes."""
+FORKS = 3
 
 
 class Side:
@@ -213,16 +214,16 @@ def rows() -> list[Row]:
 
 async def _collect(label: str, sides: list[Side]) -> list[Row]:
     figures: dict[str, list[str]] = {}
-    async for what, side, form in _compare(sides):
+    async for what, side, form in _compare(sides, STEPS[label]):
         figures.setdefault(what, []).append(f"{side.name} {form}")
     return [Row(f"{label}: {what}", "; ".join(values)) for what, values in figures.items()]
 
 
-async def _compare(sides: list[Side]) -> AsyncIterator[tuple[str, Side, str]]:
+async def _compare(sides: list[Side], steps: int) -> AsyncIterator[tuple[str, Side, str]]:
     words = Words()
     for side in sides:
         await side.start()
-    for number in range(STEPS):
+    for number in range(steps):
         (_, question), (_, answer) = words.step()
         for side in sides if number % 2 else sides[::-1]:
             await side.step(number, question, answer)
