@@ -169,7 +169,11 @@ class Machine:
 
     @contextmanager
     def _client(self, url: str) -> Iterator[RemoteStore]:
-        with closing(RemoteStore(url, token=TOKEN, patience_s=self._patience_s)) as client:
+        if url.startswith("unix:"):
+            client = RemoteStore(socket=url.removeprefix("unix:"), patience_s=self._patience_s)
+        else:
+            client = RemoteStore(url, token=TOKEN, patience_s=self._patience_s)
+        with closing(client):
             yield client
 
 

@@ -116,15 +116,14 @@ class Mirror:
             notes |= _decode_notes(self._database.execute(query, batch))
         return notes
 
-    def iter_notes(self, bucket: int | None = None) -> Iterator[tuple[CommitId, CommitNotes]]:
-        """Yield the notes of all commits, or of one group: see `harken.store.notes`."""
-        query = "SELECT commit_id, notes FROM note"
-        rows = (
-            self._database.execute(query)
-            if bucket is None
-            else self._database.execute(f"{query} WHERE bucket = ?", (bucket,))
-        )
-        yield from _decode_notes(rows).items()
+    def iter_encoded_notes(self) -> Iterator[tuple[CommitId, bytes]]:
+        """Yield the notes of all commits, in their canonical bytes."""
+        yield from self._database.execute("SELECT commit_id, notes FROM note")
+
+    def read_group(self, bucket: int) -> dict[CommitId, CommitNotes]:
+        """Return the notes of the commits of a group: see `harken.store.notes`."""
+        query = "SELECT commit_id, notes FROM note WHERE bucket = ?"
+        return _decode_notes(self._database.execute(query, (bucket,)))
 
     def write_notes(self, notes: Iterable[tuple[CommitId, CommitNotes]]) -> None:
         """Set the notes that both sides have."""

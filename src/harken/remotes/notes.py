@@ -11,13 +11,14 @@ from contextlib import suppress
 
 import msgspec
 
+from harken.core import canonical
 from harken.core.commits import CommitId, CommitNotes
 from harken.errors import NotesConflict
 from harken.remotes.commit_names import iter_batches
 from harken.remotes.mirror import Mirror
 from harken.remotes.service import RemoteHome
 from harken.store.base import NO_LIMIT, Store
-from harken.store.notes import compute_notes_digests, iter_notes, merge_notes
+from harken.store.notes import compute_notes_digests, merge_notes
 
 
 class NotesResult(msgspec.Struct):
@@ -32,7 +33,7 @@ def pull_notes(
 ) -> NotesResult:
     """Merge the notes that changed on the remote into those of the store. Raises StoreError."""
     result = NotesResult()
-    base_digests = compute_notes_digests(mirror.iter_notes())
+    base_digests = compute_notes_digests(mirror.iter_encoded_notes())
     for group, (base, remote_notes) in enumerate(
         zip(base_digests, remote.notes_digests(), strict=True)
     ):
@@ -51,7 +52,7 @@ def _pull_group(
     dry_run: bool,
 ) -> None:
     names = remote.names_with_prefix(f"ctx-{group:02x}", NO_LIMIT)
-    base = dict(mirror.iter_notes(group))
+    base = mirror.read_group(group)
     for batch in iter_batches([CommitId(name) for name in names]):
         remote_notes = {name: stored.notes for name, stored in remote.commits(batch).items()}
         changes = [name for name in remote_notes if base.get(name) != remote_notes[name]]
@@ -74,10 +75,13 @@ def find_changed_notes(store: Store, mirror: Mirror) -> dict[CommitId, CommitNot
 
     Commits that the remote does not have yet are left out. Raises StoreError.
     """
-    base = dict(mirror.iter_notes())
-    return {
-        name: notes for name, notes in iter_notes(store) if name in base and base[name] != notes
-    }
+    base = dict(mirror.iter_encoded_notes())
+    changes: dict[CommitId, CommitNotes] = {}
+    for batch in iter_batches([*base]):
+        for name, stored in store.commits(batch).items():
+            if canonical.to_canonical_bytes(stored.notes) != base[name]:
+                changes[name] = stored.notes
+    return changes
 
 
 def push_notes(

@@ -21,7 +21,7 @@ from harken.service.body import Json, RequestBody
 from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
 from harken.store.base import StoredCommit
-from harken.store.notes import compute_notes_digests, iter_notes
+from harken.store.notes import compute_notes_digests, iter_encoded_notes
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
@@ -275,7 +275,7 @@ def list_names(store: OpenStore, body: RequestBody) -> Json:
 @routes.get("/notes-digests", **operation(wire.NotesDigests))
 def notes_digests(store: OpenStore) -> Json:
     """Return hashes of the notes of all commits, in groups, to find notes that changed."""
-    return Json(wire.NotesDigests(compute_notes_digests(iter_notes(store))))
+    return Json(wire.NotesDigests(compute_notes_digests(iter_encoded_notes(store))))
 
 
 @routes.post(

@@ -29,12 +29,12 @@ class NotesMerge(msgspec.Struct, frozen=True):
     """Whether both sides wrote different summaries. The local one is in the result."""
 
 
-def iter_notes(store: Store) -> Iterator[tuple[CommitId, CommitNotes]]:
-    """Yield all commits of a store with their notes, newest first. Raises StoreError."""
+def iter_encoded_notes(store: Store) -> Iterator[tuple[CommitId, bytes]]:
+    """Yield all commits of a store with the canonical bytes of their notes. Raises StoreError."""
     names = store.newest_commits(NO_LIMIT)
     for start in range(0, len(names), _COMMITS_PER_BATCH):
         for name, stored in store.commits(names[start : start + _COMMITS_PER_BATCH]).items():
-            yield name, stored.notes
+            yield name, canonical.to_canonical_bytes(stored.notes)
 
 
 def group_of(name: CommitId) -> int:
@@ -42,12 +42,12 @@ def group_of(name: CommitId) -> int:
     return int(name[4:6], 16)
 
 
-def compute_notes_digests(notes: Iterable[tuple[CommitId, CommitNotes]]) -> list[str]:
-    """Return the digest of each group, as hex digits."""
+def compute_notes_digests(notes: Iterable[tuple[CommitId, bytes]]) -> list[str]:
+    """Return the digest of each group, as hex digits. notes: in their canonical bytes."""
     digests = [0] * GROUPS
-    for name, value in notes:
-        data = name.encode() + canonical.to_canonical_bytes(value)
-        digests[group_of(name)] ^= int.from_bytes(blake3(data).digest(_HASH_BYTES), "big")
+    for name, data in notes:
+        value = blake3(name.encode() + data).digest(_HASH_BYTES)
+        digests[group_of(name)] ^= int.from_bytes(value, "big")
     return [f"{digest:032x}" for digest in digests]
 
 
@@ -66,7 +66,8 @@ def _merge_labels(
     base: tuple[str, ...], local: tuple[str, ...], remote: tuple[str, ...]
 ) -> tuple[str, ...]:
     removed = {label for label in base if label not in local or label not in remote}
-    return tuple(label for label in dict.fromkeys((*local, *remote)) if label not in removed)
+    # The remote's order first: else two homes would send each other their own orders forever.
+    return tuple(label for label in dict.fromkeys((*remote, *local)) if label not in removed)
 
 
 def _choose_summary(

@@ -190,7 +190,7 @@ def test_labels_and_summaries_are_merged(alice: Machine, bob: Machine, server: S
     assert bob.push(server.url).conflicting_notes == [name]
     assert bob.pull(server.url).notes == 1
     assert bob.store.commits([name])[name].notes == CommitNotes(
-        summary="new", labels=("b", "d", "c")
+        summary="new", labels=("b", "c", "d")
     )
     bob.push(server.url)
     alice.pull(server.url)
